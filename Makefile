@@ -1,0 +1,44 @@
+# Everything a fresh machine with Python 3.11+ and make needs. `make run` and `make test` set themselves up.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PORT   ?= 8000
+.DEFAULT_GOAL := help
+.PHONY: help install run test check bench conformance-server clean
+
+help: ## Show what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
+
+$(BIN)/carrel: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/carrel pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+install: $(BIN)/carrel ## Make the virtual environment (.venv) with the carrel command in it
+
+run: $(BIN)/carrel ## Serve examples/library over HTTP on 127.0.0.1 (PORT=8000)
+	$(BIN)/carrel serve examples/library --name library --http 127.0.0.1:$(PORT)
+
+test: $(VENV)/.dev ## Run every check and test
+	$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## Lint, types, layering
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.dev ## Compare with the official SDK, FastMCP and a bare server; prints ratios
+	$(BIN)/python -m benchmarks
+
+conformance-server: $(VENV)/.dev ## Start the conformance suite's fixture server (PORT=8000)
+	$(BIN)/python tests/conformance/server.py --port $(PORT)
+
+clean: ## Remove everything that make made
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

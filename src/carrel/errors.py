@@ -1,0 +1,177 @@
+"""Every error Carrel raises, in one tree.
+
+    MCPError
+    ├── ProtocolError               a message or a use of the protocol that the specification does not allow
+    │   ├── InvalidMessage          not JSON, not JSON-RPC                          (-32700, -32600)
+    │   ├── MethodNotFound          nothing by that name in the peer's revision     (-32601)
+    │   ├── InvalidParams           a parameter is missing or wrong; it is named    (-32602)
+    │   │   └── InvalidCursor       a pagination cursor that was never given out
+    │   ├── HeaderMismatch          HTTP headers and body disagree                  (-32020)
+    │   ├── MissingCapability       the client did not declare what is needed       (-32021)
+    │   └── UnsupportedVersion      a protocol revision that is not spoken here     (-32022)
+    ├── PeerError                   the error the other side answered
+    ├── ResourceError               a resource cannot be had; carries its URI
+    │   ├── ResourceNotFound        (-32002 before 2026-07-28, -32602 in it)
+    │   ├── ResourceForbidden       answered as not found: what may not be read does not exist
+    │   └── ResourceTooLarge        says the limit and the window to use instead
+    ├── TransportError              the connection is closed, or an answer came too late
+    └── ConfigError                 wrong set-up or wrong use: exit code 2, one line, no traceback
+
+``protocol.server`` is the one place that turns an exception into an error on the wire; whatever is not in this tree
+becomes a plain -32603 that tells the peer nothing about our insides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConfigError",
+    "HeaderMismatch",
+    "InvalidCursor",
+    "InvalidMessage",
+    "InvalidParams",
+    "MCPError",
+    "MethodNotFound",
+    "MissingCapability",
+    "PeerError",
+    "ProtocolError",
+    "ResourceError",
+    "ResourceForbidden",
+    "ResourceNotFound",
+    "ResourceTooLarge",
+    "TransportError",
+    "UnsupportedVersion",
+]
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+
+class MCPError(Exception):
+    """The root of the tree. Catch it to catch everything Carrel raises on purpose."""
+
+
+class ProtocolError(MCPError):
+    """A message, or a use of the protocol, that the specification does not allow.
+
+    ``code`` is the JSON-RPC error code it is answered with, ``data`` the error's data (any JSON value or None),
+    ``status`` the HTTP status of the refusal where the transport is HTTP and the revision gives one.
+    """
+
+    code: int = INVALID_REQUEST
+    status: int = 200
+
+    def __init__(self, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+
+class InvalidMessage(ProtocolError):
+    """Not JSON (-32700), or JSON that is not a JSON-RPC message (-32600)."""
+
+    status = 400
+
+    def __init__(self, message: str, code: int = INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class MethodNotFound(ProtocolError):
+    """The peer's revision, or this server, has no such method (-32601)."""
+
+    code = METHOD_NOT_FOUND
+    status = 404
+
+
+class InvalidParams(ProtocolError):
+    """A parameter is missing or wrong (-32602). ``parameter`` names it, when one is to blame."""
+
+    code = INVALID_PARAMS
+
+    def __init__(self, message: str, data: Any = None, *, parameter: str | None = None) -> None:
+        super().__init__(message, data)
+        self.parameter = parameter
+
+
+class InvalidCursor(InvalidParams):
+    """A pagination cursor that this server did not give out, or that no longer means anything (-32602)."""
+
+    def __init__(self, message: str = "Invalid params: cursor is not one that this server gave out") -> None:
+        super().__init__(message, parameter="cursor")
+
+
+class HeaderMismatch(ProtocolError):
+    """HTTP headers are missing, malformed, or disagree with the body (-32020)."""
+
+    code = HEADER_MISMATCH
+    status = 400
+
+
+class MissingCapability(ProtocolError):
+    """The request needs a capability that the client did not declare (-32021)."""
+
+    code = MISSING_CAPABILITY
+    status = 400
+
+    def __init__(self, required: dict[str, Any]) -> None:
+        names = ", ".join(required)
+        super().__init__(f"Missing required client capability: {names}", {"requiredCapabilities": required})
+
+
+class UnsupportedVersion(ProtocolError):
+    """The request names a protocol revision that this server does not speak (-32022)."""
+
+    code = UNSUPPORTED_VERSION
+    status = 400
+
+    def __init__(self, requested: str, supported: list[str]) -> None:
+        super().__init__(
+            "Unsupported protocol version", {"supported": supported, "requested": requested[:100]}
+        )
+
+
+class PeerError(MCPError):
+    """The error the other side answered: its ``code``, ``message`` and ``data``, as they came."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class ResourceError(MCPError):
+    """A resource cannot be had. ``uri`` says which one."""
+
+    def __init__(self, uri: str, message: str = "Resource not found") -> None:
+        super().__init__(f"{message}: {uri}")
+        self.uri = uri
+        self.message = message
+
+
+class ResourceNotFound(ResourceError):
+    """There is no such resource."""
+
+
+class ResourceForbidden(ResourceError):
+    """The resource may not be read. The peer is told that it does not exist."""
+
+
+class ResourceTooLarge(ResourceError):
+    """The resource is over a limit. The message names the limit and what to ask for instead."""
+
+
+class TransportError(MCPError):
+    """The connection is closed, or an answer did not come in time."""
+
+
+class ConfigError(MCPError):
+    """Wrong set-up or wrong use of the library. Command lines answer it with one line and exit code 2."""

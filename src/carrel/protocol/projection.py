@@ -1,0 +1,114 @@
+"""Turning the deltas of the revisions into one function per type and revision.
+
+``project`` walks a value once, from the outside in, and applies the downgrades of every newer revision. Types that no
+newer revision touched, neither themselves nor inside, have no projection at all and cost one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.protocol.revision import Downgrade
+from carrel.wire.base import Annotations, Icon, Implementation
+from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ListChanged, ResourcesCapability, ServerCapabilities
+from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage
+from carrel.wire.resources import (
+    AcknowledgedParams,
+    BlobResourceContents,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    SubscriptionFilter,
+    TextResourceContents,
+)
+from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
+
+__all__ = ["INSIDE", "build"]
+
+CONTENTS = (TextResourceContents, BlobResourceContents)
+BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+
+#: Which fields of a type hold other types of the protocol.
+INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
+    Implementation: {"icons": (Icon,)},
+    Resource: {"annotations": (Annotations,), "icons": (Icon,)},
+    ResourceLink: {"annotations": (Annotations,), "icons": (Icon,)},
+    ResourceTemplate: {"annotations": (Annotations,), "icons": (Icon,)},
+    TextContent: {"annotations": (Annotations,)},
+    ImageContent: {"annotations": (Annotations,)},
+    AudioContent: {"annotations": (Annotations,)},
+    EmbeddedResource: {"resource": CONTENTS, "annotations": (Annotations,)},
+    Tool: {"annotations": (ToolAnnotations,), "icons": (Icon,)},
+    Prompt: {"arguments": (PromptArgument,), "icons": (Icon,)},
+    PromptMessage: {"content": BLOCKS},
+    ServerCapabilities: {"prompts": (ListChanged,), "resources": (ResourcesCapability,), "tools": (ListChanged,)},
+    AcknowledgedParams: {"notifications": (SubscriptionFilter,)},
+    InitializeResult: {"capabilities": (ServerCapabilities,), "server_info": (Implementation,)},
+    DiscoverResult: {"capabilities": (ServerCapabilities,)},
+    ListResourcesResult: {"resources": (Resource,)},
+    ListResourceTemplatesResult: {"resource_templates": (ResourceTemplate,)},
+    ReadResourceResult: {"contents": CONTENTS},
+    ListToolsResult: {"tools": (Tool,)},
+    CallToolResult: {"content": BLOCKS},
+    ListPromptsResult: {"prompts": (Prompt,)},
+    GetPromptResult: {"messages": (PromptMessage,)},
+}
+
+
+def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]:
+    """Return the projections of a revision, given the ``before`` tables of the revisions after it, newest first."""
+    projections: dict[type, Downgrade] = {}
+
+    def chain(kind: type) -> list[tuple[int, Downgrade]]:
+        return [(age, table[kind]) for age, table in enumerate(newer) if kind in table]
+
+    def touched(kind: type) -> bool:
+        inside = INSIDE.get(kind, {})
+        return bool(chain(kind)) or any(touched(part) for parts in inside.values() for part in parts)
+
+    def project(value: Any) -> Any:
+        projection = projections.get(type(value))
+        return value if projection is None else projection(value)
+
+    def compile(kind: type) -> Downgrade:
+        steps = chain(kind)
+        fields = tuple(name for name, parts in INSIDE.get(kind, {}).items() if any(touched(part) for part in parts))
+
+        def apply(value: Any) -> Any:
+            for age, step in steps:
+                value = step(value)
+                if type(value) is not kind:  # it became something else: that has a history of its own
+                    for later, table in enumerate(newer):
+                        if later > age and type(value) in table:
+                            value = table[type(value)](value)
+                    break
+            changed: dict[str, Any] = {}
+            for name in fields if type(value) is kind else INSIDE.get(type(value), {}):
+                part = getattr(value, name)
+                if part is UNSET:
+                    continue
+                if type(part) is list:
+                    projected: Any = [project(item) for item in part]
+                    if all(new is old for new, old in zip(projected, part, strict=True)):
+                        continue
+                else:
+                    projected = project(part)
+                    if projected is part:
+                        continue
+                changed[name] = projected
+            return msgspec.structs.replace(value, **changed) if changed else value
+
+        return apply
+
+    kinds = {kind for table in newer for kind in table} | set(INSIDE)
+    for kind in kinds:
+        if touched(kind):
+            projections[kind] = compile(kind)
+    return projections

@@ -1,0 +1,33 @@
+"""The five revisions, newest first.
+
+A method or field that a revision does not list does not exist for its peers.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from carrel.protocol.projection import build
+from carrel.protocol.revision import Announcement, Request, Revision
+from carrel.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
+
+__all__ = ["ANNOUNCEMENTS", "LATEST", "LATEST_HANDSHAKE", "REQUESTS", "REVISIONS"]
+
+WRITTEN = [module.REVISION for module in (v2026_07_28, v2025_11_25, v2025_06_18, v2025_03_26, v2024_11_05)]
+
+#: Every revision by its name, newest first.
+REVISIONS: Mapping[str, Revision] = {
+    revision.name: msgspec.structs.replace(revision, projections=build([newer.before for newer in WRITTEN[:age]]))
+    for age, revision in enumerate(WRITTEN)
+}
+
+LATEST = next(iter(REVISIONS.values()))
+LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revision.stateless)
+
+#: What a client may send, over all revisions: it has to be decoded before it is known which revision it is from.
+REQUESTS: Mapping[str, Request] = {
+    method: row for revision in reversed(REVISIONS.values()) for method, row in revision.requests.items()
+}
+ANNOUNCEMENTS: Mapping[str, Announcement] = {
+    method: row for revision in reversed(REVISIONS.values()) for method, row in revision.announcements.items()
+}

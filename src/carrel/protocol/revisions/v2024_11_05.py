@@ -1,0 +1,48 @@
+"""2024-11-05, the first revision. https://modelcontextprotocol.io/specification/2024-11-05"""
+
+from carrel.protocol.revision import Announcement, Request, Revision
+from carrel.wire.base import PageParams
+from carrel.wire.completion import CompleteParams
+from carrel.wire.lifecycle import InitializeParams
+from carrel.wire.prompts import GetPromptParams
+from carrel.wire.resources import ReadResourceParams, SubscribeParams
+from carrel.wire.tools import CallToolParams
+from carrel.wire.utilities import CancelledParams, SetLevelParams
+
+REQUESTS = (
+    Request("initialize", "initialize", InitializeParams),
+    Request("ping", "ping"),
+    Request("resources/list", "list_resources", PageParams, cacheable=True),
+    Request("resources/templates/list", "list_resource_templates", PageParams, cacheable=True),
+    Request("resources/read", "read_resource", ReadResourceParams, cacheable=True, name_field="uri"),
+    Request("resources/subscribe", "subscribe", SubscribeParams),
+    Request("resources/unsubscribe", "unsubscribe", SubscribeParams),
+    Request("prompts/list", "list_prompts", PageParams, cacheable=True),
+    Request("prompts/get", "get_prompt", GetPromptParams, name_field="name"),
+    Request("tools/list", "list_tools", PageParams, cacheable=True),
+    Request("tools/call", "call_tool", CallToolParams, name_field="name"),
+    Request("logging/setLevel", "set_level", SetLevelParams),
+    Request("completion/complete", "complete", CompleteParams),
+)
+
+ANNOUNCEMENTS = (
+    Announcement("notifications/initialized", "initialized"),
+    Announcement("notifications/cancelled", "cancelled", CancelledParams),
+    Announcement("notifications/progress", "progress"),
+    Announcement("notifications/roots/list_changed", "roots_list_changed"),
+)
+
+REVISION = Revision(
+    name="2024-11-05",
+    requests={row.method: row for row in REQUESTS},
+    announcements={row.method: row for row in ANNOUNCEMENTS},
+    events={
+        "cancelled": "notifications/cancelled",
+        "message": "notifications/message",
+        "progress": "notifications/progress",
+        "prompts_list_changed": "notifications/prompts/list_changed",
+        "resource_updated": "notifications/resources/updated",
+        "resources_list_changed": "notifications/resources/list_changed",
+        "tools_list_changed": "notifications/tools/list_changed",
+    },
+)

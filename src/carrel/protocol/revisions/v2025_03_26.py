@@ -1,0 +1,31 @@
+"""2025-03-26: Streamable HTTP, batches, audio, tool annotations.
+
+https://modelcontextprotocol.io/specification/2025-03-26/changelog
+"""
+
+from carrel.protocol.revision import without
+from carrel.protocol.revisions import v2024_11_05
+from carrel.wire.content import AudioContent, EmbeddedResource
+from carrel.wire.lifecycle import ServerCapabilities
+from carrel.wire.resources import BlobResourceContents
+from carrel.wire.tools import Tool
+from carrel.wire.utilities import ProgressParams
+
+
+def audio_as_resource(block: AudioContent) -> EmbeddedResource:
+    """Older clients know no audio; an embedded resource can carry the same bytes."""
+    contents = BlobResourceContents("audio:content", block.data, mime_type=block.mime_type)
+    return EmbeddedResource(contents, annotations=block.annotations)
+
+
+REVISION = v2024_11_05.REVISION.followed_by(
+    "2025-03-26",
+    batches=True,
+    resumable=True,
+    before={
+        AudioContent: audio_as_resource,
+        Tool: without("annotations"),
+        ServerCapabilities: without("completions"),
+        ProgressParams: without("message"),
+    },
+)

@@ -1,0 +1,40 @@
+"""2025-06-18: no more batches; structured tool output, resource links, titles, ``_meta`` nearly everywhere.
+
+https://modelcontextprotocol.io/specification/2025-06-18/changelog
+"""
+
+from carrel.protocol.revision import without
+from carrel.protocol.revisions import v2025_03_26
+from carrel.wire.base import Annotations, Implementation
+from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from carrel.wire.prompts import Prompt, PromptArgument
+from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.tools import CallToolResult, Tool
+
+
+def link_as_text(block: ResourceLink) -> TextContent:
+    """Older clients know no links; the name and the URI say the same in words."""
+    return TextContent(f"{block.name}: {block.uri}", annotations=block.annotations)
+
+
+REVISION = v2025_03_26.REVISION.followed_by(
+    "2025-06-18",
+    batches=False,
+    before={
+        Annotations: without("last_modified"),
+        Implementation: without("title"),
+        Resource: without("title", "meta"),
+        ResourceTemplate: without("title", "meta"),
+        TextResourceContents: without("meta"),
+        BlobResourceContents: without("meta"),
+        TextContent: without("meta"),
+        ImageContent: without("meta"),
+        AudioContent: without("meta"),
+        EmbeddedResource: without("meta"),
+        ResourceLink: link_as_text,
+        Tool: without("title", "output_schema", "meta"),
+        CallToolResult: without("structured_content"),
+        Prompt: without("title", "meta"),
+        PromptArgument: without("title"),
+    },
+)

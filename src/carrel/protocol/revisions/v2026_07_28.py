@@ -1,0 +1,75 @@
+"""2026-07-28: stateless; discovery instead of a handshake, one listen request instead of subscriptions and GET streams.
+
+https://modelcontextprotocol.io/specification/2026-07-28/changelog
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import INVALID_PARAMS
+from carrel.protocol.revision import Downgrade, Request, without
+from carrel.protocol.revisions import v2025_11_25
+from carrel.wire.completion import CompleteResult
+from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
+from carrel.wire.prompts import GetPromptResult, ListPromptsResult
+from carrel.wire.resources import (
+    ListenParams,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+)
+from carrel.wire.tools import CallToolResult, ListToolsResult, Tool
+
+REMOVED = {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+ADDED = (
+    Request("server/discover", "discover", cacheable=True),
+    Request("subscriptions/listen", "listen", ListenParams),
+)
+PREVIOUS = v2025_11_25.REVISION
+
+
+def structured_as_object(result: CallToolResult) -> CallToolResult:
+    """Structured content was an object, and results had no type."""
+    if result.structured_content is not UNSET and not isinstance(result.structured_content, dict):
+        result = msgspec.structs.replace(result, structured_content=UNSET)
+    return untyped(result)  # type: ignore[no-any-return]
+
+
+def output_as_object(tool: Tool) -> Tool:
+    """An output schema described an object."""
+    if tool.output_schema is not UNSET and tool.output_schema.get("type") != "object":
+        return msgspec.structs.replace(tool, output_schema=UNSET)
+    return tool
+
+
+untyped = without("result_type")
+uncached = without("result_type", "ttl_ms", "cache_scope")
+
+BEFORE: Mapping[type, Downgrade] = {
+    CallToolResult: structured_as_object,
+    CompleteResult: untyped,
+    DiscoverResult: uncached,
+    GetPromptResult: untyped,
+    InitializeResult: untyped,
+    ListPromptsResult: uncached,
+    ListResourcesResult: uncached,
+    ListResourceTemplatesResult: uncached,
+    ListToolsResult: uncached,
+    ReadResourceResult: uncached,
+    ServerCapabilities: without("extensions"),
+    Tool: output_as_object,
+}
+
+REVISION = PREVIOUS.followed_by(
+    "2026-07-28",
+    stateless=True,
+    resumable=False,
+    primed=False,
+    not_found=INVALID_PARAMS,
+    requests={row.method: row for row in (*PREVIOUS.requests.values(), *ADDED) if row.method not in REMOVED},
+    announcements={"notifications/cancelled": PREVIOUS.announcements["notifications/cancelled"]},
+    events={**PREVIOUS.events, "subscription_acknowledged": "notifications/subscriptions/acknowledged"},
+    before=BEFORE,
+)

@@ -1,0 +1,373 @@
+"""The server's side of a connection as a state machine: bytes in, events out; results in, bytes out.
+
+A ``Connection`` is one stdio process, one HTTP session, or one stateless HTTP request. It never does I/O. It reads
+messages of every revision: a request that carries its version in ``_meta`` is served statelessly, any other one belongs
+to the handshake that came before it. Both may be mixed on one connection.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from carrel.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    InvalidMessage,
+    InvalidParams,
+    MethodNotFound,
+    ProtocolError,
+    ResourceError,
+    ResourceForbidden,
+    ResourceNotFound,
+    UnsupportedVersion,
+)
+from carrel.protocol.encoding import encode, encode_error
+from carrel.protocol.peer import Peer
+from carrel.protocol.revision import Request, Revision
+from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST_HANDSHAKE, REQUESTS, REVISIONS
+from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result
+from carrel.wire.jsonrpc import Message, Response
+from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
+from carrel.wire.utilities import SEVERITY
+
+__all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Refusal", "Signal"]
+
+#: How many messages one batch may hold.
+MAX_BATCH = 500
+
+_read_message = msgspec.json.Decoder(Message).decode
+_read_batch = msgspec.json.Decoder(list[Raw]).decode
+_read_params: dict[str, Callable[[Any], Any]] = {
+    **{method: msgspec.json.Decoder(row.params).decode for method, row in REQUESTS.items()},
+    **{method: msgspec.json.Decoder(row.params).decode for method, row in ANNOUNCEMENTS.items()},
+}
+_read_unknown = msgspec.json.Decoder(Params).decode
+_read_any = msgspec.json.Decoder().decode
+_NO_PARAMS = Raw(b"{}")
+
+
+class Description(msgspec.Struct):
+    """What a server says of itself. ``initialize`` and ``server/discover`` are two encodings of it.
+
+    ``ttl_ms`` and ``scope`` are the freshness hints of results that have none of their own.
+    """
+
+    info: Implementation
+    capabilities: Callable[[], ServerCapabilities]
+    instructions: str | UnsetType = UNSET
+    ttl_ms: int = 0
+    scope: str = "private"
+    revisions: Mapping[str, Revision] = msgspec.field(default_factory=lambda: REVISIONS)
+    identity: dict[str, Any] = {}
+    """The server's identity as it stands in the ``_meta`` of results."""
+
+    def __post_init__(self) -> None:
+        self.identity = {"io.modelcontextprotocol/serverInfo": self.info}
+
+
+class Call(msgspec.Struct, gc=False):
+    """A request that waits for an answer. ``raw`` are its parameters as they came, unknown fields included."""
+
+    connection: Connection
+    peer: Peer
+    id: Id
+    request: Request
+    params: Any
+    raw: Raw
+    headers: Mapping[bytes, bytes] | None = None
+    """The headers of a stateless request over HTTP, by lower-case name."""
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """All of ``_meta``, the keys that the protocol does not know too."""
+        return _read_any(self.raw).get("_meta", {})  # type: ignore[no-any-return]
+
+    @property
+    def progress_token(self) -> Id | None:
+        """The token under which the client wants to hear of progress, if it does."""
+        meta: RequestMeta | UnsetType = self.params.meta
+        return None if meta is UNSET or meta.progress_token is UNSET else meta.progress_token
+
+
+class Signal(msgspec.Struct, gc=False):
+    """A notification from the client, by our name for it."""
+
+    operation: str
+    params: Any
+
+
+class Answer(msgspec.Struct, gc=False):
+    """A response of the client to a request of the server."""
+
+    id: Id
+    result: Raw | UnsetType
+    error: Raw | UnsetType
+
+
+class Refusal(msgspec.Struct, gc=False):
+    """A message that was not accepted. ``reply`` is what to send, ``status`` the status where HTTP carries it."""
+
+    reply: bytes
+    status: int
+
+
+class Batch(msgspec.Struct, gc=False):
+    """Several messages in one (2025-03-26). The replies travel together, as one array."""
+
+    events: list[Event]
+
+
+Event: TypeAlias = "Call | Signal | Answer | Refusal | Batch"
+
+
+class Connection:
+    """One conversation with one client; or, over stateless HTTP, one request of it.
+
+    ``peer`` is None until a handshake; requests that carry their version have a peer of their own.
+    """
+
+    __slots__ = ("__weakref__", "channel", "description", "id", "in_flight", "peer", "subscriptions")
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self.peer: Peer | None = None
+        self.id = ""
+        self.channel: Any = None
+        """Where messages go that belong to no request (given by the transport)."""
+        self.in_flight: dict[Id, Any] | None = None
+        """What is being answered, by id: whatever the transport needs to cancel it."""
+        self.subscriptions: Any = None
+        """What the session wants to hear of (kept by the server)."""
+
+    # Bytes in, events out
+
+    def receive(self, data: bytes | memoryview) -> Event:
+        """Read one message, or one batch of them.
+
+        What is wrong with it is in the ``Refusal`` that comes back; nothing is raised.
+        """
+        try:
+            message = _read_message(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._receive_odd(data, error)
+        return self._receive(message)
+
+    def _receive(self, message: Message) -> Event:
+        id, method = message.id, message.method
+        try:
+            if method is UNSET or message.jsonrpc != "2.0" or not (type(id) is int or type(id) is str):
+                return self._receive_other(message)
+            raw = message.params
+            if raw is UNSET:
+                raw = _NO_PARAMS
+            request = REQUESTS.get(method)
+            try:
+                params = _read_unknown(raw) if request is None else _read_params[method](raw)
+            except msgspec.ValidationError as error:
+                raise self._invalid_params(method, raw, error) from None
+            meta = params.meta
+            if meta is not UNSET and meta.protocol_version is not UNSET:
+                peer = self._stateless_peer(meta)
+            elif self.peer is not None:
+                peer = self.peer
+            else:
+                peer = self._new_peer(method, params)
+            if method not in peer.revision.requests or request is None:
+                raise MethodNotFound(f"Method not found: {method[:200]}")
+            if self.in_flight is not None and id in self.in_flight:
+                raise InvalidMessage("Invalid request: this id is still in use by another request")
+            return Call(self, peer, id, request, params, raw)
+        except ProtocolError as error:
+            return self._refuse(id, error, stateless=_is_stateless(message))
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._refuse(id, _unreadable(error))
+
+    def _receive_other(self, message: Message) -> Event:
+        """Read what is not a request: a notification, a response, or nothing that JSON-RPC knows."""
+        id, method = message.id, message.method
+        if message.jsonrpc != "2.0":
+            raise InvalidMessage('Invalid request: jsonrpc must be "2.0"')
+        if id is not UNSET and type(id) is not int and type(id) is not str:
+            raise InvalidMessage("Invalid request: id must be a string or an integer")
+        if method is not UNSET:
+            row = ANNOUNCEMENTS.get(method)
+            if row is None:
+                return Signal("unknown", None)
+            try:
+                params = _read_params[method](_NO_PARAMS if message.params is UNSET else message.params)
+            except msgspec.ValidationError:
+                return Signal("unknown", None)  # nobody can be told: a notification has no answer
+            return Signal(row.operation, params)
+        if id is not UNSET and (message.result is UNSET) != (message.error is UNSET):
+            return Answer(id, message.result, message.error)
+        raise InvalidMessage("Invalid request: neither a method, nor a result, nor an error")
+
+    def _receive_odd(self, data: bytes | memoryview, error: Exception) -> Event:
+        """Read what is not one JSON object with members of the right types: a batch, or nothing that we know."""
+        text = bytes(data)
+        if isinstance(error, RecursionError) or not isinstance(error, msgspec.ValidationError):
+            return self._refuse(UNSET, _unreadable(error))
+        if text.lstrip()[:1] == b"[":
+            return self._receive_batch(text)
+        try:
+            value = _read_any(text)
+        except (msgspec.DecodeError, RecursionError) as worse:
+            return self._refuse(UNSET, _unreadable(worse))
+        id = value.get("id", UNSET) if isinstance(value, dict) else UNSET
+        if type(id) is not int and type(id) is not str:
+            id = UNSET
+        return self._refuse(id, InvalidMessage(f"Invalid request: {error}"))
+
+    def _receive_batch(self, text: bytes) -> Event:
+        try:
+            raws = _read_batch(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._refuse(UNSET, _unreadable(error))
+        if self.peer is None or not self.peer.revision.batches:
+            return self._refuse(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
+        if not 0 < len(raws) <= MAX_BATCH:
+            return self._refuse(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
+        return Batch([self.receive(raw) if bytes(raw)[:1] != b"[" else self._nested() for raw in raws])
+
+    def _nested(self) -> Refusal:
+        return self._refuse(UNSET, InvalidMessage("Invalid request: a batch within a batch"))
+
+    def _stateless_peer(self, meta: RequestMeta) -> Peer:
+        """Read the peer from the request's own ``_meta``.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
+        """
+        name = meta.protocol_version
+        assert name is not UNSET
+        revision = self.description.revisions.get(name)
+        if revision is None or not revision.stateless:
+            raise UnsupportedVersion(name, list(self.description.revisions))
+        if meta.capabilities is UNSET:
+            raise _malformed("io.modelcontextprotocol/clientCapabilities")
+        return Peer(
+            revision,
+            None if meta.client_info is UNSET else meta.client_info,
+            meta.capabilities,
+            None if meta.log_level is UNSET else SEVERITY[meta.log_level],
+        )
+
+    def _new_peer(self, method: str, params: Any) -> Peer:
+        """Read the peer from ``initialize``; before that, only a ping may come.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
+        """
+        handshakes = [revision for revision in self.description.revisions.values() if not revision.stateless]
+        if not isinstance(params, InitializeParams):
+            if handshakes and method == "ping":
+                return Peer(handshakes[0])
+            raise _malformed("io.modelcontextprotocol/protocolVersion")
+        if not handshakes:
+            raise UnsupportedVersion(params.protocol_version, list(self.description.revisions))
+        revision = self.description.revisions.get(params.protocol_version)
+        if revision is None or revision.stateless:
+            revision = handshakes[0]
+        return Peer(revision, params.client_info, params.capabilities, SEVERITY["info"])
+
+    def _invalid_params(self, method: str, raw: Any, error: msgspec.ValidationError) -> ProtocolError:
+        """Say which parameter is wrong; but if the peer's revision has no such method, say that."""
+        try:
+            meta = _read_unknown(raw).meta
+            peer = self._stateless_peer(meta) if meta is not UNSET and meta.protocol_version is not UNSET else self.peer
+        except msgspec.ValidationError:
+            peer = self.peer
+        except ProtocolError as worse:
+            return worse
+        if peer is not None and method not in peer.revision.requests:
+            return MethodNotFound(f"Method not found: {method[:200]}")
+        reason, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`").lstrip(".")
+        if reason.startswith("Object missing required field"):
+            name = reason.split("`")[1]
+            path = f"{path}.{name}" if path else name
+            return InvalidParams(f"Invalid params: {path} is missing", parameter=path)
+        return InvalidParams(f"Invalid params: {path or 'params'}: {reason}", parameter=path or None)
+
+    # Results in, bytes out
+
+    def initialize(self, call: Call) -> InitializeResult:
+        """Open the session that ``call`` asks for, and describe the server in its revision.
+
+        Raises:
+            InvalidMessage: there is a session already.
+        """
+        if self.peer is not None:
+            raise InvalidMessage("Invalid request: this session is initialized already")
+        self.peer = call.peer
+        return InitializeResult(
+            protocol_version=call.peer.revision.name,
+            capabilities=self.description.capabilities(),
+            server_info=self.description.info,
+            instructions=self.description.instructions,
+        )
+
+    def finish(self, call: Call, result: Result) -> Result:
+        """Return ``result`` as it travels to the peer of ``call``."""
+        description = self.description
+        return call.peer.revision.complete(
+            result, call.request, description.identity, description.ttl_ms, description.scope
+        )
+
+    def reply(self, call: Call, result: Result | bytes) -> bytes:
+        """Encode the answer to a call. ``result`` in bytes is one that is finished and encoded already."""
+        if type(result) is bytes:
+            return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
+        return encode(Response("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+
+    def refuse(self, call: Call, error: BaseException) -> Refusal:
+        """Encode an error. What is not in ``carrel.errors`` becomes a plain -32603 that says nothing about us."""
+        return self._refuse(call.id, error, call.peer.revision, stateless=call.peer.revision.stateless)
+
+    def _refuse(
+        self,
+        id: Any,
+        error: BaseException,
+        revision: Revision | None = None,
+        *,
+        stateless: bool = False,
+    ) -> Refusal:
+        if revision is None:
+            revision = LATEST_HANDSHAKE if self.peer is None else self.peer.revision
+        if not (type(id) is int or type(id) is str):
+            id = UNSET if revision.anonymous_errors else None
+        if isinstance(error, ProtocolError):
+            status = error.status if stateless or self.peer is None or isinstance(error, InvalidMessage) else 200
+            return Refusal(encode_error(id, error.code, error.message, error.data), status)
+        if isinstance(error, ResourceError):
+            if isinstance(error, ResourceNotFound | ResourceForbidden):
+                code, message = revision.not_found, "Resource not found"
+            else:
+                code, message = INVALID_PARAMS, error.message
+            return Refusal(encode_error(id, code, message, {"uri": error.uri}), 200)
+        return Refusal(encode_error(id, INTERNAL_ERROR, "Internal error"), 200)
+
+
+def _malformed(key: str) -> InvalidParams:
+    error = InvalidParams(f"Invalid params: _meta lacks {key}", parameter="_meta")
+    error.status = 400
+    return error
+
+
+def _unreadable(error: Exception) -> InvalidMessage:
+    if isinstance(error, RecursionError):
+        return InvalidMessage("Parse error: nested too deeply", PARSE_ERROR)
+    if isinstance(error, msgspec.ValidationError):
+        return InvalidMessage(f"Invalid request: {error}", INVALID_REQUEST)
+    return InvalidMessage("Parse error: not valid JSON in UTF-8", PARSE_ERROR)
+
+
+def _is_stateless(message: Message) -> bool:
+    """Whether a refused request was meant statelessly (only then do its errors have an HTTP status of their own)."""
+    return message.params is not UNSET and b"io.modelcontextprotocol/protocolVersion" in bytes(message.params)

@@ -1,0 +1,526 @@
+"""The server: what an author writes resources, tools and prompts on.
+
+app = Server("books", version="1.0")
+
+@app.resource("book://{author}/{title}")
+async def book(author: str, title: str) -> str: ...
+
+app.run()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from msgspec import UNSET
+
+from carrel.errors import ConfigError, InvalidParams, MCPError, MethodNotFound
+from carrel.protocol.server import Connection, Description, Refusal
+from carrel.server.completion import CompletableFunction, limited
+from carrel.server.metadata import Meta, icons_of, or_unset
+from carrel.server.prompts import Prompts
+from carrel.server.resources import Resources
+from carrel.server.subscriptions import LISTS, MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry, Hub
+from carrel.server.tools import Tools
+from carrel.wire.base import Annotations, Icon, Implementation, Result
+from carrel.wire.completion import CompleteResult, ResourceTemplateReference
+from carrel.wire.lifecycle import DiscoverResult, ListChanged, ResourcesCapability, ServerCapabilities
+from carrel.wire.resources import (
+    BlobResourceContents,
+    ListenResult,
+    ReadResourceResult,
+    SubscriptionFilter,
+    TextResourceContents,
+)
+from carrel.wire.tools import ToolAnnotations
+from carrel.wire.utilities import SEVERITY
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.context import Context
+    from carrel.server.source import Source
+
+__all__ = ["Server"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Hook = Callable[[], Awaitable[None] | None]
+log = logging.getLogger("carrel")
+
+
+class Server:
+    """An MCP server.
+
+    ``page_size`` is how many entries a list answers at once. ``subscribe`` and ``list_changed`` say whether clients
+    can be told of changes to resources and to lists. ``ttl`` (seconds) and ``scope`` are the freshness hints of
+    results that have none of their own. ``lifespan`` is called with the server and gives an asynchronous context
+    manager that is entered at start-up and left at shutdown; what it yields is ``app.state``.
+
+    Raises:
+        ConfigError: an argument makes no sense.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str = "0.0.0",
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        instructions: str | None = None,
+        website_url: str | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        page_size: int = 100,
+        subscribe: bool = True,
+        list_changed: bool = True,
+        ttl: float = 0,
+        scope: Literal["public", "private"] = "private",
+        lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
+    ) -> None:
+        if not name:
+            raise ConfigError("A server needs a name")
+        if page_size < 1:
+            raise ConfigError(f"page_size must be at least 1, not {page_size}")
+        if ttl < 0:
+            raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
+        if scope not in ("public", "private"):
+            raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
+        self.name = name
+        self.page_size = page_size
+        self.state: Any = None
+        self.resources = Resources(self)
+        self.tools = Tools(self)
+        self.prompts = Prompts(self)
+        self.hub = Hub()
+        self.description = Description(
+            Implementation(
+                name,
+                version,
+                title=or_unset(title),
+                description=or_unset(description),
+                website_url=or_unset(website_url),
+                icons=icons_of(icons),
+            ),
+            self.capabilities,
+            instructions=or_unset(instructions),
+            ttl_ms=round(ttl * 1000),
+            scope=scope,
+        )
+        self._subscribe = subscribe
+        self._list_changed = list_changed
+        self._lifespan = lifespan
+        self._on_startup: list[Hook] = []
+        self._on_shutdown: list[Hook] = []
+        self._shared: list[Source] = []
+        self._stack: AsyncExitStack | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._operations: dict[str, Callable[[Call, Channel], Any]] = {
+            "call_tool": self.tools.call,
+            "complete": self._complete,
+            "discover": self._discover,
+            "get_prompt": self.prompts.get,
+            "initialize": self._initialize,
+            "list_prompts": self.prompts.list,
+            "list_resource_templates": self.resources.list_templates,
+            "list_resources": self.resources.list,
+            "list_tools": self.tools.list,
+            "listen": self._listen,
+            "ping": self._ping,
+            "read_resource": self.resources.read,
+            "set_level": self._set_level,
+            "subscribe": self._do_subscribe,
+            "unsubscribe": self._do_unsubscribe,
+        }
+        self._needs: dict[str, Resources | Tools | Prompts] = {
+            "call_tool": self.tools,
+            "list_tools": self.tools,
+            "get_prompt": self.prompts,
+            "list_prompts": self.prompts,
+            "list_resource_templates": self.resources,
+            "list_resources": self.resources,
+            "read_resource": self.resources,
+            "subscribe": self.resources,
+            "unsubscribe": self.resources,
+        }
+
+    # What authors register
+
+    def resource(
+        self,
+        uri: str,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | dict[str, Any] | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        ttl: float | None = None,
+        scope: str | None = None,
+        meta: Meta | None = None,
+    ) -> Callable[[F], CompletableFunction[F]]:
+        """Register the decorated function as a resource, or as a family of them where ``uri`` is a template (RFC 6570).
+
+        The variables of the template are the function's parameters, typed by its annotations. It returns what
+        ``resources.add`` takes as a value; None means that there is no such resource. ``size`` is in bytes, ``ttl`` in
+        seconds, ``annotations`` are audience, priority (0 to 1) and last_modified (ISO 8601).
+
+        Raises:
+            ConfigError: the URI or template is not valid or taken, or the function does not take its variables.
+        """
+        return self.resources.resource(
+            uri,
+            name=name,
+            title=title,
+            description=description,
+            mime_type=mime_type,
+            size=size,
+            annotations=annotations,
+            icons=icons,
+            ttl=ttl,
+            scope=scope,
+            meta=meta,
+        )
+
+    def tool(
+        self,
+        name: str | None = None,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | dict[str, Any] | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        structured: bool | None = None,
+        meta: Meta | None = None,
+    ) -> Callable[[F], F]:
+        """Register the decorated function as a tool. See ``tools.add``."""
+        if callable(name):
+            raise ConfigError("Write @app.tool() with parentheses")
+
+        def register(function: F) -> F:
+            return self.tools.add(
+                function,
+                name=name,
+                title=title,
+                description=description,
+                annotations=annotations,
+                icons=icons,
+                input_schema=input_schema,
+                output_schema=output_schema,
+                structured=structured,
+                meta=meta,
+            )
+
+        return register
+
+    def prompt(
+        self,
+        name: str | None = None,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        meta: Meta | None = None,
+    ) -> Callable[[F], CompletableFunction[F]]:
+        """Register the decorated function as a prompt. See ``prompts.add``."""
+        if callable(name):
+            raise ConfigError("Write @app.prompt() with parentheses")
+
+        def register(function: F) -> CompletableFunction[F]:
+            return self.prompts.add(function, name=name, title=title, description=description, icons=icons, meta=meta)
+
+        return register
+
+    def share(self, source: Source | str) -> None:
+        """Share a source: a path, a URL, or anything with the abilities of ``carrel.server.source.Source``.
+
+        Raises:
+            ConfigError: it is not clear what the path or URL names, or its driver is not installed.
+        """
+        if self._loop is not None:
+            raise ConfigError("share sources before the server starts")
+        if isinstance(source, str):
+            from importlib import import_module
+
+            source = cast("Source", import_module("carrel.sources").open(source))
+        self._shared.append(source)
+        self.resources.used = True
+
+    def mirror_tools(self) -> None:
+        """Offer the resources as read-only tools too, for hosts whose model cannot see resources."""
+        from carrel.server.mirror import mirror
+
+        mirror(self)
+
+    def on_startup(self, hook: Hook) -> Hook:
+        """Call ``hook`` when the server starts. Also a decorator."""
+        self._on_startup.append(hook)
+        return hook
+
+    def on_shutdown(self, hook: Hook) -> Hook:
+        """Call ``hook`` when the server stops. Also a decorator."""
+        self._on_shutdown.append(hook)
+        return hook
+
+    # Running
+
+    def run(self, transport: Literal["stdio", "http"] = "stdio", **options: Any) -> None:
+        """Serve until the client goes away (stdio) or the process is told to stop (HTTP).
+
+        Over HTTP, ``host`` ("127.0.0.1"), ``port`` (8000) and ``path`` ("/mcp") say where; ``asgi`` takes the rest.
+        """
+        if transport == "stdio":
+            from carrel.transports.stdio import run
+
+            run(self, **options)
+        elif transport == "http":
+            from carrel.transports.uvicorn import serve
+
+            serve(self, **options)
+        else:
+            raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
+
+    def asgi(self, path: str = "/mcp", **options: Any) -> Any:
+        """Return the server as an ASGI application. See ``carrel.transports.http.StreamableHTTP`` for the options."""
+        from carrel.transports.http import StreamableHTTP
+
+        return StreamableHTTP(self, path=path, **options)
+
+    async def start(self) -> None:
+        """Enter the lifespan, start the sources and begin to watch them. Transports do this."""
+        if self._loop is not None:
+            raise ConfigError(f"the server {self.name} is running already")
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._stack = AsyncExitStack()
+        try:
+            if self._lifespan is not None:
+                self.state = await self._stack.enter_async_context(self._lifespan(self))
+            for hook in self._on_startup:
+                await _run_hook(hook)
+            for hook in self._on_shutdown:
+                self._stack.push_async_callback(_run_hook, hook)
+            for source in self._shared:
+                await source.start()
+                self._stack.push_async_callback(source.stop)
+                self.resources.attach(source)
+                if self._subscribe or self._list_changed:
+                    self._watch(source)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End the subscriptions gracefully, stop the sources, leave the lifespan."""
+        self.end_streams()
+        watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
+        self._loop = None
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
+        self.resources.detach()
+
+    def end_streams(self) -> None:
+        """End every listen stream gracefully, such as before the process stops."""
+        self.hub.shut()
+
+    def _watch(self, source: Source) -> None:
+        task = asyncio.ensure_future(self._follow(source))
+        self._watchers.add(task)
+        task.add_done_callback(self._watchers.discard)
+
+    async def _follow(self, source: Source) -> None:
+        try:
+            async for changes in source.watch():
+                uris = [change.uri for change in changes if self._subscribe]
+                listed = any(change.kind != "changed" for change in changes)
+                self.announce(uris, ("resources_list_changed",) if listed else ())
+        except MCPError as error:
+            log.warning("%s is not watched: %s", source.name, error)
+        except Exception:
+            log.exception("watching %s has ended", source.name)
+
+    def announce(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
+        """Tell whoever listens that resources or lists changed. May be called from any thread, and at any time."""
+        if self._loop is None:
+            return
+        if not self._list_changed:
+            lists = ()
+        if threading.get_ident() == self._thread:
+            self.hub.changed(uris, lists)
+        else:
+            self._loop.call_soon_threadsafe(self.hub.changed, list(uris), list(lists))
+
+    # Answering
+
+    def connect(self) -> Connection:
+        """Return a new connection, which knows nothing of its client yet."""
+        return Connection(self.description)
+
+    def disconnect(self, connection: Connection) -> None:
+        """Forget a connection and all it listened to."""
+        if connection.subscriptions is not None:
+            self.hub.close(connection.subscriptions)
+            connection.subscriptions = None
+
+    def answer(self, call: Call, channel: Channel) -> Any:
+        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine of one of them.
+
+        What belongs to the call but is not its answer goes to ``channel``.
+        """
+        try:
+            operation = call.request.operation
+            needed = self._needs.get(operation)
+            if needed is not None and not needed.used:
+                raise MethodNotFound(f"Method not found: this server has no {type(needed).__name__.lower()}")
+            result = self._operations[operation](call, channel)
+            if type(result) is CoroutineType:
+                return self._answer_later(call, result)
+            return call.connection.reply(call, result)
+        except Exception as error:  # one place turns exceptions into errors on the wire
+            return self._refuse(call, error)
+
+    async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes]) -> bytes | Refusal:
+        try:
+            return call.connection.reply(call, await pending)
+        except Exception as error:
+            return self._refuse(call, error)
+
+    @staticmethod
+    def _refuse(call: Call, error: Exception) -> Refusal:
+        if not isinstance(error, MCPError):
+            log.error("%s failed", call.request.method, exc_info=error)
+        return call.connection.refuse(call, error)
+
+    async def read(self, uri: str, context: Context) -> Sequence[TextResourceContents | BlobResourceContents]:
+        """Read a resource of this server from within a handler, on behalf of whoever called it.
+
+        Raises:
+            ResourceError: it cannot be had.
+            InvalidParams: the URI is not one.
+        """
+        result = self.resources.read(context.call_for(uri), context.channel)
+        if type(result) is CoroutineType:
+            result = await result
+        return cast("ReadResourceResult", result).contents
+
+    def capabilities(self) -> ServerCapabilities:
+        """Return what this server can do, as things stand."""
+        changes = ListChanged(list_changed=True) if self._list_changed else ListChanged()
+        resources = ResourcesCapability(
+            subscribe=True if self._subscribe else UNSET, list_changed=True if self._list_changed else UNSET
+        )
+        return ServerCapabilities(
+            logging={},
+            completions={} if self.resources.completes or self.prompts.completes else UNSET,
+            prompts=changes if self.prompts.used else UNSET,
+            resources=resources if self.resources.used else UNSET,
+            tools=changes if self.tools.used else UNSET,
+        )
+
+    def _initialize(self, call: Call, channel: Channel) -> Result:
+        connection = call.connection
+        result = connection.initialize(call)
+        lists = frozenset(LISTS if self._list_changed else ())
+        session = connection.channel or channel
+        entry = Entry(session, call.peer.revision, lists)
+        connection.subscriptions = entry
+        self.hub.open(entry)
+        return result
+
+    def _discover(self, call: Call, channel: Channel) -> Result:
+        return DiscoverResult(
+            supported_versions=list(self.description.revisions),
+            capabilities=self.capabilities(),
+            instructions=self.description.instructions,
+        )
+
+    @staticmethod
+    def _ping(call: Call, channel: Channel) -> Result:
+        return Result()
+
+    @staticmethod
+    def _set_level(call: Call, channel: Channel) -> Result:
+        call.peer.log_level = SEVERITY[call.params.level]
+        return Result()
+
+    def _do_subscribe(self, call: Call, channel: Channel) -> Result:
+        self.hub.subscribe(call.connection.subscriptions, self._subscribable(call))
+        return Result()
+
+    def _do_unsubscribe(self, call: Call, channel: Channel) -> Result:
+        self.hub.unsubscribe(call.connection.subscriptions, self._subscribable(call))
+        return Result()
+
+    def _subscribable(self, call: Call) -> str:
+        if not self._subscribe:
+            raise MethodNotFound("Method not found: this server does not offer subscriptions")
+        return self.resources.require(call.params.uri)
+
+    async def _listen(self, call: Call, channel: Channel) -> Result:
+        """Open a stream of notifications and hold it until one side ends it."""
+        wanted: SubscriptionFilter = call.params.notifications
+        honored, lists, uris = SubscriptionFilter(), [], set[str]()
+        if self._list_changed:
+            for name in LISTS:
+                if getattr(wanted, name):
+                    setattr(honored, name, True)
+                    lists.append(name)
+        if self._subscribe and wanted.resource_subscriptions is not UNSET:
+            if len(wanted.resource_subscriptions) > MAX_SUBSCRIPTIONS:
+                raise InvalidParams(
+                    f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="notifications"
+                )
+            honored.resource_subscriptions = []
+            for uri in wanted.resource_subscriptions:
+                normal = self.resources.exists(uri)
+                if normal is not None:
+                    honored.resource_subscriptions.append(uri)
+                    uris.add(normal)
+        closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, closed)
+        self.hub.acknowledge(entry, honored)
+        self.hub.open(entry)
+        try:
+            await closed
+        finally:
+            self.hub.close(entry)
+        return ListenResult(meta={SUBSCRIPTION: call.id})
+
+    def _complete(self, call: Call, channel: Channel) -> Any:
+        params = call.params
+        if not (self.resources.completes or self.prompts.completes):
+            raise MethodNotFound("Method not found: nothing here can be completed")
+        context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
+        argument, value = params.argument.name, params.argument.value
+        if isinstance(params.ref, ResourceTemplateReference):
+            suggestions = self.resources.suggest(params.ref.uri, argument, value, context)
+        else:
+            suggestions = self.prompts.suggest(params.ref.name, argument, value, context)
+        if hasattr(suggestions, "__await__"):
+            return self._complete_later(suggestions)
+        return CompleteResult(completion=limited(suggestions))
+
+    @staticmethod
+    async def _complete_later(pending: Awaitable[Any]) -> Result:
+        return CompleteResult(completion=limited(await pending))
+
+
+async def _run_hook(hook: Hook) -> None:
+    pending = hook()
+    if pending is not None:
+        await pending

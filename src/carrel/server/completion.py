@@ -1,0 +1,96 @@
+"""Completion of template variables and prompt arguments.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from msgspec import UNSET
+
+from carrel.errors import ConfigError
+from carrel.wire.completion import Completion
+
+__all__ = ["CompletableFunction", "Completer", "Completers", "filter_choices", "limited"]
+
+#: The most values that one answer may hold.
+MAX_VALUES = 100
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Completer = Callable[..., "Completion | Iterable[str] | Awaitable[Completion | Iterable[str]]"]
+
+
+class Completers:
+    """The completers of one prompt or template: functions by argument, and arguments that complete themselves."""
+
+    __slots__ = ("choices", "functions")
+
+    def __init__(self, choices: Mapping[str, Sequence[str]]) -> None:
+        self.choices = choices
+        self.functions: dict[str, Completer] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.functions or self.choices)
+
+    def suggest(self, argument: str, value: str, context: dict[str, str]) -> Any:
+        """Return suggestions, or an awaitable of them; nothing where nobody knows any."""
+        function = self.functions.get(argument)
+        if function is None:
+            return filter_choices(self.choices.get(argument, ()), value)
+        code = getattr(function, "__code__", None)
+        takes_context = code is None or code.co_argcount - (1 if hasattr(function, "__self__") else 0) > 1
+        return function(value, context) if takes_context else function(value)
+
+
+class CompletableFunction(Generic[F]):
+    """A resource or prompt function: can be called as before, and given completers."""
+
+    def __init__(self, function: F, completers: Completers, names: Sequence[str]) -> None:
+        self._function = function
+        self._completers = completers
+        self._names = names
+        self.__wrapped__ = function
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._function(*arguments, **named)
+
+    def complete(self, variable: str) -> Callable[[Completer], Completer]:
+        """Register the decorated function as the completer of a variable or argument.
+
+        It gets what has been typed and, if it takes a second parameter, the earlier ones as a dict; it returns
+        suggestions, best first.
+
+        Raises:
+            ConfigError: there is no such variable or argument.
+        """
+        if variable not in self._names:
+            raise ConfigError(f"{self.__name__}: there is no {variable!r} to complete; there are {list(self._names)}")
+
+        def register(completer: Completer) -> Completer:
+            self._completers.functions[variable] = completer
+            return completer
+
+        return register
+
+
+def filter_choices(choices: Iterable[str], value: str) -> list[str]:
+    """Return the choices that fit what has been typed: those that begin with it, then those that contain it."""
+    typed = value.casefold()
+    begin = [choice for choice in choices if choice.casefold().startswith(typed)]
+    return begin + [choice for choice in choices if typed in choice.casefold() and choice not in begin]
+
+
+def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
+    """Return suggestions as they may travel: at most 100, and whether there are more."""
+    if isinstance(suggestions, Completion):
+        if len(suggestions.values) <= MAX_VALUES:
+            return suggestions
+        total = len(suggestions.values) if suggestions.total is UNSET else suggestions.total
+        return Completion(suggestions.values[:MAX_VALUES], total=total, has_more=True)
+    values = [] if suggestions is None else [str(value) for value in suggestions]
+    return Completion(values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)

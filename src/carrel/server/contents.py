@@ -1,0 +1,96 @@
+"""From what a resource function returns to the contents that travel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from carrel.protocol.encoding import encode
+from carrel.wire.base import Meta
+from carrel.wire.resources import BlobResourceContents, TextResourceContents
+
+__all__ = ["Contents", "contents_of"]
+
+
+class Contents(msgspec.Struct):
+    """One content of a resource, where the plain value does not say enough.
+
+    ``data`` is a ``str`` (text), ``bytes`` (a blob), a ``Path`` (a file's bytes), or anything JSON can hold.
+    ``uri`` is for contents of another URI than the one asked for, such as the files of a directory.
+    """
+
+    data: Any
+    mime_type: str | UnsetType = UNSET
+    uri: str | UnsetType = UNSET
+    meta: Meta | UnsetType = UNSET
+
+
+def contents_of(value: Any, uri: str, mime_type: str | UnsetType) -> list[TextResourceContents | BlobResourceContents]:
+    """Turn what a resource function returned into contents.
+
+    Text becomes text, bytes a blob, several contents stay several, and everything else becomes JSON.
+
+    Raises:
+        TypeError: the value cannot be turned into JSON.
+        OSError: a ``Path`` cannot be read.
+    """
+    if type(value) is str:
+        return [TextResourceContents(uri, value, mime_type=mime_type or "text/plain")]
+    if isinstance(value, (list, tuple)) and value and all(_is_contents(item) for item in value):
+        return [_one(item, uri, mime_type) for item in value]
+    return [_one(value, uri, mime_type)]
+
+
+def _is_contents(value: Any) -> bool:
+    return isinstance(value, (Contents, TextResourceContents, BlobResourceContents))
+
+
+def _one(value: Any, uri: str, mime_type: str | UnsetType) -> TextResourceContents | BlobResourceContents:
+    if isinstance(value, (TextResourceContents, BlobResourceContents)):
+        return value
+    meta: Meta | UnsetType = UNSET
+    if isinstance(value, Contents):
+        uri, meta = value.uri or uri, value.meta
+        mime_type = value.mime_type or mime_type
+        value = value.data
+    if isinstance(value, Path):
+        mime_type = mime_type or guess_mime_type(value)
+        value = value.read_bytes()
+        text = _as_text(value, mime_type)
+        value = value if text is None else text
+    if isinstance(value, str):
+        return TextResourceContents(uri, value, mime_type=mime_type or "text/plain", meta=meta)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return BlobResourceContents(uri, bytes(value), mime_type=mime_type or "application/octet-stream", meta=meta)
+    return TextResourceContents(uri, encode(value).decode(), mime_type=mime_type or "application/json", meta=meta)
+
+
+def guess_mime_type(path: Path) -> str | UnsetType:
+    """Guess the MIME type of a file by its name; UNSET where the name says nothing."""
+    import mimetypes  # only who returns paths pays for the tables
+
+    return mimetypes.guess_type(path.name)[0] or UNSET
+
+
+def _as_text(data: bytes, mime_type: str | UnsetType) -> str | None:
+    if mime_type and mime_type.partition("/")[0] in ("image", "audio", "video"):
+        return None
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def returns_paths(value: Any) -> bool:
+    """Say whether turning ``value`` into contents reads files, and so belongs into a thread."""
+    if isinstance(value, Contents):
+        value = value.data
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return any(returns_paths(item) for item in value if isinstance(item, (Contents, Path)))
+    return isinstance(value, Path)

@@ -1,0 +1,168 @@
+"""The call that a handler works on: who asks, and ways to say how it is going."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.protocol.encoding import encode_event
+from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
+from carrel.wire.resources import ReadResourceParams
+from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+
+__all__ = ["Context"]
+
+
+class Sent:
+    """A message on its way. Awaiting it waits for a reader that is behind; not awaiting it is fine too."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: Channel | None) -> None:
+        self._channel = channel
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._channel is not None:
+            yield from self._channel.drain().__await__()
+
+
+class Context:
+    """A parameter of this type gets the context of the call. Its name is up to you.
+
+    Everything here may be used from the event loop and from the threads in which sync functions run.
+    """
+
+    __slots__ = ("_call", "_loop", "_progress", "_thread", "app", "channel")
+
+    def __init__(self, app: Server, call: Call, channel: Channel) -> None:
+        self.app = app
+        self._call = call
+        self.channel = channel
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._progress: float | None = None
+
+    @property
+    def request_id(self) -> Id:
+        """The JSON-RPC id of the request."""
+        return self._call.id
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision that the client speaks, such as its date."""
+        return self._call.peer.revision.name
+
+    @property
+    def client(self) -> Implementation | None:
+        """The name and version that the client gives itself. Not verified: for display and logs only."""
+        return self._call.peer.client
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """What the client declared that it can do."""
+        return self._call.peer.capabilities or ClientCapabilities()
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The request's ``_meta``, with every key that came."""
+        return self._call.meta
+
+    def call_for(self, uri: str) -> Call:
+        """Return a call that reads ``uri`` for the same client."""
+        return msgspec.structs.replace(self._call, params=ReadResourceParams(uri=uri, meta=self._call.params.meta))
+
+    def _send(self, message: bytes) -> Sent:
+        if threading.get_ident() == self._thread:
+            self.channel.send(message)
+            return Sent(self.channel)
+        self._loop.call_soon_threadsafe(self.channel.send, message)
+        return Sent(None)
+
+    def pause_stream(self, retry: float | None = None) -> None:
+        """Close the connection of this call without ending the call: the client comes back for its answer.
+
+        For long calls over HTTP from clients of 2025-11-25 with a session; otherwise nothing happens. ``retry`` is in
+        seconds. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+        """
+        milliseconds = None if retry is None else round(retry * 1000)
+        if threading.get_ident() == self._thread:
+            self.channel.pause(milliseconds)
+        else:
+            self._loop.call_soon_threadsafe(self.channel.pause, milliseconds)
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
+        """Report progress, if the client asked for it.
+
+        ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped.
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
+        """
+        token = self._call.progress_token
+        if token is None or (self._progress is not None and progress <= self._progress):
+            return Sent(None)
+        self._progress = progress
+        params = ProgressParams(
+            progress_token=token,
+            progress=progress,
+            total=UNSET if total is None else total,
+            message=UNSET if message is None else message,
+        )
+        return self._send(encode_event(self._call.peer.revision, "progress", params))
+
+    def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message, if the client wants that level. ``data`` is any value that JSON can hold.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        severity = SEVERITY.get(level)
+        if severity is None:
+            raise ValueError(f"{level!r} is not a log level; they are {', '.join(SEVERITY)}")
+        threshold = self._call.peer.log_level
+        if threshold is None or severity < threshold:
+            return Sent(None)
+        params = LoggingMessageParams(level=level, logger=UNSET if logger is None else logger, data=data)
+        return self._send(encode_event(self._call.peer.revision, "message", params))
+
+    def debug(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message for those who look for bugs."""
+        return self.log("debug", data, logger)
+
+    def info(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message about the normal course of things."""
+        return self.log("info", data, logger)
+
+    def notice(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message about something normal but significant."""
+        return self.log("notice", data, logger)
+
+    def warning(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message about something that may go wrong."""
+        return self.log("warning", data, logger)
+
+    def error(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message about something that went wrong."""
+        return self.log("error", data, logger)
+
+    def critical(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message about a part that has failed."""
+        return self.log("critical", data, logger)
+
+    def alert(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message about something that needs somebody at once."""
+        return self.log("alert", data, logger)
+
+    def emergency(self, data: Any, logger: str | None = None) -> Sent:
+        """Send a log message that nothing works any more."""
+        return self.log("emergency", data, logger)

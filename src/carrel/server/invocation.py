@@ -1,0 +1,57 @@
+"""Calling a user's function: on the event loop if it is async, in a thread if it is not.
+
+An async function that never waits is run to its end at once and costs no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from carrel.server.context import Context
+from carrel.server.signature import Signature
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+
+__all__ = ["Function", "run_now"]
+
+
+def run_now(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits, and return its result."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise RuntimeError(f"{coroutine} waited, although its code has nothing to wait for")
+
+
+class Function:
+    """A user's function, ready to be called for a request.
+
+    ``immediate`` says that ``invoke`` returns the result itself; otherwise it returns an awaitable of it.
+    """
+
+    __slots__ = ("_app", "_call", "_context", "_is_async", "immediate", "signature")
+
+    def __init__(self, app: Server, function: Callable[..., Any]) -> None:
+        self.signature = Signature(function, context_type=Context)
+        self.immediate = self.signature.is_async and not self.signature.suspends
+        self._app = app
+        self._call = function
+        self._context = self.signature.context_name
+        self._is_async = self.signature.is_async
+
+    def invoke(self, arguments: dict[str, Any], call: Call, channel: Channel) -> Any:
+        """Call the function with ``arguments`` and, if it wants one, a ``Context``."""
+        if self._context is not None:
+            arguments[self._context] = Context(self._app, call, channel)
+        if self.immediate:
+            return run_now(self._call(**arguments))
+        if self._is_async:
+            return self._call(**arguments)
+        return asyncio.to_thread(self._call, **arguments)

@@ -1,0 +1,71 @@
+"""What users may write for icons and annotations, and what travels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from carrel.errors import ConfigError
+from carrel.wire.base import Annotations, Icon, Meta
+
+__all__ = ["Meta", "annotations_of", "icons_of", "or_unset", "read_struct"]
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def or_unset(value: T | None) -> T | UnsetType:
+    """Return ``value``, or UNSET for None."""
+    return UNSET if value is None else value
+
+
+def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:
+    """Accept a struct, or a dict with its fields as they are named on the wire or in Python.
+
+    Raises:
+        ConfigError: a field is not known or of a wrong type.
+    """
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, dict):
+        raise ConfigError(f"{what} must be {kind.__name__} or a dict, not {type(value).__name__}")
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    unknown = [key for key in value if key not in names and key not in names.values()]
+    if unknown:
+        raise ConfigError(f"{what}: unknown {', '.join(unknown)}; known are {', '.join(names.values())}")
+    try:
+        return msgspec.convert({names.get(key, key): item for key, item in value.items()}, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{what}: {error}") from None
+
+
+def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | UnsetType:
+    """Return annotations as they travel.
+
+    Raises:
+        ConfigError: a field is not known, or the priority is not between 0 and 1.
+    """
+    if value is None:
+        return UNSET
+    annotations = read_struct(value, Annotations, "annotations")
+    if annotations.priority is not UNSET and not 0 <= annotations.priority <= 1:
+        raise ConfigError(f"annotations: priority must be between 0 and 1, not {annotations.priority}")
+    return annotations
+
+
+def icons_of(value: Iterable[Icon | dict[str, Any] | str] | None) -> list[Icon] | UnsetType:
+    """Return icons as they travel. A string is the ``src`` of one.
+
+    Raises:
+        ConfigError: an icon is neither https: nor data:.
+    """
+    if value is None:
+        return UNSET
+    icons = [Icon(icon) if isinstance(icon, str) else read_struct(icon, Icon, "icon") for icon in value]
+    for icon in icons:
+        if not icon.src.startswith(("https://", "http://", "data:")):
+            raise ConfigError(f"icon: {icon.src[:100]!r} must be an https: or data: URI")
+    return icons or UNSET

@@ -1,0 +1,97 @@
+"""The resources of a server as three read-only tools, for hosts whose model cannot see resources itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import UNSET, to_builtins
+
+from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.server.completion import filter_choices
+from carrel.server.context import Context
+from carrel.server.listing import decode_cursor, encode_cursor
+from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
+from carrel.wire.resources import BlobResourceContents, ListResourcesResult, Resource, TextResourceContents
+
+if TYPE_CHECKING:
+    from carrel.server.app import Server
+
+__all__ = ["mirror"]
+
+READ_ONLY = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+
+
+def mirror(app: Server) -> None:
+    """Register list_resources, read_resource and search_resources with ``app``.
+
+    Raises:
+        ConfigError: a tool of that name is there already.
+    """
+
+    async def list_resources(
+        directory: Annotated[str | None, "URI of a directory to look into; without it, everything is listed"] = None,
+        cursor: Annotated[str | None, "nextCursor of the answer before, to go on"] = None,
+    ) -> dict[str, Any]:
+        """List the resources that are here: their URIs, names, types and sizes."""
+        if directory is None:
+            return await _list(app, cursor)
+        segment, position = (0, None) if cursor is None else decode_cursor(cursor)
+        for source in app.resources.sources:
+            if segment == 0 and source.owns(directory):
+                page = await source.children(directory, None if position is None else str(position), app.page_size)
+                more = None if page.next_cursor is None else encode_cursor(0, page.next_cursor)
+                return _described(list(page.items), more)
+        raise ResourceNotFound(directory)
+
+    async def read_resource(
+        uri: Annotated[str, "URI of the resource, as list_resources or search_resources gave it"], context: Context
+    ) -> list[Any]:
+        """Read a resource."""
+        contents = await app.read(uri, context)
+        return [_block(content) for content in contents]
+
+    async def search_resources(
+        query: Annotated[str, "Words to look for in names and URIs"],
+        limit: Annotated[int, "How many to return at most"] = 20,
+    ) -> dict[str, Any]:
+        """Find resources by name."""
+        if limit < 1:
+            raise InvalidParams("limit must be at least 1", parameter="limit")
+        return _described(await _search(app, query, min(limit, 100)))
+
+    app.tools.add(list_resources, title="List resources", annotations=READ_ONLY)
+    app.tools.add(read_resource, title="Read a resource", annotations=READ_ONLY, structured=False)
+    app.tools.add(search_resources, title="Search resources", annotations=READ_ONLY)
+
+
+async def _list(app: Server, cursor: str | None) -> dict[str, Any]:
+    result: ListResourcesResult = await app.resources.page(cursor)
+    described = _described(result.resources, None if result.next_cursor is UNSET else result.next_cursor)
+    templates = [family.uri_template for family in app.resources.templates]
+    return {**described, "templates": templates} if templates and cursor is None else described
+
+
+def _described(resources: list[Resource], next_cursor: str | None = None) -> dict[str, Any]:
+    found = {"resources": [to_builtins(resource) for resource in resources]}
+    return found if next_cursor is None else {**found, "nextCursor": next_cursor}
+
+
+def _block(content: TextResourceContents | BlobResourceContents) -> ContentBlock:
+    """Show contents in the form that most models can take: text as text, pictures and sound as such."""
+    if isinstance(content, TextResourceContents):
+        return TextContent(content.text)
+    kind = (content.mime_type or "").partition("/")[0]
+    if kind == "image":
+        return ImageContent(content.blob, content.mime_type or "")
+    if kind == "audio":
+        return AudioContent(content.blob, content.mime_type or "")
+    return EmbeddedResource(content)
+
+
+async def _search(app: Server, query: str, limit: int) -> list[Resource]:
+    by_name = {f"{resource.title or ''} {resource.name} {resource.uri}": resource for resource in app.resources.listed}
+    found = [by_name[text] for text in filter_choices(by_name, query)][:limit]
+    for source in app.resources.sources:
+        if len(found) < limit:
+            found.extend(hit.resource for hit in await source.search(query, limit - len(found)))
+    return found

@@ -1,0 +1,180 @@
+"""The prompts of a server.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/prompts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from carrel.errors import ConfigError, InvalidParams
+from carrel.server.completion import CompletableFunction, Completers
+from carrel.server.invocation import Function
+from carrel.server.listing import Listing, answer_page
+from carrel.server.metadata import Meta, icons_of, or_unset
+from carrel.server.signature import InvalidArguments
+from carrel.server.tools import block_of
+from carrel.wire.base import Icon
+from carrel.wire.content import TextContent
+from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+
+__all__ = ["Prompts", "messages_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Entry(msgspec.Struct, eq=False):
+    prompt: Prompt
+    function: Function
+    completers: Completers
+
+
+class Prompts:
+    """Everything a server offers as prompts. ``app.prompts`` is one."""
+
+    def __init__(self, app: Server) -> None:
+        self._app = app
+        self._entries: Listing[Entry] = Listing()
+        self.used = False
+
+    def add(
+        self,
+        function: F,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        meta: Meta | None = None,
+        replace: bool = False,
+    ) -> CompletableFunction[F]:
+        """Offer a function as a prompt, and tell whoever listens.
+
+        Its parameters are the prompt's arguments. It returns text, a content block, ``PromptMessage``s or a mixture.
+
+        Raises:
+            ConfigError: the name is taken, and ``replace`` is not set.
+        """
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        if name in self._entries and not replace:
+            raise ConfigError(f"There is a prompt {name} already")
+        called = Function(self._app, function)
+        signature = called.signature
+        arguments = [
+            PromptArgument(
+                parameter.name, description=or_unset(parameter.description or None), required=parameter.required
+            )
+            for parameter in signature.parameters
+        ]
+        prompt = Prompt(
+            name=name,
+            title=or_unset(title),
+            description=or_unset(description or signature.description),
+            arguments=arguments or UNSET,
+            icons=icons_of(icons),
+            meta=or_unset(meta),
+        )
+        choices = {parameter.name: signature.choices(parameter) for parameter in signature.parameters}
+        completers = Completers({argument: values for argument, values in choices.items() if values})
+        self._entries.put(name, Entry(prompt, called, completers))
+        self.used = True
+        self._app.announce(lists=("prompts_list_changed",))
+        return CompletableFunction(function, completers, [argument.name for argument in arguments])
+
+    def remove(self, name: str) -> None:
+        """Take a prompt away, and tell whoever listens.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        self._entries.remove(name)
+        self._app.announce(lists=("prompts_list_changed",))
+
+    @property
+    def completes(self) -> bool:
+        """Whether any argument can be completed."""
+        return any(entry.completers for entry in self._entries)
+
+    def list(self, call: Call, channel: Channel) -> bytes:
+        """Answer prompts/list."""
+        return answer_page(self._entries, call, self._app.page_size, _list_result)
+
+    def get(self, call: Call, channel: Channel) -> Any:
+        """Answer prompts/get."""
+        entry = self._find(call.params.name)
+        given: dict[str, str] = {} if call.params.arguments is UNSET else call.params.arguments
+        signature = entry.function.signature
+        names = [parameter.name for parameter in signature.parameters]
+        missing = [item.name for item in signature.parameters if item.required and item.name not in given]
+        unknown = [name for name in given if name not in names] if not signature.open else []
+        if missing:
+            raise InvalidParams(f"Invalid params: missing required argument {missing[0]}", parameter=missing[0])
+        if unknown:
+            raise InvalidParams(f"Invalid params: unknown argument {unknown[0][:200]!r}", parameter=unknown[0])
+        try:
+            arguments = signature.convert(given)
+        except InvalidArguments as error:
+            raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
+        value = entry.function.invoke(arguments, call, channel)
+        if entry.function.immediate:
+            return _result(value, entry.prompt)
+        return self._get_later(value, entry.prompt)
+
+    @staticmethod
+    async def _get_later(pending: Any, prompt: Prompt) -> GetPromptResult:
+        return _result(await pending, prompt)
+
+    def suggest(self, name: str, argument: str, value: str, context: dict[str, str]) -> Any:
+        """Return suggestions for an argument of a prompt, or an awaitable of them.
+
+        Raises:
+            InvalidParams: there is no such prompt or argument.
+        """
+        entry = self._find(name)
+        names = [parameter.name for parameter in entry.function.signature.parameters]
+        if argument not in names:
+            raise InvalidParams(
+                f"Invalid params: prompt {name} has no argument {argument[:200]!r}", parameter="argument"
+            )
+        return entry.completers.suggest(argument, value, context)
+
+    def _find(self, name: str) -> Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            raise InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
+        return entry
+
+
+def messages_of(value: Any) -> list[PromptMessage]:
+    """Turn what a prompt function returned into messages; what has no role is the user's.
+
+    Raises:
+        TypeError: a part of it cannot be turned into a message.
+    """
+    if isinstance(value, PromptMessage):
+        return [value]
+    if isinstance(value, dict) and set(value) == {"role", "content"}:
+        content = value["content"]
+        return [PromptMessage(value["role"], TextContent(content) if isinstance(content, str) else block_of(content))]
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [message for item in value for message in messages_of(item)]
+    return [PromptMessage("user", block_of(value))]
+
+
+def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListPromptsResult:
+    return ListPromptsResult(prompts=[entry.prompt for entry in entries], next_cursor=next_cursor)
+
+
+def _result(value: Any, prompt: Prompt) -> GetPromptResult:
+    if isinstance(value, GetPromptResult):
+        return value
+    return GetPromptResult(description=prompt.description, messages=messages_of(value))

@@ -1,0 +1,537 @@
+"""The resources of a server: exact ones, templates, and those of sources.
+
+A URI is looked up in this order: a resource of exactly that URI; the templates, the one with the most literal
+characters first, then in the order in which they came; the sources, in the order in which they were shared.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/resources
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
+from carrel.protocol.uri import UriError, normalize
+from carrel.protocol.uri_template import UriTemplate, UriTemplateError
+from carrel.server.completion import CompletableFunction, Completers
+from carrel.server.contents import contents_of, guess_mime_type, returns_paths
+from carrel.server.invocation import Function
+from carrel.server.listing import Listing, answer_page, decode_cursor, encode_cursor
+from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset
+from carrel.server.signature import InvalidArguments
+from carrel.wire.base import Annotations, Icon
+from carrel.wire.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+)
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+    from carrel.server.source import Source
+
+__all__ = ["Resources"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Freshness(msgspec.Struct, frozen=True):
+    """How long a result stays fresh, and for whom. UNSET leaves it to the server's defaults."""
+
+    ttl_ms: int | UnsetType = UNSET
+    scope: Any = UNSET
+
+
+class Fixed(msgspec.Struct, eq=False):
+    """A resource of one URI: ready made, or made by a function."""
+
+    resource: Resource
+    freshness: Freshness
+    value: Any = UNSET
+    function: Function | None = None
+    ready: ReadResourceResult | None = None
+
+
+class Family(msgspec.Struct, eq=False):
+    """A template: what is common to its members, and the function that reads one, or the source that does."""
+
+    template: ResourceTemplate
+    pattern: UriTemplate
+    freshness: Freshness
+    completers: Completers
+    function: Function | None = None
+    source: Any = None
+
+
+class Resources:
+    """Everything a server shares. ``app.resources`` is one."""
+
+    def __init__(self, app: Server) -> None:
+        self._app = app
+        self._fixed: Listing[Fixed] = Listing()
+        self._families: Listing[Family] = Listing()
+        self._by_precedence: list[Family] = []
+        self._sources: list[Source] = []
+        self.used = False
+
+    # Registering
+
+    def add(
+        self,
+        uri: str,
+        value: Any,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | dict[str, Any] | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        ttl: float | None = None,
+        scope: str | None = None,
+        meta: Meta | None = None,
+    ) -> None:
+        """Share ``value`` under ``uri``, and tell whoever listens that the list has changed.
+
+        ``value`` is text, bytes, a ``Path`` (read anew each time), anything JSON can hold, ``Contents``, or a function
+        without parameters (other than a ``Context``) that returns one of them. ``size`` is in bytes, ``ttl`` in
+        seconds.
+
+        Raises:
+            ConfigError: the URI is not one, is a template, or is taken.
+        """
+        uri = self._check_uri(uri)
+        if uri in self._fixed:
+            raise ConfigError(f"There is a resource {uri} already; use replace to change it")
+        self._put(uri, value, name, title, description, mime_type, size, annotations, icons, ttl, scope, meta)
+
+    def replace(self, uri: str, value: Any, **details: Any) -> None:
+        """Share something else under a URI that is shared, in the same place of the list.
+
+        Details that are not given stay as they were. Takes what ``add`` takes.
+
+        Raises:
+            ConfigError: there is no resource of that URI.
+        """
+        uri = self._check_uri(uri)
+        old = self._fixed.get(uri)
+        if old is None:
+            raise ConfigError(f"There is no resource {uri} to replace")
+        before = old.resource
+        kept: dict[str, Any] = {
+            field: None if getattr(before, field) is UNSET else getattr(before, field)
+            for field in ("name", "title", "description", "mime_type", "annotations", "icons", "meta")
+        }
+        kept |= {"size": None, "ttl": None, "scope": None} | details
+        self._put(uri, value, **kept)
+        if "ttl" not in details and "scope" not in details:
+            entry = self._fixed.get(uri)
+            assert entry is not None
+            entry.freshness = old.freshness
+            entry.ready = None
+        self.changed(uri)
+
+    def remove(self, uri: str) -> None:
+        """Stop sharing a resource or a template, and tell whoever listens.
+
+        Raises:
+            KeyError: there is none of that URI.
+        """
+        if uri in self._families:
+            family = self._families.remove(uri)
+            self._by_precedence.remove(family)
+        else:
+            uri = self._check_uri(uri)
+            self._fixed.remove(uri)
+        self._app.announce(lists=("resources_list_changed",))
+
+    def changed(self, *uris: str) -> None:
+        """Say that resources have changed. Their subscribers are told, in both eras, from any thread."""
+        self._app.announce(uris=[self._normal(uri) for uri in uris])
+
+    def resource(self, uri: str, **details: Any) -> Callable[[F], CompletableFunction[F]]:
+        """Register the decorated function as a resource, or as a family of them if ``uri`` is a template."""
+
+        def register(function: F) -> CompletableFunction[F]:
+            if "{" in uri:
+                family = self._add_family(uri, function, **details)
+                return CompletableFunction(function, family.completers, family.pattern.names)
+            self.add(uri, function, **details)
+            return CompletableFunction(function, Completers({}), ())
+
+        return register
+
+    def _put(
+        self,
+        uri: str,
+        value: Any,
+        name: str | None,
+        title: str | None,
+        description: str | None,
+        mime_type: str | None,
+        size: int | None,
+        annotations: Annotations | dict[str, Any] | None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None,
+        ttl: float | None,
+        scope: str | None,
+        meta: Meta | None,
+    ) -> None:
+        function: Function | None = None
+        if callable(value):
+            function = Function(self._app, value)
+            if function.signature.parameters:
+                names = ", ".join(parameter.name for parameter in function.signature.parameters)
+                raise ConfigError(f"{uri} has no variables, but its function wants {names}")
+            name = name or getattr(value, "__name__", None)
+            description = description or function.signature.description
+        resource = Resource(
+            uri,
+            name or uri.rstrip("/").rpartition("/")[2] or uri,
+            title=or_unset(title),
+            description=or_unset(description),
+            mime_type=or_unset(mime_type),
+            size=or_unset(size),
+            annotations=annotations_of(annotations),
+            icons=icons_of(icons),
+            meta=or_unset(meta),
+        )
+        entry = Fixed(resource, _freshness(ttl, scope), value, function)
+        if function is None and not returns_paths(value):
+            try:
+                contents = contents_of(value, uri, resource.mime_type)
+            except TypeError as error:
+                raise ConfigError(f"{uri}: {error}") from None
+            if resource.mime_type is UNSET and len(contents) == 1:
+                resource.mime_type = contents[0].mime_type
+            if resource.size is UNSET and len(contents) == 1:
+                data = contents[0]
+                resource.size = len(data.blob) if hasattr(data, "blob") else len(data.text.encode())
+            entry.ready = _result(contents, entry.freshness)
+        elif function is None and resource.mime_type is UNSET:
+            resource.mime_type = guess_mime_type(value) if hasattr(value, "suffix") else UNSET
+        self._fixed.put(uri, entry)
+        self.used = True
+        self._app.announce(lists=("resources_list_changed",))
+
+    def _add_family(
+        self,
+        uri_template: str,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | dict[str, Any] | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        ttl: float | None = None,
+        scope: str | None = None,
+        meta: Meta | None = None,
+    ) -> Family:
+        if size is not None:
+            raise ConfigError(f"{uri_template}: a template has no size; its resources may have one each")
+        if uri_template in self._families:
+            raise ConfigError(f"There is a template {uri_template} already")
+        try:
+            pattern = UriTemplate(uri_template)
+        except UriTemplateError as error:
+            raise ConfigError(f"{uri_template} is not a URI template: {error}") from None
+        called = Function(self._app, function)
+        parameters = {parameter.name: parameter for parameter in called.signature.parameters}
+        unknown = [name for name in parameters if name not in pattern.names]
+        missing = [name for name in pattern.names if name not in parameters]
+        required = [name for name in unknown if parameters[name].required]
+        if required or (missing and not called.signature.open):
+            raise ConfigError(
+                f"{uri_template}: the variables are {list(pattern.names)}, but the function takes {list(parameters)}"
+            )
+        choices = {name: called.signature.choices(parameter) for name, parameter in parameters.items()}
+        template = ResourceTemplate(
+            uri_template,
+            name or getattr(function, "__name__", uri_template),
+            title=or_unset(title),
+            description=or_unset(description or called.signature.description),
+            mime_type=or_unset(mime_type),
+            annotations=annotations_of(annotations),
+            icons=icons_of(icons),
+            meta=or_unset(meta),
+        )
+        completers = Completers({name: values for name, values in choices.items() if values})
+        family = Family(template, pattern, _freshness(ttl, scope), completers, called)
+        self._families.put(uri_template, family)
+        self._by_precedence.append(family)
+        self._by_precedence.sort(key=lambda other: -other.pattern.literal_length)
+        self.used = True
+        self._app.announce(lists=("resources_list_changed",))
+        return family
+
+    def attach(self, source: Source) -> None:
+        """Share a source that has been started."""
+        self._sources.append(source)
+        for template in source.templates():
+            pattern = UriTemplate(template.uri_template)
+            family = Family(template, pattern, Freshness(), Completers({}), source=source)
+            self._families.put(template.uri_template, family)
+        self.used = True
+        self._app.announce(lists=("resources_list_changed",))
+
+    def detach(self) -> None:
+        """Forget the sources, after they have been stopped."""
+        self._sources.clear()
+        for family in [family for family in self._families if family.source is not None]:
+            self._families.remove(family.template.uri_template)
+
+    @staticmethod
+    def _normal(uri: str) -> str:
+        try:
+            return normalize(uri)
+        except UriError:
+            return uri
+
+    @staticmethod
+    def _check_uri(uri: str) -> str:
+        try:
+            return normalize(uri)
+        except UriError as error:
+            raise ConfigError(f"{uri!r} is not a URI: {error}") from None
+
+    # Answering
+
+    @property
+    def completes(self) -> bool:
+        """Whether any variable can be completed."""
+        return any(family.completers or family.source is not None for family in self._families)
+
+    def read(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/read."""
+        uri: str = call.params.uri
+        entry = self._fixed.get(uri)
+        if entry is None:
+            return self._read_other(uri, call, channel)
+        return self._read_fixed(entry, call, channel)
+
+    def _read_fixed(self, entry: Fixed, call: Call, channel: Channel) -> Any:
+        if entry.ready is not None:
+            return entry.ready
+        if entry.function is None:
+            return self._finish_later(
+                asyncio.to_thread(contents_of, entry.value, entry.resource.uri, entry.resource.mime_type),
+                entry.freshness,
+            )
+        return self._invoke(
+            entry.function, {}, entry.resource.uri, entry.resource.mime_type, entry.freshness, call, channel
+        )
+
+    def _read_other(self, uri: str, call: Call, channel: Channel) -> Any:
+        for family in self._by_precedence:
+            assert family.function is not None
+            values = family.pattern.match(uri)
+            if values is not None:
+                arguments = self._convert(family.function, values)
+                return self._invoke(
+                    family.function, arguments, uri, family.template.mime_type, family.freshness, call, channel
+                )
+        normal = self._validated(uri)
+        if normal != uri:
+            entry = self._fixed.get(normal)
+            if entry is not None:
+                return self._read_fixed(entry, call, channel)
+        for source in self._sources:
+            if source.owns(normal):
+                return self._read_source(source, normal)
+        raise ResourceNotFound(uri)
+
+    @staticmethod
+    def _validated(uri: str) -> str:
+        """Return the normal form of a URI from outside.
+
+        Raises:
+            InvalidParams: it is not a URI at all.
+        """
+        try:
+            return normalize(uri)
+        except UriError as error:
+            raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
+
+    @staticmethod
+    def _convert(function: Function, values: Any) -> dict[str, Any]:
+        try:
+            return function.signature.convert(values)
+        except InvalidArguments as error:
+            raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
+
+    def _invoke(
+        self,
+        function: Function,
+        arguments: dict[str, Any],
+        uri: str,
+        mime_type: str | UnsetType,
+        freshness: Freshness,
+        call: Call,
+        channel: Channel,
+    ) -> Any:
+        value = function.invoke(arguments, call, channel)
+        if not function.immediate:
+            return self._invoke_later(value, uri, mime_type, freshness)
+        if type(value) is not str and returns_paths(value):
+            return self._finish_later(asyncio.to_thread(contents_of, value, uri, mime_type), freshness)
+        if value is None:
+            raise ResourceNotFound(uri)
+        return _result(contents_of(value, uri, mime_type), freshness)
+
+    async def _invoke_later(self, pending: Any, uri: str, mime_type: str | UnsetType, freshness: Freshness) -> Any:
+        value = await pending
+        if value is None:
+            raise ResourceNotFound(uri)
+        if returns_paths(value):
+            return _result(await asyncio.to_thread(contents_of, value, uri, mime_type), freshness)
+        return _result(contents_of(value, uri, mime_type), freshness)
+
+    @staticmethod
+    async def _finish_later(pending: Any, freshness: Freshness) -> ReadResourceResult:
+        return _result(await pending, freshness)
+
+    @staticmethod
+    async def _read_source(source: Source, uri: str) -> ReadResourceResult:
+        return ReadResourceResult(contents=list(await source.read(uri)))
+
+    def exists(self, uri: str) -> str | None:
+        """Return the normal form of a URI that is shared here, or may come to be; None if it never can."""
+        if uri in self._fixed:
+            return uri
+        try:
+            normal = normalize(uri)
+        except UriError:
+            return None
+        if (
+            normal in self._fixed
+            or any(family.pattern.match(uri) is not None for family in self._by_precedence)
+            or any(source.owns(normal) for source in self._sources)
+        ):
+            return normal
+        return None
+
+    def require(self, uri: str) -> str:
+        """Return the normal form of a URI that is shared here, or may come to be.
+
+        Raises:
+            InvalidParams: it is not a URI at all.
+            ResourceNotFound: it never can be.
+        """
+        normal = self.exists(uri)
+        if normal is None:
+            self._validated(uri)
+            raise ResourceNotFound(uri)
+        return normal
+
+    def list(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/list."""
+        if not self._sources:
+            return answer_page(self._fixed, call, self._app.page_size, _resources_result)
+        cursor = call.params.cursor
+        return self.page(None if cursor is UNSET else cursor)
+
+    async def _list_mixed(self, segment: int, position: Any) -> ListResourcesResult:
+        """One page across the registered resources and the sources, in that order."""
+        limit = self._app.page_size
+        found: list[Resource] = []
+        if segment == 0:
+            entries, more = self._fixed.page(position, limit)
+            found = [entry.resource for entry in entries]
+            if more is not None:
+                return ListResourcesResult(resources=found, next_cursor=encode_cursor(0, more))
+            segment, position = 1, ""
+        while segment <= len(self._sources):
+            if len(found) >= limit:
+                return ListResourcesResult(resources=found, next_cursor=encode_cursor(segment, position))
+            page = await self._sources[segment - 1].list(position or None, limit - len(found))
+            found.extend(page.items)
+            if page.next_cursor is not None:
+                return ListResourcesResult(resources=found, next_cursor=encode_cursor(segment, page.next_cursor))
+            segment, position = segment + 1, ""
+        return ListResourcesResult(resources=found)
+
+    def list_templates(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/templates/list."""
+        return answer_page(self._families, call, self._app.page_size, _templates_result)
+
+    def suggest(self, uri: str, argument: str, value: str, context: dict[str, str]) -> Any:
+        """Return suggestions for a variable of a template, or an awaitable of them.
+
+        Raises:
+            InvalidParams: there is no such template or variable.
+        """
+        family = self._families.get(uri)
+        if family is None:
+            if self._fixed.get(uri) is not None:
+                return []  # a URI without variables: nothing is left to complete
+            raise InvalidParams(f"Invalid params: unknown resource template: {uri[:1000]}", parameter="ref")
+        names = family.pattern.names
+        if argument not in names:
+            raise InvalidParams(
+                f"Invalid params: {uri} has no variable {argument[:200]!r}; it has {', '.join(names)}",
+                parameter="argument",
+            )
+        if family.source is not None:
+            return family.source.complete(uri, argument, value, context)
+        return family.completers.suggest(argument, value, context)
+
+    # For tools that mirror resources
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The sources that are shared."""
+        return self._sources
+
+    @property
+    def templates(self) -> Iterable[ResourceTemplate]:
+        """The templates, those of sources included."""
+        return (family.template for family in self._families)
+
+    async def page(self, cursor: str | None) -> ListResourcesResult:
+        """Return the page of all resources that ``cursor`` asks for, the first one for None.
+
+        Raises:
+            InvalidCursor: the cursor was not given out here.
+        """
+        segment, position = (0, -1) if cursor is None else decode_cursor(cursor)
+        if segment > len(self._sources) or isinstance(position, str) == (segment == 0):
+            raise InvalidCursor
+        return await self._list_mixed(segment, position)
+
+    @property
+    def listed(self) -> Iterable[Resource]:
+        """The resources that were registered one by one."""
+        return (entry.resource for entry in self._fixed)
+
+
+def _resources_result(entries: Sequence[Fixed], next_cursor: str | UnsetType) -> ListResourcesResult:
+    return ListResourcesResult(resources=[entry.resource for entry in entries], next_cursor=next_cursor)
+
+
+def _templates_result(entries: Sequence[Family], next_cursor: str | UnsetType) -> ListResourceTemplatesResult:
+    templates = [entry.template for entry in entries]
+    return ListResourceTemplatesResult(resource_templates=templates, next_cursor=next_cursor)
+
+
+def _freshness(ttl: float | None, scope: str | None) -> Freshness:
+    if ttl is not None and ttl < 0:
+        raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
+    if scope not in (None, "public", "private"):
+        raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
+    return Freshness(UNSET if ttl is None else round(ttl * 1000), UNSET if scope is None else scope)
+
+
+def _result(contents: Any, freshness: Freshness) -> ReadResourceResult:
+    return ReadResourceResult(contents=contents, ttl_ms=freshness.ttl_ms, cache_scope=freshness.scope)

@@ -1,0 +1,169 @@
+"""Who wants to hear of what, and telling them: one hub for both eras.
+
+``subscriptions/listen`` (2026-07-28) opens an entry with a filter; ``initialize`` opens the entry of a session, and
+``resources/subscribe`` edits its filter. A change is encoded once per revision and the bytes fan out.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import InvalidParams
+from carrel.protocol.channel import Channel
+from carrel.protocol.encoding import encode, encode_event
+from carrel.protocol.revision import Revision
+from carrel.wire.base import Id
+from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, SubscriptionFilter
+
+__all__ = ["Entry", "Hub"]
+
+#: The lists that can change, by our names; they are the events too.
+LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
+
+#: How many resources one client may subscribe to.
+MAX_SUBSCRIPTIONS = 10_000
+
+#: Seconds in which repeated changes of the same thing become one notification. The first one leaves at once.
+QUIET = 0.05
+
+
+class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
+    """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one."""
+
+    channel: Channel
+    revision: Revision
+    lists: frozenset[str] = frozenset()
+    uris: set[str] | None = None
+    tag: Id | None = None
+    closed: asyncio.Future[None] | None = None
+
+
+class Hub:
+    """All listeners of a server."""
+
+    def __init__(self) -> None:
+        self._entries: set[Entry] = set()
+        self._by_uri: dict[str, set[Entry]] = {}
+        self._by_list: dict[str, set[Entry]] = {name: set() for name in LISTS}
+        self._pending: dict[tuple[str, str], None] = {}
+        self._timer: asyncio.Handle | None = None
+        self._last: dict[tuple[str, str], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def open(self, entry: Entry) -> None:
+        """Begin to tell ``entry`` what it wants to hear."""
+        self._entries.add(entry)
+        for name in entry.lists:
+            self._by_list[name].add(entry)
+        for uri in entry.uris or ():
+            self._by_uri.setdefault(uri, set()).add(entry)
+
+    def close(self, entry: Entry) -> None:
+        """Tell ``entry`` nothing more. Closing twice does no harm."""
+        self._entries.discard(entry)
+        for name in entry.lists:
+            self._by_list[name].discard(entry)
+        for uri in entry.uris or ():
+            self._forget(entry, uri)
+
+    def _forget(self, entry: Entry, uri: str) -> None:
+        listeners = self._by_uri.get(uri)
+        if listeners is not None:
+            listeners.discard(entry)
+            if not listeners:
+                del self._by_uri[uri]
+
+    def subscribe(self, entry: Entry, uri: str) -> None:
+        """Add a resource to what a session hears of.
+
+        Raises:
+            InvalidParams: it has subscribed to too many already.
+        """
+        if entry.uris is None:
+            entry.uris = set()
+        if len(entry.uris) >= MAX_SUBSCRIPTIONS and uri not in entry.uris:
+            raise InvalidParams(f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="uri")
+        entry.uris.add(uri)
+        self._by_uri.setdefault(uri, set()).add(entry)
+
+    def unsubscribe(self, entry: Entry, uri: str) -> None:
+        """Take a resource away again; one that was never there is no error."""
+        if entry.uris is not None and uri in entry.uris:
+            entry.uris.remove(uri)
+            self._forget(entry, uri)
+
+    def shut(self) -> None:
+        """End every listen request gracefully."""
+        for entry in list(self._entries):
+            if entry.closed is not None and not entry.closed.done():
+                entry.closed.set_result(None)
+
+    # Telling
+
+    def changed(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
+        """Note that resources or lists changed. Must run on the event loop of the server.
+
+        Listeners are told in the next turn of the loop, or, if they were told less than ``QUIET`` seconds ago, when
+        that time is over: a storm of changes of one thing is one notification per ``QUIET``.
+        """
+        for uri in uris:
+            if uri in self._by_uri:
+                self._pending["resource_updated", uri] = None
+        for name in lists:
+            if self._by_list[name]:
+                self._pending[name, ""] = None
+        if self._pending and self._timer is None:
+            loop = asyncio.get_running_loop()
+            now = loop.time()
+            wait = max(0.0, max((self._last.get(what, 0.0) for what in self._pending), default=0.0) + QUIET - now)
+            self._timer = loop.call_later(wait, self._flush) if wait else loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        pending, self._pending = self._pending, {}
+        now = asyncio.get_running_loop().time()
+        self._last = {what: at for what, at in self._last.items() if at > now - QUIET}
+        for what in pending:
+            self._last[what] = now
+            event, uri = what
+            listeners = self._by_uri.get(uri) if event == "resource_updated" else self._by_list[event]
+            if listeners:
+                self._tell(listeners, event, uri)
+
+    def _tell(self, listeners: set[Entry], event: str, uri: str) -> None:
+        encoded: dict[str, bytes] = {}
+        key = (event, uri)
+        for entry in listeners:
+            revision = entry.revision
+            message = encoded.get(revision.name)
+            if message is None:
+                message = encoded[revision.name] = self._encode(revision, event, uri)
+            if entry.tag is not None:
+                message = message.replace(TAG, encode(entry.tag), 1)
+            entry.channel.send(message, key)
+
+    def _encode(self, revision: Revision, event: str, uri: str) -> bytes:
+        """Encode a notification; where listeners have tags, one stands in for all of them."""
+        meta = {SUBSCRIPTION: _PLACEHOLDER} if revision.stateless else UNSET
+        if event == "resource_updated":
+            return encode_event(revision, event, ResourceUpdatedParams(meta=meta, uri=uri))
+        return encode_event(revision, event, {"_meta": meta} if meta is not UNSET else UNSET)
+
+    def acknowledge(self, entry: Entry, honored: SubscriptionFilter) -> None:
+        """Tell a listener what it will hear of. Must be its first message."""
+        params = AcknowledgedParams(meta={SUBSCRIPTION: entry.tag}, notifications=honored)
+        entry.channel.send(encode_event(entry.revision, "subscription_acknowledged", params))
+
+
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+_PLACEHOLDER = "\x00carrel:subscription"
+TAG = encode(_PLACEHOLDER)

@@ -1,0 +1,268 @@
+"""The tools of a server.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/tools
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from carrel.errors import ConfigError, InvalidParams, ProtocolError
+from carrel.protocol.http import header_parameters, verify_parameters
+from carrel.server.invocation import Function
+from carrel.server.listing import Listing, answer_page
+from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
+from carrel.server.signature import InvalidArguments, to_json, to_jsonable
+from carrel.wire.base import Icon
+from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
+from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+    from carrel.server.schema import Validator
+
+__all__ = ["Tools", "block_of", "result_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+NO_ARGUMENTS = Raw(b"{}")
+log = logging.getLogger("carrel")
+
+
+class Entry(msgspec.Struct, eq=False):
+    """A registered tool. Its listing is made when somebody first asks for it."""
+
+    name: str
+    details: dict[str, Any]
+    function: Function
+    structured: bool | None
+    input: Validator | None = None
+    output: Validator | None = None
+    tool: Tool | None = None
+    headers: Mapping[bytes, tuple[str, ...]] | None = None
+
+    def describe(self) -> Tool:
+        """Return the tool as it is listed."""
+        if self.tool is None:
+            signature = self.function.signature
+            output = self.output.schema if self.output is not None else None
+            if output is None and self.structured is not False:
+                output = signature.output_schema
+            self.tool = Tool(
+                name=self.name,
+                input_schema=signature.input_schema if self.input is None else self.input.schema,
+                output_schema=or_unset(output),
+                **self.details,
+            )
+        return self.tool
+
+    def header_parameters(self) -> Mapping[bytes, tuple[str, ...]]:
+        """Return the arguments that HTTP requests repeat in headers."""
+        if self.headers is None:
+            self.headers = header_parameters(self.describe().input_schema)
+        return self.headers
+
+
+class Tools:
+    """Everything a server offers as tools. ``app.tools`` is one."""
+
+    def __init__(self, app: Server) -> None:
+        self._app = app
+        self._entries: Listing[Entry] = Listing()
+        self.used = False
+
+    def add(
+        self,
+        function: F,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | dict[str, Any] | None = None,
+        icons: Iterable[Icon | dict[str, Any] | str] | None = None,
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        structured: bool | None = None,
+        meta: Meta | None = None,
+        replace: bool = False,
+    ) -> F:
+        """Offer a function as a tool, and tell whoever listens.
+
+        The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
+        the dialect of its ``$schema``); then the function gets them as they are. ``structured=False`` keeps the result
+        out of ``structuredContent``, ``True`` puts it there whatever it is.
+
+        Raises:
+            ConfigError: the name is taken and ``replace`` is not set, or a schema is not valid.
+        """
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        if name in self._entries and not replace:
+            raise ConfigError(f"There is a tool {name} already")
+        called = Function(self._app, function)
+        details: dict[str, Any] = {
+            "title": or_unset(title),
+            "description": or_unset(description or called.signature.description),
+            "annotations": UNSET if annotations is None else read_struct(annotations, ToolAnnotations, "annotations"),
+            "icons": icons_of(icons),
+            "meta": or_unset(meta),
+        }
+        entry = Entry(name, details, called, structured)
+        if input_schema is not None or output_schema is not None:
+            from carrel.server.schema import Validator
+
+            if input_schema is not None:
+                if input_schema.get("type") != "object":
+                    raise ConfigError(f'{name}: input_schema must have "type": "object"')
+                try:
+                    entry.headers = header_parameters(input_schema)
+                except ValueError as error:
+                    raise ConfigError(f"{name}: {error}") from None
+                entry.input = Validator(input_schema)
+            if output_schema is not None:
+                entry.output = Validator(output_schema)
+        self._entries.put(name, entry)
+        self.used = True
+        self._app.announce(lists=("tools_list_changed",))
+        return function
+
+    def remove(self, name: str) -> None:
+        """Take a tool away, and tell whoever listens.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        self._entries.remove(name)
+        self._app.announce(lists=("tools_list_changed",))
+
+    def list(self, call: Call, channel: Channel) -> bytes:
+        """Answer tools/list."""
+        return answer_page(self._entries, call, self._app.page_size, _list_result)
+
+    def call(self, call: Call, channel: Channel) -> Any:
+        """Answer tools/call."""
+        params = call.params
+        entry = self._entries.get(params.name)
+        if entry is None:
+            raise InvalidParams(f"Invalid params: unknown tool: {params.name[:200]}", parameter="name")
+        raw = NO_ARGUMENTS if params.arguments is UNSET else params.arguments
+        if call.headers is not None and entry.header_parameters():
+            verify_parameters(entry.header_parameters(), call.headers, _read_object(raw))
+        try:
+            if entry.input is None:
+                arguments = entry.function.signature.decode(raw)
+            else:
+                arguments = _read_object(raw)
+                entry.input.validate(arguments)
+        except InvalidArguments as error:
+            if call.peer.revision.argument_errors_in_results:
+                return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
+            raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
+        try:
+            value = entry.function.invoke(arguments, call, channel)
+            if entry.function.immediate:
+                return result_of(value, entry)
+        except Exception as error:  # whatever a tool raises is its result
+            return failure_of(error, entry.name)
+        return self._call_later(value, entry)
+
+    @staticmethod
+    async def _call_later(pending: Any, entry: Entry) -> CallToolResult:
+        try:
+            return result_of(await pending, entry)
+        except Exception as error:
+            return failure_of(error, entry.name)
+
+
+def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
+    return ListToolsResult(tools=[entry.describe() for entry in entries], next_cursor=next_cursor)
+
+
+def _read_object(raw: Raw) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
+
+
+def failure_of(error: Exception, name: str) -> CallToolResult:
+    """Turn what a tool raised into a result that the model can read.
+
+    Raises:
+        ProtocolError: the error is one of the protocol, not of the tool.
+    """
+    if isinstance(error, ProtocolError):
+        raise error
+    log.debug("tool %s failed", name, exc_info=error)
+    return CallToolResult(content=[TextContent(str(error) or type(error).__name__)], is_error=True)
+
+
+def result_of(value: Any, entry: Entry) -> CallToolResult:
+    """Turn what a tool function returned into a result.
+
+    Text and content blocks become content, several of them stay several. Everything else becomes JSON text, and
+    structured content too if it is an object or the tool has an output schema.
+
+    Raises:
+        TypeError: the value cannot be turned into JSON.
+        RuntimeError: it does not conform to the output schema.
+    """
+    if type(value) is str and entry.output is None and not entry.structured:
+        return CallToolResult(content=[TextContent(value)])
+    if isinstance(value, CallToolResult):
+        if entry.output is not None and not value.is_error:
+            _conform(entry, value.structured_content)
+        return value
+    if value is None and entry.output is None and not entry.structured:
+        return CallToolResult(content=[])
+    if _is_content(value):
+        return CallToolResult(content=[block_of(value)])
+    if isinstance(value, list | tuple) and value and any(_is_content(item) for item in value):
+        return CallToolResult(content=[block_of(item) for item in value])
+    plain = to_jsonable(value)
+    content: list[ContentBlock] = [TextContent(plain if isinstance(plain, str) else to_json(plain).decode())]
+    wanted = entry.structured
+    if wanted is None:
+        wanted = isinstance(plain, dict) or entry.output is not None
+    if not wanted:
+        return CallToolResult(content=content)
+    _conform(entry, plain)
+    return CallToolResult(content=content, structured_content=plain)
+
+
+def _conform(entry: Entry, value: Any) -> None:
+    if entry.output is not None:
+        try:
+            entry.output.validate(None if value is UNSET else value)
+        except InvalidArguments as error:
+            log.error("the result of tool %s does not conform to its output schema: %s", entry.name, error)
+            raise RuntimeError(f"{entry.name}: the result does not conform to the output schema: {error}") from None
+
+
+def _is_content(value: Any) -> bool:
+    return isinstance(value, (*BLOCKS, TextResourceContents, BlobResourceContents, Resource))
+
+
+def block_of(value: Any) -> ContentBlock:
+    """Turn one value into a content block: text, a block as it is, contents embedded, a resource linked, else JSON.
+
+    Raises:
+        TypeError: the value cannot be turned into JSON.
+    """
+    if isinstance(value, str):
+        return TextContent(value)
+    if isinstance(value, BLOCKS):
+        return value
+    if isinstance(value, TextResourceContents | BlobResourceContents):
+        return EmbeddedResource(value)
+    if isinstance(value, Resource):
+        return ResourceLink(**{field: getattr(value, field) for field in Resource.__struct_fields__})
+    return TextContent(to_json(value).decode())

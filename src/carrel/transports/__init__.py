@@ -1,0 +1,1 @@
+"""Ways for messages to travel. A transport knows the protocol, and is given the application."""

@@ -1,0 +1,32 @@
+"""What a transport needs of an application. ``carrel.Server`` is one."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from carrel.protocol.channel import Channel
+from carrel.protocol.server import Call, Connection
+
+__all__ = ["Application"]
+
+
+class Application(Protocol):
+    """Answers calls, and says when it is to start and to stop."""
+
+    async def start(self) -> None:
+        """Get ready. Called once before the first call."""
+
+    async def stop(self) -> None:
+        """Let go of everything. Called once after the last call."""
+
+    def connect(self) -> Connection:
+        """Return a new connection."""
+
+    def disconnect(self, connection: Connection) -> None:
+        """Forget a connection and what it listened to."""
+
+    def answer(self, call: Call, channel: Channel) -> Any:
+        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine of one of them."""
+
+    def end_streams(self) -> None:
+        """End every listen stream gracefully."""

@@ -1,0 +1,145 @@
+"""One client on one stream of messages, both ways: what stdio and the in-memory transport have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any
+
+from carrel.errors import INTERNAL_ERROR, InvalidMessage
+from carrel.protocol.channel import Channel
+from carrel.protocol.encoding import encode_error
+from carrel.protocol.server import Batch, Call, Connection, Event, Refusal, Signal
+from carrel.transports.application import Application
+
+__all__ = ["Dialogue", "answer_batch", "spawn"]
+
+#: How many requests of one client may be in work at a time.
+MAX_IN_FLIGHT = 4096
+
+EAGER = sys.version_info >= (3, 12)
+
+
+def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Run a coroutine as a task; where Python can, its first step is taken at once."""
+    loop = asyncio.get_running_loop()
+    if EAGER:
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)  # type: ignore[call-arg,unused-ignore]
+    return loop.create_task(coroutine)
+
+
+class Dialogue:
+    """Reads messages, has the calls answered, and sends the answers to ``channel``."""
+
+    def __init__(self, app: Application, channel: Channel) -> None:
+        self._app = app
+        self._channel = channel
+        self.connection: Connection = app.connect()
+        self.connection.channel = channel
+        self._tasks: dict[Any, asyncio.Task[None]] = {}
+        self.connection.in_flight = self._tasks
+        self._batches: set[asyncio.Task[None]] = set()
+
+    def receive(self, data: bytes) -> bytes | None:
+        """Take one message. Return what can be answered at once; all else is sent later."""
+        event = self.connection.receive(data)
+        if type(event) is Call:
+            reply = self._app.answer(event, self._channel)
+            if type(reply) is bytes:
+                return reply
+            if type(reply) is Refusal:
+                return reply.reply
+            return self._answer_later(event, reply)
+        return self._receive_other(event)
+
+    def _receive_other(self, event: Event) -> bytes | None:
+        if type(event) is Refusal:
+            return event.reply
+        if type(event) is Signal:
+            if event.operation == "cancelled":
+                self._cancel(event.params.request_id)
+        elif type(event) is Batch:
+            task = asyncio.get_running_loop().create_task(self._answer_batch(event))
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+        return None
+
+    def _answer_later(self, call: Call, pending: Coroutine[Any, Any, bytes | Refusal]) -> bytes | None:
+        if len(self._tasks) >= MAX_IN_FLIGHT:
+            pending.close()
+            return encode_error(call.id, INTERNAL_ERROR, f"Too many requests at a time: at most {MAX_IN_FLIGHT}")
+        task = spawn(self._answer(call, pending))
+        if not task.done():
+            self._tasks[call.id] = task
+        return None
+
+    async def _answer(self, call: Call, pending: Coroutine[Any, Any, bytes | Refusal]) -> None:
+        try:
+            reply = await pending
+        finally:
+            self._tasks.pop(call.id, None)
+        self._channel.send(reply.reply if type(reply) is Refusal else reply)  # type: ignore[arg-type]
+
+    async def _answer_batch(self, batch: Batch) -> None:
+        replies = await answer_batch(self._app, batch, self._channel, self._tasks, self._receive_other)
+        if replies:
+            self._channel.send(b"[%b]" % b",".join(replies))
+
+    def _cancel(self, id: Any) -> None:
+        task = self._tasks.get(id)
+        if task is not None:
+            task.cancel()
+
+    async def close(self, grace: float = 0.0) -> None:
+        """End the dialogue: give what is in work ``grace`` seconds, then cancel it."""
+        tasks = {*self._tasks.values(), *self._batches}
+        if tasks and grace:
+            await asyncio.wait(tasks, timeout=grace)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._app.disconnect(self.connection)
+
+
+async def answer_batch(
+    app: Application,
+    batch: Batch,
+    channel: Channel,
+    in_flight: dict[Any, Any],
+    receive_other: Callable[[Event], bytes | None],
+) -> list[bytes]:
+    """Answer a batch: return all of its answers, once the last of them is there. Cancelled calls have none.
+
+    https://modelcontextprotocol.io/specification/2025-03-26/basic#batching
+    """
+    answers: list[Any] = []
+    for event in batch.events:
+        if type(event) is not Call:
+            answers.append(receive_other(event))
+        elif event.request.operation == "initialize":
+            answers.append(event.connection.refuse(event, InvalidMessage("Invalid request: initialize within a batch")))
+        else:
+            answer = app.answer(event, channel)
+            if type(answer) is CoroutineType:
+                answer = in_flight[event.id] = asyncio.get_running_loop().create_task(answer)
+            answers.append(answer)
+    pending = [answer for answer in answers if isinstance(answer, asyncio.Task)]
+    try:
+        if pending:
+            await asyncio.wait(pending)
+    finally:
+        for task in pending:
+            task.cancel()
+        for event in batch.events:
+            if type(event) is Call:
+                in_flight.pop(event.id, None)
+    replies: list[bytes] = []
+    for answer in answers:
+        if isinstance(answer, asyncio.Task):
+            answer = None if answer.cancelled() else answer.result()
+        if answer is not None:
+            replies.append(answer.reply if type(answer) is Refusal else answer)
+    return replies

@@ -1,0 +1,132 @@
+"""A client and a server in one process, with nothing between them but messages: for tests and for embedding.
+
+async with memory.connect(app) as peer:
+    reply = await peer.request("resources/read", {"uri": "memo://1"})
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from carrel.errors import TransportError
+from carrel.protocol.revisions import LATEST, REVISIONS
+from carrel.transports.application import Application
+from carrel.transports.dialogue import Dialogue
+
+__all__ = ["MemoryPeer", "connect"]
+
+
+class MemoryPeer:
+    """The client's end: sends raw messages, and hands out what comes back as dicts."""
+
+    def __init__(self, app: Application, revision: str) -> None:
+        self._ids = 0
+        self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
+        self._notifications: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._stateless = REVISIONS[revision].stateless
+        self.revision = revision
+        self.capabilities: dict[str, Any] = {}
+        self.dialogue = Dialogue(app, self)
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Take a message from the server."""
+        self._take(msgspec.json.decode(message))
+
+    async def drain(self) -> None:
+        """Nothing to wait for: messages arrive at once."""
+
+    def pause(self, retry: int | None = None) -> None:
+        """Nothing to pause: there is no connection to close."""
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, list):
+            for item in message:
+                self._take(item)
+        elif "method" in message:
+            self._notifications.put_nowait(message)
+        else:
+            waiting = self._waiting.pop(message.get("id"), None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+
+    def start(
+        self, method: str, params: dict[str, Any] | None = None, id: Any = None
+    ) -> asyncio.Future[dict[str, Any]]:
+        """Send a request and return a future of its response. In a stateless revision, ``_meta`` is filled in."""
+        if id is None:
+            self._ids += 1
+            id = self._ids
+        params = dict(params or {})
+        if self._stateless:
+            meta = {
+                "io.modelcontextprotocol/protocolVersion": self.revision,
+                "io.modelcontextprotocol/clientInfo": {"name": "memory", "version": "0"},
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+            }
+            params["_meta"] = meta | params.get("_meta", {})
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = future
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        self.feed(msgspec.json.encode(message))
+        return future
+
+    def feed(self, data: bytes) -> None:
+        """Send bytes as they are, whatever they are."""
+        reply = self.dialogue.receive(data)
+        if reply is not None:
+            self.send(reply)
+
+    async def request(self, method: str, params: dict[str, Any] | None = None, timeout: float = 10) -> dict[str, Any]:
+        """Send a request and return the response: a dict with ``result`` or ``error``.
+
+        Raises:
+            TransportError: there was none within ``timeout`` seconds.
+        """
+        try:
+            return await asyncio.wait_for(self.start(method, params), timeout)
+        except TimeoutError:
+            raise TransportError(f"no answer to {method} within {timeout} seconds") from None
+
+    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a notification."""
+        self.feed(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params or {}}))
+
+    async def notification(self, timeout: float = 10) -> dict[str, Any]:
+        """Return the next notification of the server.
+
+        Raises:
+            TransportError: there was none within ``timeout`` seconds.
+        """
+        try:
+            return await asyncio.wait_for(self._notifications.get(), timeout)
+        except TimeoutError:
+            raise TransportError(f"no notification within {timeout} seconds") from None
+
+
+@asynccontextmanager
+async def connect(app: Application, revision: str = LATEST.name, **capabilities: Any) -> AsyncIterator[MemoryPeer]:
+    """Start ``app``, connect to it as a client of ``revision``, and stop both at the end.
+
+    A handshake, where the revision has one, is done. ``capabilities`` are those that the client declares.
+    """
+    await app.start()
+    try:
+        peer = MemoryPeer(app, revision)
+        peer.capabilities = capabilities
+        try:
+            if not REVISIONS[revision].stateless:
+                client = {"name": "memory", "version": "0"}
+                await peer.request(
+                    "initialize", {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client}
+                )
+                peer.notify("notifications/initialized")
+            yield peer
+        finally:
+            await peer.dialogue.close()
+    finally:
+        await app.stop()

@@ -1,0 +1,370 @@
+"""stdio: one JSON message per line, in UTF-8 whatever the locale, on the standard streams of the process.
+
+The streams belong to the protocol from the moment ``run`` is called: whatever else writes to standard output, in this
+process or in children, ends up on standard error, and nothing else can read standard input.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from msgspec import UNSET
+
+from carrel.errors import INVALID_REQUEST
+from carrel.protocol.encoding import encode_error
+from carrel.transports.application import Application
+from carrel.transports.dialogue import Dialogue
+
+__all__ = ["run", "serve"]
+
+#: The longest message that is read, in bytes.
+MAX_MESSAGE = 16 * 1024 * 1024
+
+#: How many bytes may wait for a reader that is behind, before we stop reading ourselves.
+HIGH_WATER = 1024 * 1024
+
+#: Seconds that requests in work get to finish when the client has closed its end.
+GRACE = 5.0
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, with bounded memory. ``None`` stands for a line that was too long."""
+
+    __slots__ = ("_limit", "_pieces", "_size", "_skipping")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """Take what was read and return the lines that it completes, without their ends."""
+        lines: list[Any] = data.split(b"\n")
+        rest = lines.pop()
+        if lines and (self._pieces or self._skipping):
+            if self._skipping or self._size + len(lines[0]) > self._limit:
+                lines[0] = None
+            else:
+                self._pieces.append(lines[0])
+                lines[0] = b"".join(self._pieces)
+            self._clear()
+        if rest and not self._skipping:
+            self._pieces.append(rest)
+            self._size += len(rest)
+            if self._size > self._limit:
+                self._clear()
+                self._skipping = True
+        return lines
+
+    def finish(self) -> list[bytes | None]:
+        """Return what was left without an end."""
+        lines: list[bytes | None] = [None] if self._skipping else [b"".join(self._pieces)] if self._pieces else []
+        self._clear()
+        return lines
+
+    def _clear(self) -> None:
+        self._pieces = []
+        self._size = 0
+        self._skipping = False
+
+
+class Stdio(asyncio.Protocol):
+    """The conversation on the two streams: the reading end, the writing end, and the channel between them."""
+
+    def __init__(self, app: Application, max_message: int) -> None:
+        self._dialogue = Dialogue(app, self)
+        self._lines = Lines(max_message)
+        self._max_message = max_message
+        self._reader: Any = None
+        self._writer: Any = None
+        self._held: dict[Hashable, bytes] = {}
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self.ended = asyncio.Event()
+
+    # The reading end
+
+    def connection_made(self, transport: Any) -> None:
+        self._reader = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer every message that is complete; all answers that are ready leave in one write."""
+        replies: list[bytes] = []
+        for line in self._lines.feed(data):
+            reply = self._receive(line)
+            if reply is not None:
+                replies.append(reply)
+        if replies:
+            replies.append(b"")
+            self._writer.write(b"\n".join(replies))
+
+    def _receive(self, line: bytes | None) -> bytes | None:
+        if line is None:
+            return encode_error(UNSET, INVALID_REQUEST, f"Message too long: at most {self._max_message} bytes")
+        if not line or line.isspace():
+            return None
+        return self._dialogue.receive(line)
+
+    def eof_received(self) -> None:
+        """The client has closed its end: answer what it sent without an end of line, and finish."""
+        if not self.ended.is_set():
+            self.ended.set()
+            for line in self._lines.finish():
+                reply = self._receive(line)
+                if reply is not None:
+                    self.send(reply)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.eof_received()
+
+    # The writing end
+
+    def open(self, writer: Any) -> None:
+        """Begin to write to ``writer``."""
+        self._writer = writer
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: read no further until it catches up."""
+        self._may_write.clear()
+        self._reader.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+        held, self._held = self._held, {}
+        for message in held.values():
+            self.send(message)
+        if not self.ended.is_set():
+            self._reader.resume_reading()
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Write a message. While the client does not read, one message per key waits, and no more."""
+        if key is not None and not self._may_write.is_set():
+            self._held[key] = message
+        else:
+            self._writer.write(message + b"\n")
+
+    async def drain(self) -> None:
+        """Wait until the client reads again."""
+        await self._may_write.wait()
+
+    def pause(self, retry: int | None = None) -> None:
+        """Nothing to pause: there is one stream, and it stays open."""
+
+    async def close(self, grace: float) -> None:
+        """Finish what is in work, and see to it that it is written."""
+        await self._dialogue.close(grace)
+        self._reader.close()
+        self._writer.close()
+
+
+class WritingEnd(asyncio.Protocol):
+    """Passes on what happens at the writing end."""
+
+    def __init__(self, stdio: Stdio, closed: asyncio.Event) -> None:
+        self.pause_writing = stdio.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = stdio.resume_writing  # type: ignore[method-assign]
+        self._stdio = stdio
+        self._closed = closed
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed.set()
+        self._stdio.connection_lost(error)
+
+
+class ThreadReader:
+    """Reads what an event loop cannot wait for (files, terminals, Windows pipes) in a thread."""
+
+    def __init__(self, fd: int, protocol: Stdio) -> None:
+        self._fd = fd
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._may_read = threading.Event()
+        self._may_read.set()
+        self._closed = False
+        protocol.connection_made(self)
+        threading.Thread(target=self._read, name="carrel-stdin", daemon=True).start()
+
+    def _read(self) -> None:
+        while not self._closed:
+            self._may_read.wait()
+            try:
+                data = os.read(self._fd, 65536)
+            except OSError:
+                data = b""
+            try:
+                if not data:
+                    self._loop.call_soon_threadsafe(self._protocol.eof_received)
+                    return
+                self._loop.call_soon_threadsafe(self._protocol.data_received, data)
+            except RuntimeError:  # the loop is closed: nobody listens any more
+                return
+
+    def pause_reading(self) -> None:
+        self._may_read.clear()
+
+    def resume_reading(self) -> None:
+        self._may_read.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._may_read.set()
+
+
+class ThreadWriter:
+    """Writes where an event loop cannot, in a thread, with the same limits."""
+
+    def __init__(self, fd: int, protocol: WritingEnd) -> None:
+        self._fd = fd
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[bytes | None] = []
+        self._size = 0
+        self._paused = False
+        self._wake = threading.Condition()
+        threading.Thread(target=self._write, name="carrel-stdout", daemon=True).start()
+
+    def write(self, data: bytes) -> None:
+        with self._wake:
+            self._waiting.append(data)
+            self._size += len(data)
+            self._wake.notify()
+        if self._size > HIGH_WATER and not self._paused:
+            self._paused = True
+            self._protocol.pause_writing()
+
+    def close(self) -> None:
+        with self._wake:
+            self._waiting.append(None)
+            self._wake.notify()
+
+    def _write(self) -> None:
+        error: Exception | None = None
+        while error is None:
+            with self._wake:
+                self._wake.wait_for(lambda: self._waiting)
+                waiting, self._waiting = self._waiting, []
+            data = b"".join(piece for piece in waiting if piece is not None)
+            try:
+                _write_all(self._fd, data)
+            except OSError as problem:
+                error = problem
+            self._call(self._written, len(data))
+            if waiting[-1] is None:
+                break
+        self._call(self._protocol.connection_lost, error)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop is closed
+            pass
+
+    def _written(self, size: int) -> None:
+        with self._wake:
+            self._size -= size
+        if self._paused and self._size <= HIGH_WATER // 4:
+            self._paused = False
+            self._protocol.resume_writing()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def claim() -> tuple[int, int]:
+    """Take standard input and output for the protocol, and leave harmless ones behind.
+
+    Afterwards file descriptor 1 is standard error, here and in child processes, and 0 is empty.
+    """
+    source, target = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before goes to standard error too
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(line_buffering=True)
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.setmode(source, os.O_BINARY)
+        msvcrt.setmode(target, os.O_BINARY)
+    return source, target
+
+
+def _is_pipe(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
+
+
+async def serve(
+    app: Application, source: int, target: int, *, max_message: int = MAX_MESSAGE, grace: float = GRACE
+) -> None:
+    """Serve the client at the other ends of two file descriptors, until it closes its end or a signal says to stop.
+
+    The file descriptors are closed at the end. ``max_message`` is in bytes, ``grace`` in seconds.
+    """
+    loop = asyncio.get_running_loop()
+    await app.start()
+    try:
+        stdio = Stdio(app, max_message)
+        closed = asyncio.Event()
+        ending = WritingEnd(stdio, closed)
+        writer: Any
+        if _is_pipe(target):
+            pipe = os.fdopen(target, "wb", 0)
+            writer, _ = await loop.connect_write_pipe(lambda: ending, pipe)
+            writer.set_write_buffer_limits(high=HIGH_WATER)
+        else:
+            writer = ThreadWriter(target, ending)
+        stdio.open(writer)
+        signals = _listen_to_signals(loop, stdio.ended)
+        if _is_pipe(source):
+            await loop.connect_read_pipe(lambda: stdio, os.fdopen(source, "rb", 0))
+        else:
+            ThreadReader(source, stdio)
+        try:
+            await stdio.ended.wait()
+            app.end_streams()
+            await stdio.close(grace)
+            try:
+                await asyncio.wait_for(closed.wait(), grace)  # what is written has to leave
+            except TimeoutError:
+                if hasattr(writer, "abort"):
+                    writer.abort()
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+    finally:
+        await app.stop()
+
+
+def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> list[signal.Signals]:
+    """Let SIGTERM and SIGINT end the conversation as a closed stream does, where signals can be had."""
+    handled: list[signal.Signals] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, ended.set)
+        except (NotImplementedError, RuntimeError, ValueError):
+            continue  # Windows, or not the main thread
+        handled.append(number)
+    return handled
+
+
+def run(app: Application, *, max_message: int = MAX_MESSAGE) -> None:
+    """Serve ``app`` on the standard streams of this process until the client goes away."""
+    source, target = claim()
+    asyncio.run(serve(app, source, target, max_message=max_message))

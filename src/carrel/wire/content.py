@@ -1,0 +1,54 @@
+"""Content blocks of tool results and prompt messages.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import UNSET, UnsetType, field
+
+from carrel.wire.base import Annotations, Meta, Wire
+from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
+
+
+class TextContent(Wire, tag_field="type", tag="text", gc=False):
+    """Text."""
+
+    text: str
+    annotations: Annotations | UnsetType = UNSET
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+class ImageContent(Wire, tag_field="type", tag="image", gc=False):
+    """A picture: its bytes and their MIME type."""
+
+    data: bytes
+    mime_type: str
+    annotations: Annotations | UnsetType = UNSET
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+class AudioContent(Wire, tag_field="type", tag="audio", gc=False):
+    """Sound: its bytes and their MIME type."""
+
+    data: bytes
+    mime_type: str
+    annotations: Annotations | UnsetType = UNSET
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+class ResourceLink(Resource, tag_field="type", tag="resource_link", kw_only=True):
+    """A link to a resource, which need not be among the listed ones."""
+
+
+class EmbeddedResource(Wire, tag_field="type", tag="resource"):
+    """The contents of a resource, within a message."""
+
+    resource: TextResourceContents | BlobResourceContents
+    annotations: Annotations | UnsetType = UNSET
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource

@@ -1,0 +1,56 @@
+"""Prompts.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/prompts
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Raw, UnsetType, field
+
+from carrel.wire.base import Icon, Meta, PageResult, Params, Result, Role, Wire
+from carrel.wire.content import ContentBlock
+
+
+class PromptArgument(Wire):
+    """One argument of a prompt; all of them are strings on the wire."""
+
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    required: bool | UnsetType = UNSET
+
+
+class Prompt(Wire, kw_only=True):
+    """A prompt as it is listed."""
+
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    arguments: list[PromptArgument] | UnsetType = UNSET
+    icons: list[Icon] | UnsetType = UNSET
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+class PromptMessage(Wire):
+    """One message of a prompt."""
+
+    role: Role
+    content: ContentBlock
+
+
+class ListPromptsResult(PageResult, kw_only=True):
+    prompts: list[Prompt]
+
+
+class GetPromptParams(Params, kw_only=True):
+    name: str
+    arguments: dict[str, str] | UnsetType = UNSET
+    input_responses: Raw | UnsetType = UNSET
+    request_state: str | UnsetType = UNSET
+
+
+class GetPromptResult(Result, kw_only=True):
+    """The messages of a prompt, filled in."""
+
+    description: str | UnsetType = UNSET
+    messages: list[PromptMessage]

@@ -1,0 +1,43 @@
+"""Logging, progress and cancellation.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from msgspec import UNSET, UnsetType
+
+from carrel.wire.base import Id, LoggingLevel, Params, Wire
+
+#: Severity by name, RFC 5424 turned round: the higher the number, the worse.
+SEVERITY: dict[str, int] = {name: number for number, name in enumerate(get_args(LoggingLevel))}
+
+
+class SetLevelParams(Params, kw_only=True):
+    """Parameters of logging/setLevel (before 2026-07-28)."""
+
+    level: LoggingLevel
+
+
+class LoggingMessageParams(Wire, kw_only=True):
+    level: LoggingLevel
+    logger: str | UnsetType = UNSET
+    data: Any
+
+
+class ProgressParams(Wire, kw_only=True):
+    """``progress`` grows with every notification; ``total`` is in the same unit."""
+
+    progress_token: Id
+    progress: float
+    total: float | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class CancelledParams(Params, kw_only=True):
+    request_id: Id | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
