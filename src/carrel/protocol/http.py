@@ -55,7 +55,7 @@ def _compare(name: str, header: bytes | None, body: str, *, encoded: bool = Fals
 def _text(name: str, header: bytes) -> str:
     if any((byte < 0x20 and byte != 0x09) or byte > 0x7E for byte in header):
         raise HeaderMismatch(f"Header mismatch: the {name} header contains invalid characters")
-    return header.decode("ascii")
+    return header.decode("ascii").strip(" \t")  # optional white space is not part of the value (RFC 9110, 5.5)
 
 
 def decode_value(name: str, header: bytes) -> str:

@@ -20,6 +20,7 @@ from carrel.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
+    HeaderMismatch,
     InvalidMessage,
     InvalidParams,
     MethodNotFound,
@@ -134,7 +135,7 @@ class Connection:
     ``peer`` is None until a handshake; requests that carry their version have a peer of their own.
     """
 
-    __slots__ = ("__weakref__", "channel", "description", "id", "in_flight", "peer", "subscriptions")
+    __slots__ = ("__weakref__", "channel", "description", "id", "in_flight", "peer", "subscriptions", "version_header")
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -146,6 +147,8 @@ class Connection:
         """What is being answered, by id: whatever the transport needs to cancel it."""
         self.subscriptions: Any = None
         """What the session wants to hear of (kept by the server)."""
+        self.version_header: str | None = None
+        """The version that the HTTP headers of a stateless request name."""
 
     # Bytes in, events out
 
@@ -247,6 +250,11 @@ class Connection:
         """
         name = meta.protocol_version
         assert name is not UNSET
+        if self.version_header is not None and self.version_header != name:
+            raise HeaderMismatch(
+                f"Header mismatch: MCP-Protocol-Version header value {self.version_header[:200]!r} "
+                f"does not match body value {name[:200]!r}"
+            )
         revision = self.description.revisions.get(name)
         if revision is None or not revision.stateless:
             raise UnsupportedVersion(name, list(self.description.revisions))

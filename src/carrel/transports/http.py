@@ -285,7 +285,12 @@ class StreamableHTTP:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
         session = self._session(headers, required=False)
         body = await self._body(headers, receive)
-        connection = self._app.connect() if session is None else session.connection
+        if session is None:
+            connection = self._app.connect()
+            version = headers.get(b"mcp-protocol-version")
+            connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
+        else:
+            connection = session.connection
         event = connection.receive(body)
         extra = self._origins.answer(headers)
         if type(event) is not Call:
