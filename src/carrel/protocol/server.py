@@ -46,10 +46,16 @@ MAX_BATCH = 500
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
-_read_params: dict[str, Callable[[Any], Any]] = {
-    **{method: msgspec.json.Decoder(row.params).decode for method, row in REQUESTS.items()},
-    **{method: msgspec.json.Decoder(row.params).decode for method, row in ANNOUNCEMENTS.items()},
-}
+class _ParamsReaders(dict[str, Callable[[Any], Any]]):
+    """The decoders of parameters by method, each made when it is first used: most servers never see most methods."""
+
+    def __missing__(self, method: str) -> Callable[[Any], Any]:
+        row = REQUESTS.get(method) or ANNOUNCEMENTS[method]
+        read = self[method] = msgspec.json.Decoder(row.params).decode
+        return read
+
+
+_read_params = _ParamsReaders()
 _read_unknown = msgspec.json.Decoder(Params).decode
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
