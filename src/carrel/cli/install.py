@@ -1,0 +1,283 @@
+"""``carrel install``: adds a server to the configuration of an application, and takes it out again.
+
+The change is shown first and made only after a yes. Everything else in the file stays as it is; the file is replaced
+in one step, and what it was before is kept beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from carrel.cli import jsonc
+from carrel.cli.clients import CLIENTS, Client, locate
+from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, default_name
+from carrel.errors import ConfigError
+
+__all__ = ["parser", "run"]
+
+SUMMARY = "Add a server that shares folders to Claude Desktop, VS Code or Cursor."
+EXAMPLES = """\
+examples:
+  carrel install claude-desktop ~/notes ~/papers
+  carrel install vscode ./docs --workspace . --include '*.md'
+  carrel install cursor --http http://127.0.0.1:8000/mcp --name library
+  carrel install claude-desktop --name notes --remove
+"""
+BACKUP_SUFFIX = ".before-carrel"
+DECLINED = 1
+
+
+def parser() -> Parser:
+    """Return the parser of ``carrel install``."""
+    reader = Parser("install", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument("client", metavar="CLIENT", choices=CLIENTS, help=f"one of: {', '.join(CLIENTS)}")
+    reader.add_argument("paths", metavar="PATH", nargs="*", help="a folder or file to share")
+    add_sharing_options(reader)
+    group = reader.add_argument_group("what is changed")
+    group.add_argument("--http", metavar="URL", help="connect to a server that runs already (instead of PATH)")
+    group.add_argument("--config", metavar="FILE", help="the configuration file, if it is not in its usual place")
+    group.add_argument(
+        "--workspace", metavar="DIR", help="write to the project in DIR and not to your profile (VS Code, Cursor)"
+    )
+    group.add_argument("--remove", action="store_true", help="take the server out again")
+    group.add_argument("--dry-run", action="store_true", help="show the change and do not make it")
+    group.add_argument("--yes", action="store_true", help="make the change without asking")
+    return reader
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel install`` and return the exit code: 0, or 1 if the change was declined.
+
+    Raises:
+        ConfigError: wrong use, or a configuration file that cannot be changed safely.
+    """
+    options = parser().parse_intermixed_args(arguments)
+    client = CLIENTS[options.client]
+    file = configuration_file(client, options)
+    before = read(file)
+    if options.remove:
+        name = entry_name(options, [])
+        after = edit(client, file, before, name, None)
+    else:
+        name, entry = server_entry(client, options)
+        after = edit(client, file, before, name, entry)
+
+    if after == before:
+        absent = f"{file} has no server {name!r}" if options.remove else f"{name!r} is already in {file}"
+        say(f"Nothing to change: {absent}.")
+        return 0
+    say(difference(file, before, after))
+    if options.dry_run:
+        say("Nothing was written (--dry-run).")
+        return 0
+    if not options.yes and not confirmed(file):
+        say("Nothing was written.")
+        return DECLINED
+    backup = write(file, before, after)
+    say(f"Wrote {file}." + (f"\nAs it was before: {backup}" if backup else ""))
+    if backup is None and not options.workspace and not options.config:
+        say(f"There was no such file. If {client.title} does not see the server, look where it keeps its own.")
+    say("" if options.remove else client.next_step)
+    return 0
+
+
+def configuration_file(client: Client, options: argparse.Namespace) -> Path:
+    if options.config and options.workspace:
+        raise ConfigError("--config and --workspace both name a file; give one of them")
+    if options.workspace:
+        if client.workspace is None:
+            raise ConfigError(f"{client.title} has no configuration inside projects; leave out --workspace")
+        [folder] = check_paths([options.workspace])
+        if not Path(folder).is_dir():
+            raise ConfigError(f"--workspace {options.workspace} is not a folder")
+        return Path(folder, client.workspace)
+    if options.config:
+        return Path(options.config).expanduser().absolute()
+    return locate(client, sys.platform, os.environ)
+
+
+def server_entry(client: Client, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return what the server is called in the configuration, and its entry."""
+    if options.http is None:
+        if not options.paths:
+            raise ConfigError("say what to share: a PATH, or --http URL of a server that runs already")
+        paths = check_paths(options.paths)
+        command, leading = this_command()
+        arguments = [*leading, "serve", *paths, *as_arguments(options)]
+        return entry_name(options, paths), client.command(command, arguments)
+
+    if options.paths:
+        raise ConfigError("give a PATH to share or the --http URL of a server that runs already, not both")
+    if not client.speaks_http:
+        raise ConfigError(
+            f"{client.title} reads only commands from its configuration file: give it the PATH instead of --http, "
+            "or add the URL in its settings, under Connectors (which takes servers on the internet)"
+        )
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", options.http):
+        raise ConfigError(f"{options.http} is not a URL such as http://127.0.0.1:8000/mcp")
+    return entry_name(options, []), client.remote(options.http)
+
+
+def entry_name(options: argparse.Namespace, paths: list[str]) -> str:
+    """Return the key of the server. One that is made from a path is kept to letters every client takes."""
+    if options.name is not None:
+        if not options.name.strip() or not options.name.isprintable():
+            raise ConfigError("--name must not be empty or have control characters in it")
+        return str(options.name)
+    if options.remove and not options.paths:
+        raise ConfigError("say which server to remove: --name NAME")
+    paths = paths or [os.path.abspath(os.path.expanduser(path)) for path in options.paths]  # noqa: PTH100, PTH111
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", default_name(paths)).strip("-") if paths else ""
+    return letters or "carrel"
+
+
+def this_command() -> tuple[str, list[str]]:
+    """Return the command that starts this very installation, wherever it is called from."""
+    import sysconfig
+
+    script = Path(sysconfig.get_path("scripts"), "carrel.exe" if sys.platform == "win32" else "carrel")
+    if script.is_file():
+        return str(script.absolute()), []
+    return str(Path(sys.executable).absolute()), ["-m", "carrel"]
+
+
+def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
+    """Return the configuration with the entry, or without it if it is None.
+
+    Raises:
+        ConfigError: the text is not what the application would read, or the name belongs to another server.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    document = text.removeprefix(mark)
+    if not document.strip():
+        document = "{}\n"
+    try:
+        servers = jsonc.parse(document, comments=client.comments)
+        servers = servers.get(client.section) if isinstance(servers, dict) else None
+        present = servers.get(name) if isinstance(servers, dict) else None
+        if entry is None:
+            return text if present is None else mark + jsonc.remove(document, (client.section, name))
+        if present is not None and not ours(present):
+            raise ConfigError(
+                f"{file} already has a server {name!r} that is not one of Carrel's; choose another name with --name"
+            )
+        if not isinstance(present, dict):
+            return mark + jsonc.put(document, (client.section, name), entry)
+        # Field by field, so that what the user added (env, disabled, comments …) stays.
+        for key, value in entry.items():
+            document = jsonc.put(document, (client.section, name, key), value)
+        for key in outdated(present, entry):
+            document = jsonc.remove(document, (client.section, name, key))
+        return mark + document
+    except jsonc.JsoncError as error:
+        raise ConfigError(f"{file} cannot be changed safely, so it was left alone: {error}") from error
+
+
+def outdated(present: dict[str, Any], entry: dict[str, Any]) -> list[str]:
+    """Return the fields that would contradict the new entry: the command of a URL, the URL of a command."""
+    contrary = [key for key in (("url",) if "command" in entry else ("command", "args")) if key in present]
+    return [*contrary, "type"] if contrary and "type" in present and "type" not in entry else contrary
+
+
+def ours(entry: object) -> bool:
+    """Say whether an entry may be overwritten: it starts Carrel, or is nothing but a URL."""
+    if not isinstance(entry, dict):
+        return False
+    url = entry.get("url")
+    if isinstance(url, str):
+        return set(entry) <= {"type", "url"}
+    command, arguments = entry.get("command"), entry.get("args")
+    if not isinstance(command, str) or not isinstance(arguments, list):
+        return False
+    program = re.split(r"[\\/]", command)[-1].lower().removesuffix(".exe")
+    return program == "carrel" or arguments[:2] == ["-m", "carrel"]
+
+
+def read(file: Path) -> str:
+    """Return the text of a configuration file, empty if there is none yet.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return file.read_bytes().decode()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not UTF-8 text, so it was left alone") from error
+
+
+def write(file: Path, before: str, after: str) -> Path | None:
+    """Replace the file in one step; return where its old text is kept, None if there was no file.
+
+    Raises:
+        ConfigError: it cannot be written, or has changed since it was read.
+    """
+    file = Path(os.path.realpath(file))  # a link to the file stays a link
+    backup = file.with_name(file.name + BACKUP_SUFFIX)
+    try:
+        if read(file) != before:
+            raise ConfigError(f"{file} has changed in the meantime; nothing was written, please run this again")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        existed = file.exists()
+        mode = file.stat().st_mode & 0o777 if existed else 0o600
+        if existed:
+            replace(backup, before, mode)
+        replace(file, after, mode)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from error
+    return backup if existed else None
+
+
+def replace(file: Path, text: str, mode: int) -> None:
+    """Give ``file`` a new text so that whoever reads it sees the old one or the new one, never a part."""
+    import tempfile
+
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as output:
+            output.write(text.encode())
+            output.flush()
+            os.fsync(output.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def difference(file: Path, before: str, after: str) -> str:
+    """Return the change as a unified diff."""
+    from difflib import unified_diff
+
+    old = str(file) if before else "/dev/null"
+    lines = unified_diff(before.splitlines(), after.splitlines(), old, str(file), lineterm="")
+    return "\n".join(lines) + "\n"
+
+
+def confirmed(file: Path) -> bool:
+    """Ask on the terminal.
+
+    Raises:
+        ConfigError: there is no terminal to ask on.
+    """
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError("there is no terminal to ask on; add --yes to make the change, or --dry-run to only see it")
+    sys.stderr.write(f"Write this to {file}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def say(text: str) -> None:
+    """Print, whatever characters the terminal can show: file names and configurations may have any."""
+    if text:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()

@@ -1,0 +1,166 @@
+"""What the commands have in common: how a command line is read, and the options that say what is shared."""
+
+# A stdio server is started by a client that waits for it, and importing pathlib takes a few milliseconds.
+# ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH118, PTH119
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import NoReturn
+
+from carrel.errors import ConfigError
+
+__all__ = ["Parser", "add_sharing_options", "as_arguments", "check_paths", "default_name"]
+
+MAX_SIZE = 10 * 1024 * 1024
+PAGE_SIZE = 100
+UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that answers wrong use with one line, and takes no abbreviated options."""
+
+    def __init__(self, command: str, summary: str, **options: str) -> None:
+        super().__init__(
+            prog=f"carrel {command}",
+            description=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **options,  # type: ignore[arg-type]
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message} (see {self.prog} --help)")
+
+
+def add_sharing_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is shared and how; ``as_arguments`` writes them down again."""
+    group = parser.add_argument_group("what is shared")
+    group.add_argument("--name", metavar="NAME", help="what the server is called (default: the name of the first path)")
+    group.add_argument(
+        "--include",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="share only files that match, for example '*.md' or 'docs/**'; may be repeated",
+    )
+    group.add_argument(
+        "--exclude",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="leave out files and folders that match; may be repeated",
+    )
+    group.add_argument("--hidden", action="store_true", help="share files and folders whose name begins with a dot")
+    group.add_argument(
+        "--follow-symlinks",
+        action="store_true",
+        help="follow symbolic links that lead out of the folder (they are left out otherwise)",
+    )
+    group.add_argument(
+        "--no-gitignore",
+        dest="gitignore",
+        action="store_false",
+        help="share files that .gitignore leaves out as well",
+    )
+    group.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=size,
+        default=MAX_SIZE,
+        help="the largest file that is read whole, for example 500KiB or 20MiB (default: 10MiB); "
+        "of larger ones, windows can be read",
+    )
+    group.add_argument(
+        "--tools",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="offer list, read and search as read-only tools too, for applications "
+        "whose model cannot see resources (default: --tools)",
+    )
+    group.add_argument(
+        "--page-size",
+        metavar="N",
+        type=positive,
+        default=PAGE_SIZE,
+        help=f"how many resources a listing returns at a time (default: {PAGE_SIZE})",
+    )
+
+
+def as_arguments(options: argparse.Namespace) -> list[str]:
+    """Write what ``add_sharing_options`` read as arguments again; what is at its default is left out."""
+    arguments = [f"--name={options.name}"] if options.name else []
+    arguments += [f"--include={glob}" for glob in options.include]
+    arguments += [f"--exclude={glob}" for glob in options.exclude]
+    arguments += ["--hidden"] if options.hidden else []
+    arguments += ["--follow-symlinks"] if options.follow_symlinks else []
+    arguments += [] if options.gitignore else ["--no-gitignore"]
+    arguments += [f"--max-size={options.max_size}"] if options.max_size != MAX_SIZE else []
+    arguments += [] if options.tools else ["--no-tools"]
+    arguments += [f"--page-size={options.page_size}"] if options.page_size != PAGE_SIZE else []
+    return arguments
+
+
+def check_paths(paths: list[str]) -> list[str]:
+    """Return the paths of folders or files that are to be shared as absolute paths.
+
+    Raises:
+        ConfigError: one of them is missing, is something else, cannot be read, or is given twice.
+    """
+    checked: list[str] = []
+    for path in paths:
+        whole = os.path.abspath(os.path.expanduser(path))
+        if not os.path.exists(whole):
+            raise ConfigError(f"no such file or folder: {path}{nearest(whole)}")
+        if not (os.path.isdir(whole) or os.path.isfile(whole)):
+            raise ConfigError(f"{path} is neither a file nor a folder")
+        if not os.access(whole, os.R_OK | os.X_OK if os.path.isdir(whole) else os.R_OK):
+            raise ConfigError(f"{path} may not be read by you")
+        for other in checked:
+            if inside(whole, other) or inside(other, whole):
+                raise ConfigError(f"{path} and {other} share the same files; give only the outer one")
+        checked.append(whole)
+    return checked
+
+
+def inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def default_name(paths: list[str]) -> str:
+    """Return what a server of these paths is called unless it is told otherwise."""
+    return os.path.basename(paths[0]) or "carrel"
+
+
+def nearest(path: str) -> str:
+    """Return a hint at the path that was probably meant, or nothing."""
+    from difflib import get_close_matches  # only after a mistake
+
+    parent, name = os.path.split(path)
+    try:
+        with os.scandir(parent) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return ""
+    close = get_close_matches(name, names, n=1)
+    return f" (did you mean {os.path.join(parent, close[0])}?)" if close else ""
+
+
+def size(text: str) -> int:
+    """Read a size such as 500000, 500k, 500KiB or 10MB; K, M and G are powers of 1,024."""
+    digits = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = digits[-1:] if digits[-1:] in UNITS else ""
+    try:
+        number = float(digits.removesuffix(unit)) * UNITS[unit]
+        if not 1 <= number < 2**53:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500KiB or 10MiB") from None
+    return int(number)
+
+
+def positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)

@@ -1,0 +1,204 @@
+"""``carrel serve``: shares folders, on stdio or over HTTP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from carrel.cli.options import Parser, add_sharing_options, check_paths, default_name
+from carrel.errors import ConfigError, MCPError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from carrel.server.app import Server
+
+__all__ = ["parser", "run"]
+
+SUMMARY = "Share folders and files with AI applications: every file is a resource, live."
+EXAMPLES = """\
+examples:
+  carrel serve ./notes                          on stdio, for an application that starts it
+  carrel serve ./notes --http 8000              over HTTP, on this machine only
+  carrel serve ./docs ./src --exclude '*.min.js' --name project
+"""
+INSTALL_HINT = "pip install 'carrel[serve]'"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SAMPLE = 200
+
+
+def parser() -> Parser:
+    """Return the parser of ``carrel serve``."""
+    reader = Parser("serve", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument("paths", metavar="PATH", nargs="+", help="a folder or file to share")
+    add_sharing_options(reader)
+    group = reader.add_argument_group("HTTP")
+    group.add_argument(
+        "--http",
+        metavar="[HOST:]PORT",
+        help=f"listen for HTTP, on {LOOPBACK[0]} unless a host is given; port 0 is any free one (default: stdio)",
+    )
+    group.add_argument("--path", metavar="PATH", help="the path of the URL (default: /mcp)")
+    group.add_argument(
+        "--allow-host",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="accept requests sent to this name, besides this machine's own; may be repeated",
+    )
+    group.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="accept requests from web pages of this origin, for example https://app.example; may be repeated",
+    )
+    return reader
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``carrel serve`` until the client goes away (stdio) or Ctrl-C (HTTP).
+
+    Raises:
+        ConfigError: wrong use, a path that cannot be shared, a port that is taken, packages that are missing.
+    """
+    options = parser().parse_intermixed_args(arguments)
+    if options.http is None and (options.path or options.allow_host or options.allow_origin):
+        raise ConfigError("--path, --allow-host and --allow-origin need --http")
+    paths = check_paths(options.paths)
+    for path in paths:
+        if is_empty(path):
+            warn(f"{path} is empty so far")
+    try:
+        app = assemble(paths, options)
+        if options.http is None:
+            if sys.stdin is not None and sys.stdin.isatty():
+                warn("waiting for an application on standard input; to look at it yourself, add --http 8000")
+            app.run()
+        else:
+            serve_http(app, paths, options)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("carrel"):
+            raise
+        raise ConfigError(f"sharing this way needs the package {error.name}: {INSTALL_HINT}") from error
+    return 0
+
+
+def is_empty(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except NotADirectoryError:
+        return False
+
+
+def assemble(paths: list[str], options: argparse.Namespace) -> Server:
+    """Return the server that shares the paths."""
+    from carrel import Server, __version__
+    from carrel.sources.files import FilesSource
+
+    app = Server(options.name or default_name(paths), __version__, page_size=options.page_size)
+    for path in paths:
+        app.share(
+            FilesSource(
+                path,
+                include=options.include,
+                exclude=options.exclude,
+                hidden=options.hidden,
+                follow_symlinks=options.follow_symlinks,
+                gitignore=options.gitignore,
+                max_size=options.max_size,
+            )
+        )
+    if options.tools:
+        app.mirror_tools()
+    return app
+
+
+def serve_http(app: Server, paths: list[str], options: argparse.Namespace) -> None:
+    """Listen for HTTP until the process is told to stop; say what to do next once it can be reached.
+
+    Raises:
+        ConfigError: the address is not one, or cannot be listened on.
+    """
+    import asyncio
+
+    host, port = read_address(options.http)
+    check_address(host, port)
+    greeting: list[asyncio.Task[None]] = []
+
+    def greet(url: str) -> None:
+        reachable = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        greeting.append(asyncio.get_running_loop().create_task(say_welcome(app, reachable, paths)))
+
+    if host not in LOOPBACK:
+        warn(f"listening on {host}, where other machines may reach it, without authentication")
+    app.run(
+        "http",
+        host=host,
+        port=port,
+        path=options.path or "/mcp",
+        allowed_hosts=options.allow_host,
+        allowed_origins=options.allow_origin,
+        on_started=greet,
+    )
+
+
+async def say_welcome(app: Server, url: str, paths: list[str]) -> None:
+    """Print where the server is and how to use it, with a file that is really there as the example."""
+    from contextlib import suppress
+
+    from carrel.cli.welcome import choose, welcome
+
+    example = None
+    for source in app.resources.sources:
+        with suppress(MCPError):
+            example = example or choose((await source.list(None, SAMPLE)).items)
+    sys.stderr.write(welcome(app.name, url, paths, example))
+    sys.stderr.flush()
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Read PORT or HOST:PORT; an IPv6 host stands in brackets.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigError(f"--http {text}: an address is [HOST:]PORT, an IPv6 host in brackets: [::1]:8000")
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535):
+        raise ConfigError(f"--http {text}: {port!r} is not a port (0 to 65535)")
+    return host or LOOPBACK[0], int(port)
+
+
+def check_address(host: str, port: int) -> None:
+    """Try the address before everything is set up for it.
+
+    Raises:
+        ConfigError: it is taken, not allowed, or not this machine's.
+    """
+    import errno
+    import socket
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            if sys.platform != "win32":
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
+    except (socket.gaierror, UnicodeError):  # the latter for names that no host can have
+        raise ConfigError(f"--http: there is no host {host}") from None
+    except PermissionError:
+        raise ConfigError(f"port {port} may not be used by you; ports from 1024 up may") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(f"port {port} is in use; choose another, or --http 0 for any free one") from None
+        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+
+
+def warn(text: str) -> None:
+    sys.stderr.write(f"carrel: {text}\n")

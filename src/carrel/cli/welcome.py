@@ -1,0 +1,98 @@
+"""What ``carrel serve --http`` prints when it is ready: where it is, how to connect, how to read a first resource."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from carrel import __version__
+from carrel.protocol.encoding import encode
+from carrel.protocol.revisions import LATEST
+from carrel.wire.base import ClientCapabilities, Implementation, RequestMeta
+from carrel.wire.resources import ReadResourceParams, Resource
+
+__all__ = ["choose", "curl", "welcome"]
+
+SMALL = 8 * 1024
+
+
+def welcome(name: str, url: str, paths: Sequence[str], example: Resource | None) -> str:
+    """Return the text. ``example`` is a resource that is shared, if there is one."""
+    shared = "\n".join(f"             {path}" for path in paths).lstrip()
+    install = f"{this_program()} install"
+    remote = f"--http {quote(url)} --name {quote(name)}"
+    lines = [
+        "",
+        f"  carrel {__version__} is ready: {name!r}",
+        "",
+        f"    URL      {url}",
+        f"    shares   {shared}",
+        "    stop     Ctrl-C",
+        "",
+        "  Connect an application (Claude Desktop starts a server of its own):",
+        "",
+        f"    {install} vscode {remote}",
+        f"    {install} cursor {remote}",
+        f"    {install} claude-desktop {' '.join(quote(path) for path in paths)}",
+        "",
+        "  or any other by hand:",
+        "",
+        indent(json.dumps({"mcpServers": {name: {"url": url}}}, indent=2, ensure_ascii=False)),
+        "",
+    ]
+    if example is None:
+        lines += ["  There is no file to read yet. New ones are noticed as they come.", ""]
+    else:
+        lines += [f"  Read {example.name} with curl:", "", indent(curl(url, example.uri)), ""]
+    return "\n".join(lines) + "\n"
+
+
+def choose(resources: Sequence[Resource]) -> Resource | None:
+    """Return the resource that shows best what reading is like: a small text, else any file."""
+    files = [resource for resource in resources if resource.mime_type != "inode/directory"]
+    texts = [resource for resource in files if str(resource.mime_type).startswith("text/")]
+    small = [resource for resource in texts if isinstance(resource.size, int) and 0 < resource.size <= SMALL]
+    return next(iter([*small, *texts, *files]), None)
+
+
+def curl(url: str, uri: str) -> str:
+    """Return a command that reads a resource: one stateless request of the latest revision, headers and all.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
+    """
+    method = next(row.method for row in LATEST.requests.values() if row.operation == "read_resource")
+    meta = RequestMeta(
+        protocol_version=LATEST.name,
+        client_info=Implementation(name="curl", version="1"),
+        capabilities=ClientCapabilities(),
+    )
+    body = encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": ReadResourceParams(uri=uri, meta=meta)})
+    headers = [
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+        f"MCP-Protocol-Version: {LATEST.name}",
+        f"Mcp-Method: {method}",
+        f"Mcp-Name: {uri}",
+    ]
+    parts = [f"curl -s {quote(url)}", *(f"-H {quote(header)}" for header in headers), f"-d {quote(body.decode())}"]
+    return (" " if sys.platform == "win32" else " \\\n  ").join(parts)
+
+
+def this_program() -> str:
+    """Return the command as it was called, so that it works when it is copied from the terminal."""
+    program = Path(sys.argv[0])
+    return quote(str(program)) if program.stem == "carrel" else f"{quote(sys.executable)} -m carrel"
+
+
+def quote(text: str) -> str:
+    """Quote for the shell that is usual on this system."""
+    if sys.platform != "win32":
+        return shlex.quote(text)
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def indent(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,106 @@
+"""The options that say what is shared."""
+
+import os
+
+import pytest
+
+from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, default_name, size
+from carrel.errors import ConfigError
+
+
+def read(arguments):
+    parser = Parser("serve", "Share folders.")
+    add_sharing_options(parser)
+    return parser.parse_args(arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1", 1),
+        ("500000", 500_000),
+        ("64k", 65_536),
+        ("500KiB", 512_000),
+        ("10MiB", 10_485_760),
+        ("10 mb", 10_485_760),
+        ("1.5M", 1_572_864),
+        ("1GiB", 1_073_741_824),
+    ],
+)
+def test_a_size_is_read_with_or_without_a_unit(text, expected):
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "ten", "10XiB", "MiB", "1e400", "nan", "inf", "9" * 30])
+def test_what_is_not_a_size_is_refused_with_an_example(text):
+    with pytest.raises(ConfigError, match="is not a size such as 500KiB"):
+        read([f"--max-size={text}"])
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "1.5", "many", "٣", "9999999999"])
+def test_a_page_size_is_a_whole_number_from_one_up(text):
+    with pytest.raises(ConfigError, match="is not a whole number from 1 up"):
+        read([f"--page-size={text}"])
+
+
+def test_options_that_are_not_given_need_no_arguments():
+    assert as_arguments(read([])) == []
+
+
+def test_options_survive_being_written_down_and_read_again():
+    given = [
+        "--name=my notes",
+        "--include=*.md",
+        "--include=-odd",
+        "--exclude=drafts/**",
+        "--hidden",
+        "--follow-symlinks",
+        "--no-gitignore",
+        "--max-size=512000",
+        "--no-tools",
+        "--page-size=7",
+    ]
+    assert as_arguments(read(given)) == given
+    assert read(as_arguments(read(given))) == read(given)
+
+
+def test_wrong_use_is_one_line_that_points_to_the_help():
+    with pytest.raises(ConfigError, match=r"^unrecognized arguments: --hid \(see carrel serve --help\)$"):
+        read(["--hid"])
+
+
+def test_folders_become_absolute(tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert check_paths(["notes"]) == [str(tmp_path / "notes")]
+    assert check_paths(["~/notes"]) == [str(tmp_path / "notes")]
+    assert default_name(check_paths(["."])) == tmp_path.name
+    assert default_name(["/"]) == "carrel"
+
+
+def test_a_missing_path_is_named_with_the_one_that_was_meant(tmp_path):
+    (tmp_path / "documents").mkdir()
+    with pytest.raises(ConfigError, match=r"no such file or folder: .*docments \(did you mean .*documents\?\)"):
+        check_paths([str(tmp_path / "docments")])
+    with pytest.raises(ConfigError, match=r"no such file or folder: .*/xyz$"):
+        check_paths([str(tmp_path / "xyz")])
+    with pytest.raises(ConfigError, match=r"no such file or folder: /nowhere/at/all$"):
+        check_paths(["/nowhere/at/all"])
+
+
+def test_a_file_can_be_shared_by_itself_and_nothing_else_can(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    assert check_paths([str(tmp_path / "a.txt")]) == [str(tmp_path / "a.txt")]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="is neither a file nor a folder"):
+        check_paths([str(tmp_path / "pipe")])
+
+
+def test_folders_inside_each_other_would_share_files_twice(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "ab").mkdir()
+    for paths in (["a", "a/b"], ["a/b", "a"], ["a", "a"]):
+        with pytest.raises(ConfigError, match="share the same files"):
+            check_paths([os.path.join(tmp_path, path) for path in paths])
+    assert len(check_paths([str(tmp_path / "a"), str(tmp_path / "ab")])) == 2
