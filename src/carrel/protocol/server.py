@@ -46,6 +46,8 @@ MAX_BATCH = 500
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
+
+
 class _ParamsReaders(dict[str, Callable[[Any], Any]]):
     """The decoders of parameters by method, each made when it is first used: most servers never see most methods."""
 
@@ -59,6 +61,8 @@ _read_params = _ParamsReaders()
 _read_unknown = msgspec.json.Decoder(Params).decode
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
+_IN_USE = "Invalid request: this id is still in use by another request"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Description(msgspec.Struct):
@@ -165,7 +169,9 @@ class Connection:
         """
         try:
             message = _read_message(data)
-        except (msgspec.DecodeError, RecursionError) as error:
+            if type(data) is not bytes or not data.isascii():
+                str(data, "utf-8")  # the decoder does not look at the text in what it leaves raw
+        except _UNREADABLE as error:
             return self._receive_odd(data, error)
         return self._receive(message)
 
@@ -192,7 +198,7 @@ class Connection:
             if method not in peer.revision.requests or request is None:
                 raise MethodNotFound(f"Method not found: {method[:200]}")
             if self.in_flight is not None and id in self.in_flight:
-                raise InvalidMessage("Invalid request: this id is still in use by another request")
+                raise InvalidMessage(_IN_USE)
             return Call(self, peer, id, request, params, raw)
         except ProtocolError as error:
             return self._refuse(id, error, stateless=_is_stateless(message))
@@ -228,7 +234,7 @@ class Connection:
             return self._receive_batch(text)
         try:
             value = _read_any(text)
-        except (msgspec.DecodeError, RecursionError) as worse:
+        except _UNREADABLE as worse:
             return self._refuse(UNSET, _unreadable(worse))
         id = value.get("id", UNSET) if isinstance(value, dict) else UNSET
         if type(id) is not int and type(id) is not str:
@@ -238,16 +244,30 @@ class Connection:
     def _receive_batch(self, text: bytes) -> Event:
         try:
             raws = _read_batch(text)
-        except (msgspec.DecodeError, RecursionError) as error:
+            text.decode()
+        except _UNREADABLE as error:
             return self._refuse(UNSET, _unreadable(error))
         if self.peer is None or not self.peer.revision.batches:
             return self._refuse(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
         if not 0 < len(raws) <= MAX_BATCH:
             return self._refuse(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
-        return Batch([self.receive(raw) if bytes(raw)[:1] != b"[" else self._nested() for raw in raws])
+        return Batch(self._receive_each(raws))
 
-    def _nested(self) -> Refusal:
-        return self._refuse(UNSET, InvalidMessage("Invalid request: a batch within a batch"))
+    def _receive_each(self, raws: list[Raw]) -> list[Event]:
+        events: list[Event] = []
+        ids: set[Id] = set()
+        for raw in raws:
+            if bytes(raw)[:1] == b"[":
+                events.append(self._refuse(UNSET, InvalidMessage("Invalid request: a batch within a batch")))
+                continue
+            event = self.receive(raw)
+            if type(event) is Call:
+                if event.id in ids:
+                    event = self._refuse(event.id, InvalidMessage(_IN_USE))
+                else:
+                    ids.add(event.id)
+            events.append(event)
+        return events
 
     def _stateless_peer(self, meta: RequestMeta) -> Peer:
         """Read the peer from the request's own ``_meta``.
@@ -306,8 +326,12 @@ class Connection:
         if reason.startswith("Object missing required field"):
             name = reason.split("`")[1]
             path = f"{path}.{name}" if path else name
-            return InvalidParams(f"Invalid params: {path} is missing", parameter=path)
-        return InvalidParams(f"Invalid params: {path or 'params'}: {reason}", parameter=path or None)
+            invalid = InvalidParams(f"Invalid params: {path} is missing", parameter=path)
+        else:
+            invalid = InvalidParams(f"Invalid params: {path or 'params'}: {reason}", parameter=path or None)
+        if path.startswith("_meta"):
+            invalid.status = 400
+        return invalid
 
     # Results in, bytes out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
@@ -14,10 +14,13 @@ from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Batch, Call, Connection, Event, Refusal, Signal
 from carrel.transports.application import Application
 
-__all__ = ["Dialogue", "answer_batch", "spawn"]
+__all__ = ["Dialogue", "answer_batch", "cancel", "complete", "spawn"]
 
 #: How many requests of one client may be in work at a time.
 MAX_IN_FLIGHT = 4096
+
+#: Seconds that a cancelled function gets to clean up when the dialogue ends.
+CLEANUP = 1.0
 
 EAGER = sys.version_info >= (3, 12)
 
@@ -28,6 +31,24 @@ def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     if EAGER:
         return asyncio.Task(coroutine, loop=loop, eager_start=True)  # type: ignore[call-arg,unused-ignore]
     return loop.create_task(coroutine)
+
+
+def cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel a task once it has begun; one that never began would not even close what it was given to await."""
+    asyncio.get_running_loop().call_soon(task.cancel)
+
+
+async def complete(call: Call, pending: Awaitable[bytes | Refusal]) -> bytes | Refusal | None:
+    """Await the answer to a call. A call that was cancelled has none, whatever its function made of that."""
+    task = asyncio.current_task()
+    assert task is not None
+    try:
+        answer = await pending
+    except asyncio.CancelledError as error:
+        if task.cancelling():
+            raise
+        return call.connection.refuse(call, error)  # it was not us: something that the function waited for was
+    return None if task.cancelling() else answer
 
 
 class Dialogue:
@@ -77,10 +98,11 @@ class Dialogue:
 
     async def _answer(self, call: Call, pending: Coroutine[Any, Any, bytes | Refusal]) -> None:
         try:
-            reply = await pending
+            reply = await complete(call, pending)
         finally:
             self._tasks.pop(call.id, None)
-        self._channel.send(reply.reply if type(reply) is Refusal else reply)  # type: ignore[arg-type]
+        if reply is not None:
+            self._channel.send(reply.reply if type(reply) is Refusal else reply)  # type: ignore[arg-type]
 
     async def _answer_batch(self, batch: Batch) -> None:
         replies = await answer_batch(self._app, batch, self._channel, self._tasks, self._receive_other)
@@ -90,17 +112,21 @@ class Dialogue:
     def _cancel(self, id: Any) -> None:
         task = self._tasks.get(id)
         if task is not None:
-            task.cancel()
+            cancel(task)
+
+    def cancel(self) -> None:
+        """Cancel everything that is in work."""
+        for task in (*self._tasks.values(), *self._batches):
+            cancel(task)
 
     async def close(self, grace: float = 0.0) -> None:
         """End the dialogue: give what is in work ``grace`` seconds, then cancel it."""
         tasks = {*self._tasks.values(), *self._batches}
         if tasks and grace:
             await asyncio.wait(tasks, timeout=grace)
-        for task in tasks:
-            task.cancel()
+        self.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=CLEANUP)
         self._app.disconnect(self.connection)
 
 
@@ -124,7 +150,7 @@ async def answer_batch(
         else:
             answer = app.answer(event, channel)
             if type(answer) is CoroutineType:
-                answer = in_flight[event.id] = asyncio.get_running_loop().create_task(answer)
+                answer = in_flight[event.id] = spawn(complete(event, answer))
             answers.append(answer)
     pending = [answer for answer in answers if isinstance(answer, asyncio.Task)]
     try:
@@ -132,7 +158,7 @@ async def answer_batch(
             await asyncio.wait(pending)
     finally:
         for task in pending:
-            task.cancel()
+            cancel(task)
         for event in batch.events:
             if type(event) is Call:
                 in_flight.pop(event.id, None)

@@ -14,11 +14,13 @@ from typing import Any
 import msgspec
 
 from carrel.errors import TransportError
-from carrel.protocol.revisions import LATEST, REVISIONS
+from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, REVISIONS
 from carrel.transports.application import Application
 from carrel.transports.dialogue import Dialogue
 
 __all__ = ["MemoryPeer", "connect"]
+
+INITIALIZED = next(row.method for row in ANNOUNCEMENTS.values() if row.operation == "initialized")
 
 
 class MemoryPeer:
@@ -124,7 +126,7 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
                 await peer.request(
                     "initialize", {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client}
                 )
-                peer.notify("notifications/initialized")
+                peer.notify(INITIALIZED)
             yield peer
         finally:
             await peer.dialogue.close()

@@ -11,16 +11,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from msgspec import UNSET
 
-from carrel.errors import INVALID_REQUEST
+from carrel.errors import INVALID_REQUEST, ConfigError
 from carrel.protocol.encoding import encode_error
+from carrel.transports import process
 from carrel.transports.application import Application
 from carrel.transports.dialogue import Dialogue
 
@@ -32,6 +35,9 @@ MAX_MESSAGE = 16 * 1024 * 1024
 #: How many bytes may wait for a reader that is behind, before we stop reading ourselves.
 HIGH_WATER = 1024 * 1024
 
+#: How many bytes of answers that are ready are collected into one write.
+WRITE_SIZE = 64 * 1024
+
 #: Seconds that requests in work get to finish when the client has closed its end.
 GRACE = 5.0
 
@@ -39,43 +45,39 @@ GRACE = 5.0
 class Lines:
     """Cuts a stream of bytes into lines, with bounded memory. ``None`` stands for a line that was too long."""
 
-    __slots__ = ("_limit", "_pieces", "_size", "_skipping")
+    __slots__ = ("_limit", "_rest", "_skipping")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
         """Take what was read and return the lines that it completes, without their ends."""
         lines: list[Any] = data.split(b"\n")
         rest = lines.pop()
-        if lines and (self._pieces or self._skipping):
-            if self._skipping or self._size + len(lines[0]) > self._limit:
-                lines[0] = None
-            else:
-                self._pieces.append(lines[0])
-                lines[0] = b"".join(self._pieces)
-            self._clear()
+        if lines and (self._rest or self._skipping):
+            lines[0] = None if self._skipping else self._join(lines[0])
+            self._skipping = False
         if rest and not self._skipping:
-            self._pieces.append(rest)
-            self._size += len(rest)
-            if self._size > self._limit:
-                self._clear()
+            self._rest += rest
+            if len(self._rest) > self._limit:
+                self._rest.clear()
                 self._skipping = True
+        if len(data) > self._limit:
+            return [line if line is not None and len(line) <= self._limit else None for line in lines]
         return lines
 
     def finish(self) -> list[bytes | None]:
         """Return what was left without an end."""
-        lines: list[bytes | None] = [None] if self._skipping else [b"".join(self._pieces)] if self._pieces else []
-        self._clear()
+        lines = [None] if self._skipping else [self._join(b"")] if self._rest else []
+        self._skipping = False
         return lines
 
-    def _clear(self) -> None:
-        self._pieces = []
-        self._size = 0
-        self._skipping = False
+    def _join(self, end: bytes) -> bytes | None:
+        line = bytes(self._rest + end) if len(self._rest) + len(end) <= self._limit else None
+        self._rest.clear()
+        return line
 
 
 class Stdio(asyncio.Protocol):
@@ -85,6 +87,8 @@ class Stdio(asyncio.Protocol):
         self._dialogue = Dialogue(app, self)
         self._lines = Lines(max_message)
         self._max_message = max_message
+        self._unanswered: deque[bytes | None] = deque()
+        self._at_end = False
         self._reader: Any = None
         self._writer: Any = None
         self._held: dict[Hashable, bytes] = {}
@@ -98,15 +102,25 @@ class Stdio(asyncio.Protocol):
         self._reader = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer every message that is complete; all answers that are ready leave in one write."""
-        replies: list[bytes] = []
-        for line in self._lines.feed(data):
-            reply = self._receive(line)
-            if reply is not None:
-                replies.append(reply)
-        if replies:
-            replies.append(b"")
-            self._writer.write(b"\n".join(replies))
+        self._unanswered.extend(self._lines.feed(data))
+        self._answer()
+
+    def _answer(self) -> None:
+        """Answer every message that is complete while the client reads; answers that are ready leave together."""
+        unanswered = self._unanswered
+        while unanswered and self._may_write.is_set():
+            replies: list[bytes] = []
+            size = 0
+            while unanswered and size < WRITE_SIZE:
+                reply = self._receive(unanswered.popleft())
+                if reply is not None:
+                    replies.append(reply)
+                    size += len(reply)
+            if replies:
+                replies.append(b"")
+                self._writer.write(b"\n".join(replies))
+        if self._at_end and not unanswered:
+            self.ended.set()
 
     def _receive(self, line: bytes | None) -> bytes | None:
         if line is None:
@@ -116,13 +130,11 @@ class Stdio(asyncio.Protocol):
         return self._dialogue.receive(line)
 
     def eof_received(self) -> None:
-        """The client has closed its end: answer what it sent without an end of line, and finish."""
-        if not self.ended.is_set():
-            self.ended.set()
-            for line in self._lines.finish():
-                reply = self._receive(line)
-                if reply is not None:
-                    self.send(reply)
+        """The client has closed its end: answer what it sent, also without an end of line, and finish."""
+        if not self._at_end:
+            self._at_end = True
+            self._unanswered.extend(self._lines.finish())
+        self._answer()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.eof_received()
@@ -140,11 +152,23 @@ class Stdio(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._may_write.set()
+        self._release()
+        self._answer()
+        if self._may_write.is_set() and not self.ended.is_set():
+            self._reader.resume_reading()
+
+    def _release(self) -> None:
         held, self._held = self._held, {}
         for message in held.values():
-            self.send(message)
-        if not self.ended.is_set():
-            self._reader.resume_reading()
+            self._writer.write(message + b"\n")
+
+    def writing_lost(self) -> None:
+        """The client is gone: nobody can get an answer any more."""
+        self._writer = Nowhere()
+        self._may_write.set()
+        self._unanswered.clear()
+        self._dialogue.cancel()
+        self.ended.set()
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Write a message. While the client does not read, one message per key waits, and no more."""
@@ -160,11 +184,26 @@ class Stdio(asyncio.Protocol):
     def pause(self, retry: int | None = None) -> None:
         """Nothing to pause: there is one stream, and it stays open."""
 
+    def stop_reading(self) -> None:
+        """Take no more messages. What was held back for a slow reader goes before the ends of streams."""
+        self._reader.close()
+        self._unanswered.clear()
+        self._release()
+
     async def close(self, grace: float) -> None:
         """Finish what is in work, and see to it that it is written."""
         await self._dialogue.close(grace)
-        self._reader.close()
         self._writer.close()
+
+
+class Nowhere:
+    """Takes the place of a writer whose reader is gone."""
+
+    def write(self, data: bytes) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
 
 
 class WritingEnd(asyncio.Protocol):
@@ -178,11 +217,14 @@ class WritingEnd(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed.set()
-        self._stdio.connection_lost(error)
+        self._stdio.writing_lost()
 
 
 class ThreadReader:
-    """Reads what an event loop cannot wait for (files, terminals, Windows pipes) in a thread."""
+    """Reads what an event loop cannot wait for (files, terminals, Windows pipes) in a thread.
+
+    It reads no further before the event loop has taken what was read.
+    """
 
     def __init__(self, fd: int, protocol: Stdio) -> None:
         self._fd = fd
@@ -190,29 +232,42 @@ class ThreadReader:
         self._loop = asyncio.get_running_loop()
         self._may_read = threading.Event()
         self._may_read.set()
+        self._paused = False
         self._closed = False
+        os.set_blocking(fd, True)
         protocol.connection_made(self)
         threading.Thread(target=self._read, name="carrel-stdin", daemon=True).start()
 
     def _read(self) -> None:
-        while not self._closed:
-            self._may_read.wait()
+        data = b"-"
+        while data and not self._closed:
             try:
                 data = os.read(self._fd, 65536)
             except OSError:
                 data = b""
+            self._may_read.clear()
             try:
-                if not data:
-                    self._loop.call_soon_threadsafe(self._protocol.eof_received)
-                    return
-                self._loop.call_soon_threadsafe(self._protocol.data_received, data)
+                self._loop.call_soon_threadsafe(self._take, data)
             except RuntimeError:  # the loop is closed: nobody listens any more
-                return
+                break
+            self._may_read.wait()
+        os.close(self._fd)
+
+    def _take(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if data:
+            self._protocol.data_received(data)
+        else:
+            self._protocol.eof_received()
+        if not self._paused:
+            self._may_read.set()
 
     def pause_reading(self) -> None:
-        self._may_read.clear()
+        self._paused = True
 
     def resume_reading(self) -> None:
+        self._paused = False
         self._may_read.set()
 
     def close(self) -> None:
@@ -231,6 +286,7 @@ class ThreadWriter:
         self._size = 0
         self._paused = False
         self._wake = threading.Condition()
+        os.set_blocking(fd, True)
         threading.Thread(target=self._write, name="carrel-stdout", daemon=True).start()
 
     def write(self, data: bytes) -> None:
@@ -259,8 +315,9 @@ class ThreadWriter:
             except OSError as problem:
                 error = problem
             self._call(self._written, len(data))
-            if waiting[-1] is None:
+            if None in waiting:
                 break
+        os.close(self._fd)
         self._call(self._protocol.connection_lost, error)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -287,16 +344,22 @@ def claim() -> tuple[int, int]:
     """Take standard input and output for the protocol, and leave harmless ones behind.
 
     Afterwards file descriptor 1 is standard error, here and in child processes, and 0 is empty.
+
+    Raises:
+        ConfigError: one of the standard streams is closed.
     """
-    source, target = os.dup(0), os.dup(1)
-    os.dup2(2, 1)
+    try:
+        source, target = os.dup(0), os.dup(1)
+        os.dup2(2, 1)
+    except OSError:
+        raise ConfigError("standard input, output and error have to be open") from None
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     if sys.stdout is not None:
         sys.stdout.flush()  # what was printed before goes to standard error too
         if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(line_buffering=True)
+            sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # as standard error does
     if sys.platform == "win32":
         import msvcrt
 
@@ -305,9 +368,23 @@ def claim() -> tuple[int, int]:
     return source, target
 
 
-def _is_pipe(fd: int) -> bool:
-    mode = os.fstat(fd).st_mode
-    return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
+async def _start_reading(loop: asyncio.AbstractEventLoop, source: int, stdio: Stdio, *, shared: bool) -> None:
+    mode = os.fstat(source).st_mode
+    if stat.S_ISFIFO(mode) and sys.platform != "win32":
+        await loop.connect_read_pipe(lambda: stdio, os.fdopen(source, "rb", 0))
+    elif stat.S_ISSOCK(mode) and not shared:  # what Node and others connect their children with
+        await loop.create_connection(lambda: stdio, sock=socket.socket(fileno=source))
+    else:
+        ThreadReader(source, stdio)
+
+
+async def _start_writing(loop: asyncio.AbstractEventLoop, target: int, ending: WritingEnd, *, shared: bool) -> Any:
+    mode = os.fstat(target).st_mode
+    if sys.platform == "win32" or shared or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return ThreadWriter(target, ending)
+    writer, _ = await loop.connect_write_pipe(lambda: ending, os.fdopen(target, "wb", 0))
+    writer.set_write_buffer_limits(high=HIGH_WATER)
+    return writer
 
 
 async def serve(
@@ -322,22 +399,14 @@ async def serve(
     try:
         stdio = Stdio(app, max_message)
         closed = asyncio.Event()
-        ending = WritingEnd(stdio, closed)
-        writer: Any
-        if _is_pipe(target):
-            pipe = os.fdopen(target, "wb", 0)
-            writer, _ = await loop.connect_write_pipe(lambda: ending, pipe)
-            writer.set_write_buffer_limits(high=HIGH_WATER)
-        else:
-            writer = ThreadWriter(target, ending)
+        shared = os.path.sameopenfile(source, target)  # one socket or terminal for both: two transports would clash
+        writer = await _start_writing(loop, target, WritingEnd(stdio, closed), shared=shared)
         stdio.open(writer)
         signals = _listen_to_signals(loop, stdio.ended)
-        if _is_pipe(source):
-            await loop.connect_read_pipe(lambda: stdio, os.fdopen(source, "rb", 0))
-        else:
-            ThreadReader(source, stdio)
         try:
+            await _start_reading(loop, source, stdio, shared=shared)
             await stdio.ended.wait()
+            stdio.stop_reading()
             app.end_streams()
             await stdio.close(grace)
             try:
@@ -367,4 +436,4 @@ def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) ->
 def run(app: Application, *, max_message: int = MAX_MESSAGE) -> None:
     """Serve ``app`` on the standard streams of this process until the client goes away."""
     source, target = claim()
-    asyncio.run(serve(app, source, target, max_message=max_message))
+    process.run(serve(app, source, target, max_message=max_message))
