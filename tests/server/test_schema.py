@@ -1,0 +1,398 @@
+"""JSON Schemas that somebody wrote, and docstrings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carrel.errors import ConfigError
+from carrel.server.schema import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator, read_docstring
+from carrel.server.signature import InvalidArguments
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 10},
+        "sizes": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+        "unit": {"enum": ["m", "cm"]},
+        "at": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+def refusal(schema: dict[str, Any], instance: Any) -> InvalidArguments:
+    with pytest.raises(InvalidArguments) as caught:
+        Validator(schema).validate(instance)
+    return caught.value
+
+
+def nested(levels: int, inner: Any = 1) -> Any:
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+# Validation
+
+
+def test_what_fits_is_accepted():
+    validator = Validator(SCHEMA)
+    validator.validate({"name": "a", "sizes": [1, 2.0], "unit": "m", "at": None})
+    validator.validate({"name": "b"})
+
+
+@pytest.mark.parametrize(
+    ("instance", "parameter", "path", "message"),
+    [
+        ({}, "name", "name", "Argument `name` is required, but missing"),
+        ({"name": 1}, "name", "name", 'Argument `name`: 1 is not of type "string"'),
+        ({"name": "a", "colour": 1}, "colour", "colour", "Argument `colour` is unknown"),
+        ({"name": "a", "sizes": [1, 0]}, "sizes", "sizes[1]", "Argument `sizes[1]`: 0 is less than the minimum of 1"),
+        ({"name": "a", "unit": "km"}, "unit", "unit", 'Argument `unit`: "km" is not one of "m" or "cm"'),
+        ([], None, None, 'The argument: [] is not of type "object"'),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_path(instance, parameter, path, message):
+    error = refusal(SCHEMA, instance)
+    assert (str(error), error.parameter, error.path) == (message, parameter, path)
+
+
+def test_a_value_that_fits_no_alternative_is_told_why():
+    error = refusal(SCHEMA, {"name": "a", "at": "x"})
+    assert error.parameter == "at"
+    assert '"x" is not of type "integer"' in str(error)
+    assert '"x" is not of type "null"' in str(error)
+
+
+def test_results_are_called_results():
+    with pytest.raises(InvalidArguments, match=r"^Result `name` is required"):
+        Validator(SCHEMA, "result").validate({})
+
+
+def test_messages_stay_short_and_keep_the_reason():
+    error = refusal(SCHEMA, {"name": "x" * 100_000})
+    assert len(str(error)) < 400
+    assert str(error).endswith("is longer than 10 characters")
+    assert len(str(refusal({"type": "object", "additionalProperties": False}, {"x" * 100_000: 1}))) < 400
+
+
+@pytest.mark.parametrize("value", [b"x", {1: 2}, object(), "\ud800"], ids=lambda value: type(value).__name__)
+def test_what_is_not_json_is_refused(value):
+    with pytest.raises(InvalidArguments):
+        Validator({}).validate(value)
+
+
+def test_deep_values_are_refused_before_they_end_the_process():
+    validator = Validator({"type": "array", "items": {"$ref": "#"}})
+    validator.validate(nested(MAX_INSTANCE_DEPTH - 1, []))
+    for levels in (MAX_INSTANCE_DEPTH + 1, 100_000):
+        with pytest.raises(InvalidArguments, match="nested deeper"):
+            validator.validate(nested(levels))
+        with pytest.raises(InvalidArguments, match="nested deeper"):
+            Validator({}).validate({"a": nested(levels)})
+
+
+# Dialects
+
+
+@pytest.mark.parametrize(
+    ("dialect", "schema", "accepted", "refused"),
+    [
+        (None, {"prefixItems": [{"type": "integer"}]}, ["1"], None),
+        ("https://json-schema.org/draft/2020-12/schema", {"prefixItems": [{"type": "integer"}]}, [1], ["x"]),
+        ("https://json-schema.org/draft/2019-09/schema", {"items": [{"type": "integer"}]}, [1], ["x"]),
+        ("http://json-schema.org/draft-07/schema#", {"items": [{"type": "integer"}]}, [1], ["x"]),
+        ("http://json-schema.org/draft-07/schema", {"items": [{"type": "integer"}]}, [1], ["x"]),
+        ("https://json-schema.org/draft-07/schema#", {"items": [{"type": "integer"}]}, [1], ["x"]),
+    ],
+)
+def test_the_dialect_of_a_schema_is_honoured(dialect, schema, accepted, refused):
+    if dialect is None:
+        validator = Validator(schema)
+        validator.validate([1])
+        with pytest.raises(InvalidArguments):
+            validator.validate(accepted)
+        return
+    validator = Validator({"$schema": dialect, **schema})
+    validator.validate(accepted)
+    with pytest.raises(InvalidArguments):
+        validator.validate(refused)
+
+
+@pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-04/schema#", "urn:mine", "", 7, None])
+def test_an_unknown_dialect_is_refused_by_name(dialect):
+    with pytest.raises(ConfigError, match=f"dialect {dialect} is not supported"):
+        Validator({"$schema": dialect})
+    with pytest.raises(ConfigError, match="is not supported"):
+        Validator({"$defs": {"a": {"$schema": dialect}}})
+
+
+# References
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "http://127.0.0.1:9/schema",
+        "https://example.com/schema#/$defs/a",
+        "file:///etc/passwd",
+        "other.json",
+        "/etc/passwd",
+        "//example.com/schema",
+        "ftp://example.com",
+        "urn:example:a",
+    ],
+)
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$recursiveRef"])
+def test_references_to_the_outside_are_refused_at_once(reference, keyword):
+    for schema in (
+        {keyword: reference},
+        {"properties": {"a": {"items": {keyword: reference}}}},
+        {"$defs": {"default": {keyword: reference}}},
+        {"properties": {"enum": {keyword: reference}}},
+        {"anyOf": [{"not": {keyword: reference}}]},
+    ):
+        with pytest.raises(ConfigError, match="nothing outside of it is ever fetched"):
+            Validator(schema)
+
+
+def test_what_is_no_uri_is_refused():
+    for schema in ({"$ref": "http://["}, {"$id": "http://[", "$ref": "a"}):
+        with pytest.raises(ConfigError, match=r"is not a URI|nothing outside"):
+            Validator(schema)
+
+
+def test_data_that_looks_like_a_reference_is_not_one():
+    Validator({"const": {"$ref": "http://127.0.0.1:9/a"}}).validate({"$ref": "http://127.0.0.1:9/a"})
+    Validator({"properties": {"$ref": {"type": "string"}}}).validate({"$ref": "http://127.0.0.1:9/a"})
+
+
+def test_a_reference_that_hides_in_data_is_not_fetched_either():
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        uri = f"http://127.0.0.1:{server.server_port}/schema"
+        try:
+            with pytest.raises(ConfigError):
+                Validator({"$ref": "#/const", "const": {"$ref": uri}}).validate(1)
+            with pytest.raises(ConfigError):
+                Validator({"$schema": uri})
+        finally:
+            server.shutdown()
+            thread.join()
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"a": {"type": "integer"}}, "$ref": "#/$defs/a"},
+        {"$defs": {"a": {"$anchor": "here", "type": "integer"}}, "$ref": "#here"},
+        {"$defs": {"a": {"$id": "https://example.com/a", "type": "integer"}}, "$ref": "https://example.com/a"},
+        {"$id": "https://example.com/root", "$defs": {"a": {"$id": "a", "type": "integer"}}, "$ref": "a"},
+        {"$defs": {"a b/c": {"type": "integer"}}, "$ref": "#/$defs/a%20b~1c"},
+    ],
+)
+def test_references_within_the_schema_are_followed(schema):
+    validator = Validator(schema)
+    validator.validate(1)
+    with pytest.raises(InvalidArguments):
+        validator.validate("x")
+
+
+def test_a_schema_may_refer_to_its_dialect():
+    validator = Validator({"$ref": "https://json-schema.org/draft/2020-12/schema"})
+    validator.validate({"type": "string"})
+    with pytest.raises(InvalidArguments):
+        validator.validate({"type": "nothing"})
+
+
+def test_recursive_schemas_work():
+    validator = Validator({"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False})
+    validator.validate({"next": {"next": {}}})
+    assert refusal(validator.schema, {"next": {"last": 1}}).path == "next.last"
+
+
+# Bounds
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"anyOf": [{"type": "integer"}, {"$ref": "#"}]},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"},
+        {"if": True, "then": {"not": {"$ref": "#"}}},
+    ],
+)
+def test_a_schema_that_refers_to_itself_without_end_is_refused(schema):
+    with pytest.raises(ConfigError, match="without end"):
+        Validator(schema)
+
+
+def test_a_schema_that_multiplies_is_refused():
+    definitions: dict[str, Any] = {"a0": {"type": "integer"}}
+    for index in range(1, 40):
+        reference = {"$ref": f"#/$defs/a{index - 1}"}
+        definitions[f"a{index}"] = {"anyOf": [{"allOf": [reference, {"minimum": index}]}, reference]}
+    with pytest.raises(ConfigError, match="compares one value with more than"):
+        Validator({"$ref": "#/$defs/a39", "$defs": definitions})
+
+
+def test_a_schema_that_is_too_deep_or_too_large_is_refused():
+    with pytest.raises(ConfigError, match="nested deeper"):
+        Validator({"properties": {"a": nested(MAX_DEPTH, {})}})
+    with pytest.raises(ConfigError, match=f"over {MAX_SIZE} values"):
+        Validator({"enum": list(range(MAX_SIZE))})
+    endless: dict[str, Any] = {}
+    endless["not"] = endless
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        Validator(endless)
+
+
+@pytest.mark.parametrize("schema", [True, [], "{}", None, 1])
+def test_a_schema_has_to_be_an_object(schema):
+    with pytest.raises(ConfigError, match="is an object here"):
+        Validator(schema)
+
+
+def test_a_schema_has_to_be_json():
+    with pytest.raises(ConfigError, match="must be JSON"):
+        Validator({"const": object()})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "text"},
+        {"properties": []},
+        {"required": "name"},
+        {"minimum": "1"},
+        {"pattern": "("},
+        {"$ref": "#/$defs/missing"},
+        {"$ref": "#nowhere"},
+        {"allOf": {}},
+    ],
+    ids=json.dumps,
+)
+def test_an_invalid_schema_is_found_by_check_and_at_the_first_use(schema):
+    with pytest.raises(ConfigError, match="The JSON Schema is invalid"):
+        Validator(schema).check()
+    with pytest.raises(ConfigError, match="The JSON Schema is invalid"):
+        Validator(schema).validate({})
+
+
+def test_a_schema_is_a_copy():
+    schema: dict[str, Any] = {"properties": {"a": {"type": "integer"}}}
+    validator = Validator(schema)
+    schema["properties"]["a"]["type"] = "string"
+    validator.validate({"a": 1})
+
+
+def test_the_validator_is_loaded_at_the_first_use():
+    code = """
+import sys
+from carrel.server.schema import Validator
+validator = Validator({"type": "object"})
+print("jsonschema_rs" in sys.modules)
+validator.validate({})
+print("jsonschema_rs" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.split() == ["False", "True"]
+
+
+KEYWORDS = st.sampled_from(
+    [
+        *("type", "properties", "items", "anyOf", "allOf", "not", "if", "then", "$ref", "$id", "$schema", "$defs"),
+        *("enum", "const", "required", "pattern", "dependentSchemas", "additionalProperties", "a", "$anchor"),
+    ]
+)
+LEAVES = st.sampled_from(
+    [None, True, 1, 1.5, "object", "string", "#", "#/$defs/a", "#a", "a", "http://[", "http://x", "(", "%", "\ud800"]
+)
+ANYTHING = st.recursive(
+    LEAVES, lambda items: st.lists(items, max_size=3) | st.dictionaries(KEYWORDS, items, max_size=3), max_leaves=10
+)
+
+
+@given(st.dictionaries(KEYWORDS, ANYTHING, max_size=5), ANYTHING)
+@settings(max_examples=500, deadline=None)
+def test_hostile_schemas_and_values_raise_documented_errors_only(schema, instance):
+    try:
+        Validator(schema).validate(instance)
+    except (ConfigError, InvalidArguments) as error:
+        told = str(error)
+        assert len(told) < 1000
+
+
+# Docstrings
+
+
+@pytest.mark.parametrize(
+    ("docstring", "text", "parameters"),
+    [
+        (None, None, {}),
+        ("", None, {}),
+        ("One line.", "One line.", {}),
+        ("Args:\n    a: First.", None, {"a": "First."}),
+        (
+            "Do.\n\nArgs:\n    a (dict[str, int]): First: one.\n    *rest: More.",
+            "Do.",
+            {"a": "First: one.", "rest": "More."},
+        ),
+        (
+            "Do.\n\nArguments:\n    a: First,\n        and more.\n\n        And on.\n    b:\n        Second.\n\nNotes.",
+            "Do.\n\nNotes.",
+            {"a": "First, and more. And on.", "b": "Second."},
+        ),
+        ("Do.\n\nArgs: none of them.", "Do.\n\nArgs: none of them.", {}),
+        (
+            "Do.\n\nParameters\n----------\na, b : int\n    Both.\nc\n    Third.",
+            "Do.",
+            {"a": "Both.", "b": "Both.", "c": "Third."},
+        ),
+        (
+            "Do.\n\nParameters\n----------\na : int\n    First.\n\nNotes\n-----\nText.",
+            "Do.\n\nNotes\n-----\nText.",
+            {"a": "First."},
+        ),
+        (":param a: First.\n:type a: int\n:rtype: int\n:raises X: never", ":raises X: never", {"a": "First."}),
+        (
+            "Do.\n\n:param dict[str, int] a: First,\n    and more.\n:param b: Second.",
+            "Do.",
+            {"a": "First, and more.", "b": "Second."},
+        ),
+        ("Do.\n\n:param a:\n    First.\n\nMore.", "Do.\n\nMore.", {"a": "First."}),
+    ],
+)
+def test_docstrings_are_taken_apart(docstring, text, parameters):
+    assert read_docstring(docstring) == (text, parameters)
+
+
+@given(st.text(st.sampled_from("ab:\n -*(),Args:Parameters---:param ")) | st.text())
+def test_no_docstring_is_too_odd(docstring):
+    text, parameters = read_docstring(docstring)
+    assert text is None or text.strip()
+    assert all(parameters.values())
