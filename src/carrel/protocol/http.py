@@ -91,12 +91,11 @@ def _collect(schema: Any, path: tuple[str, ...], found: dict[bytes, tuple[str, .
             _collect(item, path, found, reachable=False)
     if not isinstance(schema, Mapping):
         return
-    name = schema.get("x-mcp-header")
-    if name is not None and path:
-        where = ".".join(path)
+    if "x-mcp-header" in schema:
+        name, where = schema["x-mcp-header"], ".".join(path) or "the schema itself"
         if not (isinstance(name, str) and name and all(byte in TOKEN for byte in name.encode())):
             raise ValueError(f"x-mcp-header of {where}: {name!r} is not a header name")
-        if not reachable:
+        if not (reachable and path):
             raise ValueError(f"x-mcp-header of {where}: only properties reached through properties alone may have one")
         if schema.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header of {where}: only strings, integers and booleans may have one")
@@ -143,9 +142,11 @@ def _same(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, int | float):
+        if "_" in text:  # a number for Python, and for nobody else
+            return False
         try:
             number = float(text)
         except ValueError:
             return False
         return bool(number == value) and abs(number) <= SAFE_INTEGER
-    return text == value
+    return bool(text == value)

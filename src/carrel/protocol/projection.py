@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from carrel.protocol.revision import Downgrade
 from carrel.wire.base import Annotations, Icon, Implementation
+from carrel.wire.completion import CompleteResult, Completion
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ListChanged, ResourcesCapability, ServerCapabilities
 from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage
@@ -59,6 +60,7 @@ INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     CallToolResult: {"content": BLOCKS},
     ListPromptsResult: {"prompts": (Prompt,)},
     GetPromptResult: {"messages": (PromptMessage,)},
+    CompleteResult: {"completion": (Completion,)},
 }
 
 

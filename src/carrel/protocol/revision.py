@@ -8,6 +8,7 @@ newer revision, newest first. An encoder of an old revision therefore cannot wri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -90,7 +91,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """
         if not self.stateless:
             return self.project(result)
-        result = result.__copy__()
+        result = copy(result)
         if result.result_type is UNSET:
             result.result_type = "complete"
         result.meta = server_meta if result.meta is UNSET else {**server_meta, **result.meta}

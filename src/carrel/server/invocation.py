@@ -38,8 +38,8 @@ class Function:
 
     __slots__ = ("_app", "_call", "_context", "_is_async", "immediate", "signature")
 
-    def __init__(self, app: Server, function: Callable[..., Any]) -> None:
-        self.signature = Signature(function, context_type=Context)
+    def __init__(self, app: Server, function: Callable[..., Any], *, structured: bool | None = None) -> None:
+        self.signature = Signature(function, context_type=Context, structured=structured)
         self.immediate = self.signature.is_async and not self.signature.suspends
         self._app = app
         self._call = function
@@ -54,4 +54,8 @@ class Function:
             return run_now(self._call(**arguments))
         if self._is_async:
             return self._call(**arguments)
-        return asyncio.to_thread(self._call, **arguments)
+        return self._run_in_thread(arguments)
+
+    async def _run_in_thread(self, arguments: dict[str, Any]) -> Any:
+        value = await asyncio.to_thread(self._call, **arguments)
+        return await value if hasattr(value, "__await__") else value  # a plain function may make a coroutine

@@ -256,10 +256,15 @@ class Resources:
             raise ConfigError(
                 f"{uri_template}: the variables are {list(pattern.names)}, but the function takes {list(parameters)}"
             )
+        for variable in pattern.variables:
+            if variable.explode and variable.name in parameters and parameters[variable.name].annotation is str:
+                raise ConfigError(
+                    f"{uri_template}: {variable.name} is exploded, so there may be several; annotate it list[str]"
+                )
         choices = {name: called.signature.choices(parameter) for name, parameter in parameters.items()}
         template = ResourceTemplate(
             uri_template,
-            name or getattr(function, "__name__", uri_template),
+            name or str(getattr(function, "__name__", uri_template)),
             title=or_unset(title),
             description=or_unset(description or called.signature.description),
             mime_type=or_unset(mime_type),

@@ -17,7 +17,7 @@ from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
-from carrel.server.signature import InvalidArguments, to_json, to_jsonable
+from carrel.server.signature import InvalidArguments, to_json
 from carrel.wire.base import Icon
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
@@ -54,9 +54,8 @@ class Entry(msgspec.Struct, eq=False):
         """Return the tool as it is listed."""
         if self.tool is None:
             signature = self.function.signature
-            output = self.output.schema if self.output is not None else None
-            if output is None and self.structured is not False:
-                output = signature.output_schema
+            output = signature.output_schema if self.output is None else self.output.schema
+            self.details["description"] = or_unset(self.details["description"] or signature.description)
             self.tool = Tool(
                 name=self.name,
                 input_schema=signature.input_schema if self.input is None else self.input.schema,
@@ -107,10 +106,10 @@ class Tools:
         name = name or str(getattr(function, "__name__", type(function).__name__))
         if name in self._entries and not replace:
             raise ConfigError(f"There is a tool {name} already")
-        called = Function(self._app, function)
+        called = Function(self._app, function, structured=structured)
         details: dict[str, Any] = {
             "title": or_unset(title),
-            "description": or_unset(description or called.signature.description),
+            "description": description,
             "annotations": UNSET if annotations is None else read_struct(annotations, ToolAnnotations, "annotations"),
             "icons": icons_of(icons),
             "meta": or_unset(meta),
@@ -128,7 +127,7 @@ class Tools:
                     raise ConfigError(f"{name}: {error}") from None
                 entry.input = Validator(input_schema)
             if output_schema is not None:
-                entry.output = Validator(output_schema)
+                entry.output = Validator(output_schema, "result")
         self._entries.put(name, entry)
         self.used = True
         self._app.announce(lists=("tools_list_changed",))
@@ -227,7 +226,7 @@ def result_of(value: Any, entry: Entry) -> CallToolResult:
         return CallToolResult(content=[block_of(value)])
     if isinstance(value, list | tuple) and value and any(_is_content(item) for item in value):
         return CallToolResult(content=[block_of(item) for item in value])
-    plain = to_jsonable(value)
+    plain = entry.function.signature.encode(value)
     content: list[ContentBlock] = [TextContent(plain if isinstance(plain, str) else to_json(plain).decode())]
     wanted = entry.structured
     if wanted is None:

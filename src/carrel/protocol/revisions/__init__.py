@@ -26,8 +26,8 @@ LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revis
 
 #: What a client may send, over all revisions: it has to be decoded before it is known which revision it is from.
 REQUESTS: Mapping[str, Request] = {
-    method: row for revision in reversed(REVISIONS.values()) for method, row in revision.requests.items()
+    method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }
 ANNOUNCEMENTS: Mapping[str, Announcement] = {
-    method: row for revision in reversed(REVISIONS.values()) for method, row in revision.announcements.items()
+    method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.announcements.items()
 }
