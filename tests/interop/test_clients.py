@@ -1,0 +1,129 @@
+"""The official clients, of every age, on a tour of the golden application."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden.app import build
+from parties import node_environment, node_program, python
+from serving import over_http
+
+HERE = Path(__file__).parent
+CLIENTS = HERE / "clients"
+APP = HERE.parent / "golden" / "app.py"
+PATIENCE = 30.0
+
+#: What every client sees, however old it is.
+SEEN: dict[str, Any] = {
+    "server": "golden",
+    "instructions": "Say please.",
+    "rich": "A rich memo",
+    "templates": ["book://{author}/{title}", "number://{value}"],
+    "read": ["Plain text.", "one", "Ag==", "the dispossessed by le guin"],
+    "updated": "memo://watched",
+    "tools": ["weather", "tally", "blocks", "fail", "count", "wait", "touch", "change", "regional", "ponder"],
+    "blocks": ["text", "image", "audio", "resource_link", "resource"],
+    "structured": {"city": "Oslo", "celsius": 21},
+    "in a header": "Done in 日本.",
+    "failure": [True, "The printer is on fire."],
+    "counted": "Counted to 2.",
+    "logs": [["info", {"at": 1}], ["info", {"at": 2}], ["warning", "That was all."]],
+    "prompts": ["review", "gallery", "greet"],
+    "prompt": "Review this python: pass",
+    "completed": ["solaris"],
+    "completed prompt": ["rust"],
+    "errors": [-32002, -32602, -32602, -32602],
+}
+URIS = [
+    "memo://plain",
+    "memo://rich",
+    "memo://blob",
+    "memo://both",
+    "memo://watched",
+    "memo://broken",
+    "memo://cancelled",
+]
+PAGES = {"pages": [URIS[:3], URIS[3:6], URIS[6:]]}
+PROGRESS = {"progress": [[1, 2, "1 of 2"], [2, 2, "2 of 2"]]}
+CANCELLED = {"progress": [1], "waited": "cancelled", "stopped": "The handler was stopped."}
+#: What those see that are older than …
+BEFORE_2025_06_18 = {"rich": None, "structured": None, "blocks": ["text", "image", "audio", "text", "resource"]}
+BEFORE_2025_03_26 = {"blocks": ["text", "image", "resource", "text", "resource"]}
+MODERN = {"revision": "2026-07-28", "errors": [-32602, -32602, -32602, -32602]}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with over_http(build()) as origin:
+        yield f"{origin}/mcp"
+
+
+def target(transport: str, url: str) -> list[str]:
+    """Return the arguments that tell a client whom to talk to."""
+    return [url] if transport == "http" else [sys.executable, str(APP)]
+
+
+def tour(*command: str, **options: Any) -> dict[str, Any]:
+    """Run a client and return what it saw."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **options)
+    assert done.returncode == 0, done.stderr[-4000:]
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("legacy", {"revision": "2025-11-25"}), ("auto", MODERN)], ids=["legacy", "auto"]
+)
+def test_the_python_sdk_2_sees_everything(mode: str, expected: dict[str, Any], transport: str, url: str) -> None:
+    seen = tour(python("2"), str(CLIENTS / "python_sdk_2.py"), mode, *target(transport, url))
+    assert seen == {**SEEN, **PAGES, **PROGRESS, **expected}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_python_sdk_1_sees_everything(transport: str, url: str) -> None:
+    seen = tour(python("1"), str(CLIENTS / "python_sdk_1.py"), *target(transport, url))
+    assert seen == {**SEEN, **PAGES, **PROGRESS, "revision": "2025-11-25"}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("legacy", {"revision": "2025-11-25"}), ("auto", MODERN)], ids=["legacy", "auto"]
+)
+def test_the_typescript_sdk_2_sees_everything(mode: str, expected: dict[str, Any], transport: str, url: str) -> None:
+    script = str(CLIENTS / "typescript_sdk_2.cjs")
+    seen = tour(node_program(), script, mode, *target(transport, url), env=node_environment())
+    # It tells of an unknown resource by the code of 2026-07-28 whatever the server says.
+    assert seen == {**SEEN, **CANCELLED, "uris": URIS, **expected, "errors": MODERN["errors"]}
+
+
+@pytest.mark.parametrize(
+    ("package", "expected", "transport"),
+    [
+        ("@modelcontextprotocol/sdk", {"revision": "2025-11-25"}, "stdio"),
+        ("@modelcontextprotocol/sdk", {"revision": "2025-11-25"}, "http"),
+        ("sdk-2025-06-18", {"revision": "2025-06-18"}, "stdio"),
+        ("sdk-2025-06-18", {"revision": "2025-06-18"}, "http"),
+        ("sdk-2025-03-26", {"revision": "2025-03-26", **BEFORE_2025_06_18}, "stdio"),
+        ("sdk-2025-03-26", {"revision": "2025-03-26", **BEFORE_2025_06_18}, "http"),
+        ("sdk-2024-11-05", {"revision": "2024-11-05", **BEFORE_2025_06_18, **BEFORE_2025_03_26}, "stdio"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_typescript_sdk_1_of_any_age_sees_everything(
+    package: str, expected: dict[str, Any], transport: str, url: str
+) -> None:
+    script = str(CLIENTS / "typescript_sdk_1.cjs")
+    seen = tour(node_program(), script, package, *target(transport, url), env=node_environment())
+    wanted = {**SEEN, **PAGES, **CANCELLED, **expected}
+    if "instructions" not in seen:  # the first versions could not tell
+        assert package == "sdk-2024-11-05"
+        del wanted["instructions"]
+    assert seen == wanted

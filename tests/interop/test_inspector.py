@@ -1,0 +1,81 @@
+"""The Inspector's command line against the golden application, in each era it knows, on stdio and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from golden.app import build
+from interop.test_clients import PATIENCE, SEEN, URIS, target
+from parties import node_environment, node_modules, node_program
+from serving import over_http
+
+ERAS = ["legacy", "auto", "modern"]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with over_http(build()) as origin:
+        yield f"{origin}/mcp"
+
+
+def inspect(whom: list[str], era: str, *arguments: str) -> Any:
+    """Run one method and return its result, or the error it ended with."""
+    program = node_modules() / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    command = [node_program(), str(program), "--cli", *whom, "--protocol-era", era, "--format", "json", "--quiet"]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=PATIENCE, env=node_environment()
+    )
+    if done.returncode == 0:
+        return json.loads(done.stdout)["result"]
+    return json.loads(done.stderr)["error"]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_reads_a_resource(era: str, transport: str, url: str) -> None:
+    result = inspect(target(transport, url), era, "--method", "resources/read", "--uri", "book://lem/solaris")
+    assert result["contents"] == [{"uri": "book://lem/solaris", "mimeType": "text/plain", "text": "solaris by lem"}]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_calls_a_tool(era: str, transport: str, url: str) -> None:
+    call = ("--method", "tools/call", "--tool-name", "weather", "--tool-arg", "city=Oslo")
+    assert inspect(target(transport, url), era, *call)["structuredContent"] == SEEN["structured"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists_all_pages(era: str, url: str) -> None:
+    resources = inspect(target("http", url), era, "--method", "resources/list")["resources"]
+    assert [resource["uri"] for resource in resources] == URIS
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "name", "expected"),
+    [
+        ("tools/list", "tools", "name", SEEN["tools"]),
+        ("resources/templates/list", "resourceTemplates", "uriTemplate", SEEN["templates"]),
+        ("prompts/list", "prompts", "name", SEEN["prompts"]),
+    ],
+)
+def test_the_inspector_lists_everything(method: str, key: str, name: str, expected: list[str], url: str) -> None:
+    listed = inspect(target("http", url), "auto", "--method", method)[key]
+    assert [entry[name] for entry in listed] == expected
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_gets_a_prompt(era: str, url: str) -> None:
+    get = ("--method", "prompts/get", "--prompt-name", "review", "--prompt-args", "code=pass", "language=rust")
+    messages = inspect(target("http", url), era, *get)["messages"]
+    assert messages == [{"role": "user", "content": {"type": "text", "text": "Review this rust: pass"}}]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_is_told_of_what_does_not_exist(era: str, url: str) -> None:
+    error = inspect(target("http", url), era, "--method", "resources/read", "--uri", "memo://nowhere")
+    assert error["message"] == "Resource not found"
