@@ -13,6 +13,12 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.protocol.revision import Downgrade
+from carrel.wire.asking import (
+    CreateMessageParams,
+    SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
+)
 from carrel.wire.base import Annotations, Icon, Implementation
 from carrel.wire.completion import CompleteResult, Completion
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
@@ -60,6 +66,9 @@ INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     CallToolResult: {"content": BLOCKS},
     ListPromptsResult: {"prompts": (Prompt,)},
     GetPromptResult: {"messages": (PromptMessage,)},
+    ToolResultContent: {"content": BLOCKS},
+    SamplingMessage: {"content": (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)},
+    CreateMessageParams: {"messages": (SamplingMessage,), "tools": (Tool,)},
     CompleteResult: {"completion": (Completion,)},
 }
 

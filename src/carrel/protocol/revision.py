@@ -52,6 +52,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     requests: Mapping[str, Request]
     announcements: Mapping[str, Announcement]
     events: Mapping[str, str]
+    questions: Mapping[str, str] = {}
+    """What a server may ask of a client: wire names by our names."""
     stateless: bool = False
     """Every request carries version, identity and capabilities in ``_meta``; there is no handshake."""
     batches: bool = False
@@ -95,8 +97,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if result.result_type is UNSET:
             result.result_type = "complete"
         result.meta = server_meta if result.meta is UNSET else {**server_meta, **result.meta}
-        if request.cacheable:
-            assert isinstance(result, CacheableResult)
+        if request.cacheable and isinstance(result, CacheableResult):
             if result.ttl_ms is UNSET:
                 result.ttl_ms = ttl_ms
             if result.cache_scope is UNSET:

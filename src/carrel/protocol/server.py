@@ -24,6 +24,7 @@ from carrel.errors import (
     InvalidMessage,
     InvalidParams,
     MethodNotFound,
+    MissingCapability,
     ProtocolError,
     ResourceError,
     ResourceForbidden,
@@ -95,6 +96,8 @@ class Call(msgspec.Struct, gc=False):
     raw: Raw
     headers: Mapping[bytes, bytes] | None = None
     """The headers of a stateless request over HTTP, by lower-case name."""
+    principal: Any = None
+    """Who calls, where the transport has found that out."""
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -145,7 +148,10 @@ class Connection:
     ``peer`` is None until a handshake; requests that carry their version have a peer of their own.
     """
 
-    __slots__ = ("__weakref__", "channel", "description", "id", "in_flight", "peer", "subscriptions", "version_header")
+    __slots__ = (
+        *("__weakref__", "asked", "channel", "description", "id", "in_flight", "peer", "questions", "subscriptions"),
+        "version_header",
+    )
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -157,6 +163,10 @@ class Connection:
         """What is being answered, by id: whatever the transport needs to cancel it."""
         self.subscriptions: Any = None
         """What the session wants to hear of (kept by the server)."""
+        self.asked: dict[Id, Any] | None = None
+        """What was asked of the client and not answered yet, by id (kept by the server)."""
+        self.questions = 0
+        """How many questions there have been; the last one's id."""
         self.version_header: str | None = None
         """The version that the HTTP headers of a stateless request name."""
 
@@ -302,7 +312,7 @@ class Connection:
         if not isinstance(params, InitializeParams):
             if handshakes and method == "ping":
                 return Peer(handshakes[0])
-            raise _malformed("io.modelcontextprotocol/protocolVersion")
+            raise _malformed("io.modelcontextprotocol/protocolVersion", "; clients with a session initialize it first")
         if not handshakes:
             raise UnsupportedVersion(params.protocol_version, list(self.description.revisions))
         revision = self.description.revisions.get(params.protocol_version)
@@ -380,6 +390,8 @@ class Connection:
             revision = LATEST_HANDSHAKE if self.peer is None else self.peer.revision
         if not (type(id) is int or type(id) is str):
             id = UNSET if revision.anonymous_errors else None
+        if isinstance(error, MissingCapability) and not revision.stateless:
+            error = ProtocolError(f"The client does not offer {', '.join(error.data['requiredCapabilities'])}")
         if isinstance(error, ProtocolError):
             status = error.status if stateless or self.peer is None or isinstance(error, InvalidMessage) else 200
             return Refusal(encode_error(id, error.code, error.message, error.data), status)
@@ -392,8 +404,8 @@ class Connection:
         return Refusal(encode_error(id, INTERNAL_ERROR, "Internal error"), 200)
 
 
-def _malformed(key: str) -> InvalidParams:
-    error = InvalidParams(f"Invalid params: _meta lacks {key}", parameter="_meta")
+def _malformed(key: str, hint: str = "") -> InvalidParams:
+    error = InvalidParams(f"Invalid params: _meta lacks {key}{hint}", parameter="_meta")
     error.status = 400
     return error
 

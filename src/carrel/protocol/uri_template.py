@@ -666,6 +666,7 @@ _SOUGHT, _ESCAPED_RESERVED, _ESCAPED_UNRESERVED, _ESCAPED = "\x01\x02\x03%"
 _STAND_INS = _SOUGHT + _ESCAPED_RESERVED + _ESCAPED_UNRESERVED
 _ESCAPES = _ESCAPED + _ESCAPED_RESERVED + _ESCAPED_UNRESERVED
 _WRITTEN_QUERY = UNRESERVED + _ESCAPED + _ESCAPED_RESERVED + ",=&"
+_READABLE_QUERY = _READABLE["&"] + "&" + _STAND_INS[1:]
 _KINDS = {chr(0xDC00 + ord(character)): _ESCAPED_RESERVED for character in RESERVED}
 _KINDS |= {chr(0xDC00 + ord(character)): _ESCAPED_UNRESERVED for character in UNRESERVED}
 
@@ -951,8 +952,7 @@ class _Graph:
         if kind == _RUN:
             return text.before_run(characters, limit, goal) if limit else goal
         if kind == _QUERY:
-            # The characters after the opener, as far as they are known to be written by expansion.
-            run = text.before_run(_WRITTEN_QUERY, -1, goal) if self._reading == "written" else -1
+            run = text.before_run(_WRITTEN_QUERY if self._reading == "written" else _READABLE_QUERY, -1, goal)
             return text.before_query(self._queries[slot], goal) & (run & text.ends_of(characters)) << 1
         return text.before_text(characters, goal) if kind == _TEXT else (goal & text.ends_of(characters)) << 1
 

@@ -22,6 +22,7 @@ from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidParams, MCPError, MethodNotFound
 from carrel.protocol.server import Connection, Description, Refusal
+from carrel.server.asking import InputRequired, take_answer
 from carrel.server.completion import CompletableFunction, limited
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.prompts import Prompts
@@ -43,8 +44,9 @@ from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Answer, Call
     from carrel.server.context import Context
+    from carrel.server.request_state import Sealer
     from carrel.server.source import Source
 
 __all__ = ["Server"]
@@ -60,7 +62,9 @@ class Server:
     ``page_size`` is how many entries a list answers at once. ``subscribe`` and ``list_changed`` say whether clients
     can be told of changes to resources and to lists. ``ttl`` (seconds) and ``scope`` are the freshness hints of
     results that have none of their own. ``lifespan`` is called with the server and gives an asynchronous context
-    manager that is entered at start-up and left at shutdown; what it yields is ``app.state``.
+    manager that is entered at start-up and left at shutdown; what it yields is ``app.state``. ``state_keys`` (32 bytes
+    each; the first one seals, all of them open) and ``state_ttl`` (seconds) are for the states that stateless clients
+    keep while they answer questions; replicas have to share the keys, one process makes its own.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -82,6 +86,8 @@ class Server:
         ttl: float = 0,
         scope: Literal["public", "private"] = "private",
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
+        state_keys: Sequence[bytes] = (),
+        state_ttl: float = 600.0,
     ) -> None:
         if not name:
             raise ConfigError("A server needs a name")
@@ -115,6 +121,9 @@ class Server:
         self._subscribe = subscribe
         self._list_changed = list_changed
         self._lifespan = lifespan
+        self._state_keys = tuple(state_keys)
+        self._state_ttl = state_ttl
+        self._sealer: Sealer | None = None
         self._on_startup: list[Hook] = []
         self._on_shutdown: list[Hook] = []
         self._shared: list[Source] = []
@@ -397,8 +406,24 @@ class Server:
     async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes]) -> bytes | Refusal:
         try:
             return call.connection.reply(call, await pending)
+        except InputRequired as more:
+            return call.connection.reply(call, more.result)
         except Exception as error:
             return self._refuse(call, error)
+
+    @property
+    def sealer(self) -> Sealer:
+        """What seals the states that stateless clients keep for this server."""
+        if self._sealer is None:
+            from carrel.server.request_state import Sealer
+
+            self._sealer = Sealer(self._state_keys, self._state_ttl)
+        return self._sealer
+
+    @staticmethod
+    def take_answer(connection: Connection, answer: Answer) -> None:
+        """Give a client's answer to the handler that asked."""
+        take_answer(connection, answer)
 
     @staticmethod
     def _refuse(call: Call, error: Exception) -> Refusal:

@@ -29,6 +29,10 @@ def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:
         ConfigError: a field is not known or of a wrong type.
     """
     if isinstance(value, kind):
+        try:
+            msgspec.convert(msgspec.to_builtins(value), kind)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ConfigError(f"{what}: {error}") from None
         return value
     if not isinstance(value, dict):
         raise ConfigError(f"{what} must be {kind.__name__} or a dict, not {type(value).__name__}")
@@ -46,13 +50,23 @@ def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | 
     """Return annotations as they travel.
 
     Raises:
-        ConfigError: a field is not known, or the priority is not between 0 and 1.
+        ConfigError: a field is not known or of a wrong type, the priority is not between 0 and 1, or the time is not
+            ISO 8601.
     """
     if value is None:
         return UNSET
     annotations = read_struct(value, Annotations, "annotations")
     if annotations.priority is not UNSET and not 0 <= annotations.priority <= 1:
         raise ConfigError(f"annotations: priority must be between 0 and 1, not {annotations.priority}")
+    if annotations.last_modified is not UNSET:
+        from datetime import datetime  # few resources say it, and msgspec has loaded it anyway
+
+        try:
+            datetime.fromisoformat(annotations.last_modified)
+        except ValueError:
+            raise ConfigError(
+                f"annotations: lastModified must be ISO 8601, not {annotations.last_modified!r}"
+            ) from None
     return annotations
 
 

@@ -56,6 +56,8 @@ class Fixed(msgspec.Struct, eq=False):
 
     resource: Resource
     freshness: Freshness
+    declared: str | UnsetType = UNSET
+    """The MIME type that was given, as opposed to the one that follows from the value."""
     value: Any = UNSET
     function: Function | None = None
     ready: ReadResourceResult | None = None
@@ -113,7 +115,8 @@ class Resources:
         uri = self._check_uri(uri)
         if uri in self._fixed:
             raise ConfigError(f"There is a resource {uri} already; use replace to change it")
-        self._put(uri, value, name, title, description, mime_type, size, annotations, icons, ttl, scope, meta)
+        freshness = _freshness(ttl, scope)
+        self._put(uri, value, name, title, description, mime_type, size, annotations, icons, freshness, meta)
 
     def replace(self, uri: str, value: Any, **details: Any) -> None:
         """Share something else under a URI that is shared, in the same place of the list.
@@ -130,15 +133,15 @@ class Resources:
         before = old.resource
         kept: dict[str, Any] = {
             field: None if getattr(before, field) is UNSET else getattr(before, field)
-            for field in ("name", "title", "description", "mime_type", "annotations", "icons", "meta")
+            for field in ("name", "title", "description", "annotations", "icons", "meta")
         }
-        kept |= {"size": None, "ttl": None, "scope": None} | details
-        self._put(uri, value, **kept)
-        if "ttl" not in details and "scope" not in details:
-            entry = self._fixed.get(uri)
-            assert entry is not None
-            entry.freshness = old.freshness
-            entry.ready = None
+        kept |= {"size": None, "mime_type": old.declared or None} | details
+        given = _freshness(kept.pop("ttl", None), kept.pop("scope", None))
+        freshness = Freshness(
+            old.freshness.ttl_ms if given.ttl_ms is UNSET else given.ttl_ms,
+            old.freshness.scope if given.scope is UNSET else given.scope,
+        )
+        self._put(uri, value, freshness=freshness, **kept)
         self.changed(uri)
 
     def remove(self, uri: str) -> None:
@@ -182,11 +185,12 @@ class Resources:
         size: int | None,
         annotations: Annotations | dict[str, Any] | None,
         icons: Iterable[Icon | dict[str, Any] | str] | None,
-        ttl: float | None,
-        scope: str | None,
+        freshness: Freshness,
         meta: Meta | None,
     ) -> None:
         function: Function | None = None
+        if size is not None and size < 0:
+            raise ConfigError(f"{uri}: size must be 0 or more bytes, not {size}")
         if callable(value):
             function = Function(self._app, value)
             if function.signature.parameters:
@@ -205,7 +209,7 @@ class Resources:
             icons=icons_of(icons),
             meta=or_unset(meta),
         )
-        entry = Fixed(resource, _freshness(ttl, scope), value, function)
+        entry = Fixed(resource, freshness, resource.mime_type, value, function)
         if function is None and not returns_paths(value):
             try:
                 contents = contents_of(value, uri, resource.mime_type)
@@ -339,6 +343,10 @@ class Resources:
         )
 
     def _read_other(self, uri: str, call: Call, channel: Channel) -> Any:
+        if ("%" in uri or not uri.isascii()) and self._fixed:
+            entry = self._fixed.get(self._normal(uri))  # the same URI in another spelling is exact too
+            if entry is not None:
+                return self._read_fixed(entry, call, channel)
         for family in self._by_precedence:
             assert family.function is not None
             values = family.pattern.match(uri)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from carrel.errors import ConfigError, InvalidParams, ProtocolError
+from carrel.errors import ConfigError, InvalidParams, MissingCapability, ProtocolError
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
@@ -170,15 +170,15 @@ class Tools:
             if entry.function.immediate:
                 return result_of(value, entry)
         except Exception as error:  # whatever a tool raises is its result
-            return failure_of(error, entry.name)
-        return self._call_later(value, entry)
+            return failure_of(error, entry.name, stateless=call.peer.revision.stateless)
+        return self._call_later(value, entry, call.peer.revision.stateless)
 
     @staticmethod
-    async def _call_later(pending: Any, entry: Entry) -> CallToolResult:
+    async def _call_later(pending: Any, entry: Entry, stateless: bool) -> CallToolResult:
         try:
             return result_of(await pending, entry)
         except Exception as error:
-            return failure_of(error, entry.name)
+            return failure_of(error, entry.name, stateless=stateless)
 
 
 def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
@@ -192,13 +192,13 @@ def _read_object(raw: Raw) -> dict[str, Any]:
         raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
 
 
-def failure_of(error: Exception, name: str) -> CallToolResult:
+def failure_of(error: Exception, name: str, *, stateless: bool) -> CallToolResult:
     """Turn what a tool raised into a result that the model can read.
 
     Raises:
         ProtocolError: the error is one of the protocol, not of the tool.
     """
-    if isinstance(error, ProtocolError):
+    if isinstance(error, ProtocolError) and not (isinstance(error, MissingCapability) and not stateless):
         raise error
     log.debug("tool %s failed", name, exc_info=error)
     return CallToolResult(content=[TextContent(str(error) or type(error).__name__)], is_error=True)

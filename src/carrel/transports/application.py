@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from carrel.protocol.channel import Channel
-from carrel.protocol.server import Call, Connection
+from carrel.protocol.server import Answer, Call, Connection
 
 __all__ = ["Application"]
 
@@ -26,7 +26,10 @@ class Application(Protocol):
         """Forget a connection and what it listened to."""
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine of one of them."""
+        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine or future of one of them."""
+
+    def take_answer(self, connection: Connection, answer: Answer) -> None:
+        """Take the client's answer to a question that a handler asked."""
 
     def end_streams(self) -> None:
         """End every listen stream gracefully."""

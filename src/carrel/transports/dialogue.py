@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from types import CoroutineType
-from typing import Any
+from typing import Any, TypeAlias
 
 from carrel.errors import INTERNAL_ERROR, InvalidMessage
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode_error
-from carrel.protocol.server import Batch, Call, Connection, Event, Refusal, Signal
+from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
 from carrel.transports.application import Application
 
-__all__ = ["Dialogue", "answer_batch", "cancel", "complete", "spawn"]
+__all__ = ["Dialogue", "Work", "answer_batch", "begin", "cancel", "spawn"]
+
+#: The answer to a call on its way: a task that makes it, or a future that gets it.
+Work: TypeAlias = "asyncio.Future[Any]"
 
 #: How many requests of one client may be in work at a time.
 MAX_IN_FLIGHT = 4096
@@ -33,12 +35,17 @@ def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return loop.create_task(coroutine)
 
 
-def cancel(task: asyncio.Task[Any]) -> None:
-    """Cancel a task once it has begun; one that never began would not even close what it was given to await."""
-    asyncio.get_running_loop().call_soon(task.cancel)
+def cancel(work: Work) -> None:
+    """Cancel what is in work once it has begun: before, it would not even close what it was given to await."""
+    asyncio.get_running_loop().call_soon(work.cancel)
 
 
-async def complete(call: Call, pending: Awaitable[bytes | Refusal]) -> bytes | Refusal | None:
+def begin(call: Call, pending: Any) -> Work:
+    """Begin to work on a call whose answer is a coroutine, or will come by itself in a future."""
+    return pending if isinstance(pending, asyncio.Future) else spawn(_complete(call, pending))
+
+
+async def _complete(call: Call, pending: Awaitable[bytes | Refusal]) -> bytes | Refusal | None:
     """Await the answer to a call. A call that was cancelled has none, whatever its function made of that."""
     task = asyncio.current_task()
     assert task is not None
@@ -51,6 +58,11 @@ async def complete(call: Call, pending: Awaitable[bytes | Refusal]) -> bytes | R
     return None if task.cancelling() else answer
 
 
+def _reply(work: Work) -> bytes | None:
+    answer = None if work.cancelled() else work.result()
+    return answer.reply if type(answer) is Refusal else answer
+
+
 class Dialogue:
     """Reads messages, has the calls answered, and sends the answers to ``channel``."""
 
@@ -59,7 +71,7 @@ class Dialogue:
         self._channel = channel
         self.connection: Connection = app.connect()
         self.connection.channel = channel
-        self._tasks: dict[Any, asyncio.Task[None]] = {}
+        self._tasks: dict[Any, Work] = {}
         self.connection.in_flight = self._tasks
         self._batches: set[asyncio.Task[None]] = set()
 
@@ -67,6 +79,8 @@ class Dialogue:
         """Take one message. Return what can be answered at once; all else is sent later."""
         event = self.connection.receive(data)
         if type(event) is Call:
+            if len(self._tasks) >= MAX_IN_FLIGHT:
+                return encode_error(event.id, INTERNAL_ERROR, f"Too many requests at a time: at most {MAX_IN_FLIGHT}")
             reply = self._app.answer(event, self._channel)
             if type(reply) is bytes:
                 return reply
@@ -81,28 +95,27 @@ class Dialogue:
         if type(event) is Signal:
             if event.operation == "cancelled":
                 self._cancel(event.params.request_id)
+        elif type(event) is Answer:
+            self._app.take_answer(self.connection, event)
         elif type(event) is Batch:
             task = asyncio.get_running_loop().create_task(self._answer_batch(event))
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
         return None
 
-    def _answer_later(self, call: Call, pending: Coroutine[Any, Any, bytes | Refusal]) -> bytes | None:
-        if len(self._tasks) >= MAX_IN_FLIGHT:
-            pending.close()
-            return encode_error(call.id, INTERNAL_ERROR, f"Too many requests at a time: at most {MAX_IN_FLIGHT}")
-        task = spawn(self._answer(call, pending))
-        if not task.done():
-            self._tasks[call.id] = task
+    def _answer_later(self, call: Call, pending: Any) -> bytes | None:
+        work = begin(call, pending)
+        if work.done():
+            return _reply(work)
+        self._tasks[call.id] = work
+        work.add_done_callback(lambda _: self._finish(call.id, work))
         return None
 
-    async def _answer(self, call: Call, pending: Coroutine[Any, Any, bytes | Refusal]) -> None:
-        try:
-            reply = await complete(call, pending)
-        finally:
-            self._tasks.pop(call.id, None)
+    def _finish(self, id: Any, work: Work) -> None:
+        self._tasks.pop(id, None)
+        reply = _reply(work)
         if reply is not None:
-            self._channel.send(reply.reply if type(reply) is Refusal else reply)  # type: ignore[arg-type]
+            self._channel.send(reply)
 
     async def _answer_batch(self, batch: Batch) -> None:
         replies = await answer_batch(self._app, batch, self._channel, self._tasks, self._receive_other)
@@ -110,23 +123,23 @@ class Dialogue:
             self._channel.send(b"[%b]" % b",".join(replies))
 
     def _cancel(self, id: Any) -> None:
-        task = self._tasks.get(id)
-        if task is not None:
-            cancel(task)
+        work = self._tasks.get(id)
+        if work is not None:
+            cancel(work)
 
     def cancel(self) -> None:
         """Cancel everything that is in work."""
-        for task in (*self._tasks.values(), *self._batches):
-            cancel(task)
+        for work in (*self._tasks.values(), *self._batches):
+            cancel(work)
 
     async def close(self, grace: float = 0.0) -> None:
         """End the dialogue: give what is in work ``grace`` seconds, then cancel it."""
-        tasks = {*self._tasks.values(), *self._batches}
-        if tasks and grace:
-            await asyncio.wait(tasks, timeout=grace)
+        works = {*self._tasks.values(), *self._batches}
+        if works and grace:
+            await asyncio.wait(works, timeout=grace)
         self.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLEANUP)
+        if works:
+            await asyncio.wait(works, timeout=CLEANUP)
         self._app.disconnect(self.connection)
 
 
@@ -149,10 +162,10 @@ async def answer_batch(
             answers.append(event.connection.refuse(event, InvalidMessage("Invalid request: initialize within a batch")))
         else:
             answer = app.answer(event, channel)
-            if type(answer) is CoroutineType:
-                answer = in_flight[event.id] = spawn(complete(event, answer))
+            if type(answer) is not bytes and type(answer) is not Refusal:
+                answer = in_flight[event.id] = begin(event, answer)
             answers.append(answer)
-    pending = [answer for answer in answers if isinstance(answer, asyncio.Task)]
+    pending = [answer for answer in answers if isinstance(answer, asyncio.Future)]
     try:
         if pending:
             await asyncio.wait(pending)
@@ -162,10 +175,5 @@ async def answer_batch(
         for event in batch.events:
             if type(event) is Call:
                 in_flight.pop(event.id, None)
-    replies: list[bytes] = []
-    for answer in answers:
-        if isinstance(answer, asyncio.Task):
-            answer = None if answer.cancelled() else answer.result()
-        if answer is not None:
-            replies.append(answer.reply if type(answer) is Refusal else answer)
-    return replies
+    replies = [_reply(answer) if isinstance(answer, asyncio.Future) else answer for answer in answers]
+    return [reply.reply if type(reply) is Refusal else reply for reply in replies if reply is not None]

@@ -36,6 +36,7 @@ REVISION = Revision(
     name="2024-11-05",
     requests={row.method: row for row in REQUESTS},
     announcements={row.method: row for row in ANNOUNCEMENTS},
+    questions={"list_roots": "roots/list", "sample": "sampling/createMessage"},
     events={
         "cancelled": "notifications/cancelled",
         "message": "notifications/message",

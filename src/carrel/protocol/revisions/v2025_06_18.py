@@ -17,9 +17,12 @@ def link_as_text(block: ResourceLink) -> TextContent:
     return TextContent(f"{block.name}: {block.uri}", annotations=block.annotations)
 
 
-REVISION = v2025_03_26.REVISION.followed_by(
+PREVIOUS = v2025_03_26.REVISION
+
+REVISION = PREVIOUS.followed_by(
     "2025-06-18",
     batches=False,
+    questions={**PREVIOUS.questions, "elicit": "elicitation/create"},
     before={
         Annotations: without("last_modified"),
         Implementation: without("title"),

@@ -70,6 +70,9 @@ REVISION = PREVIOUS.followed_by(
     not_found=INVALID_PARAMS,
     requests={row.method: row for row in (*PREVIOUS.requests.values(), *ADDED) if row.method not in REMOVED},
     announcements={"notifications/cancelled": PREVIOUS.announcements["notifications/cancelled"]},
-    events={**PREVIOUS.events, "subscription_acknowledged": "notifications/subscriptions/acknowledged"},
+    events={
+        **{name: event for name, event in PREVIOUS.events.items() if name != "elicitation_complete"},
+        "subscription_acknowledged": "notifications/subscriptions/acknowledged",
+    },
     before=BEFORE,
 )

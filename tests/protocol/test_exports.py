@@ -1,0 +1,116 @@
+"""What the package offers: ``__all__`` tells the truth, and everything in it is described."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+from typing import get_type_hints
+
+import pytest
+
+import carrel
+
+ROOMS = ("errors", "wire", "protocol", "server", "transports")
+
+
+def modules() -> list[str]:
+    """The modules of the library proper, by name."""
+    found = ["carrel"]
+    for room in ROOMS:
+        module = importlib.import_module(f"carrel.{room}")
+        found.append(module.__name__)
+        if hasattr(module, "__path__"):
+            found += [part.name for part in pkgutil.walk_packages(module.__path__, f"{module.__name__}.")]
+    return [name for name in found if name != "carrel.transports.uvicorn"]  # needs its extra
+
+
+NAMES = modules()
+EXPORTING = [name for name in NAMES if hasattr(importlib.import_module(name), "__all__")]
+
+
+def public(module: ModuleType) -> set[str]:
+    """The names that a module defines itself, without those that begin with an underscore."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    }
+
+
+def test_the_package_exports_its_public_names_and_no_others() -> None:
+    offered = {name for name, value in vars(carrel).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert set(carrel.__all__) == offered | {"__version__"}
+
+
+def test_a_star_import_gives_what_is_promised() -> None:
+    found: dict[str, object] = {}
+    exec("from carrel import *", found)
+    assert set(carrel.__all__) <= set(found)
+
+
+@pytest.mark.parametrize("name", EXPORTING)
+def test_every_exported_name_is_there_once_and_in_order(name: str) -> None:
+    module = importlib.import_module(name)
+    exported = list(module.__all__)
+    assert all(hasattr(module, item) for item in exported)
+    assert len(set(exported)) == len(exported)
+    assert not any(item.startswith("_") for item in exported if item != "__version__")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_says_what_it_is(name: str) -> None:
+    assert (importlib.import_module(name).__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("name", EXPORTING)
+def test_every_exported_name_is_described(name: str) -> None:
+    module = importlib.import_module(name)
+    mute = []
+    for item in module.__all__:
+        value = getattr(module, item)
+        described = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not (described or "").strip():
+            mute.append(item)
+    assert mute == []
+
+
+@pytest.mark.parametrize(
+    "kind", [getattr(carrel, name) for name in carrel.__all__ if inspect.isclass(getattr(carrel, name))]
+)
+def test_every_public_method_is_described(kind: type) -> None:
+    methods = {
+        name: getattr(value, "fget", value)
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+    }
+    assert [name for name, method in methods.items() if not method.__doc__] == []
+
+
+@pytest.mark.parametrize("kind", [carrel.Server, carrel.Context])
+def test_every_public_method_is_typed(kind: type) -> None:
+    for name, method in vars(kind).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            signature = inspect.signature(method)
+            assert signature.return_annotation is not inspect.Signature.empty, name
+            for parameter in list(signature.parameters.values())[1:]:
+                assert parameter.annotation is not inspect.Parameter.empty, f"{name}: {parameter.name}"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ".wire." in name])
+def test_the_types_of_the_wire_can_be_resolved(name: str) -> None:
+    module = importlib.import_module(name)
+    for item in public(module):
+        if inspect.isclass(getattr(module, item)):
+            assert get_type_hints(getattr(module, item)) is not None
+
+
+def test_every_error_is_in_the_tree_and_the_tree_is_drawn() -> None:
+    from carrel import errors
+
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    assert all(issubclass(kind, errors.MCPError) for kind in kinds)
+    defined = {name for name in public(errors) if inspect.isclass(getattr(errors, name))}
+    assert set(errors.__all__) == defined
+    assert all(name in (errors.__doc__ or "") for name in errors.__all__)
