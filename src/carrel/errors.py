@@ -122,7 +122,7 @@ class MissingCapability(ProtocolError):
     status = 400
 
     def __init__(self, required: dict[str, Any]) -> None:
-        names = ", ".join(required)
+        names = ", ".join(name for key in required for name in (required[key] if key == "extensions" else (key,)))
         super().__init__(f"Missing required client capability: {names}", {"requiredCapabilities": required})
 
 

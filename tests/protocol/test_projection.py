@@ -19,7 +19,7 @@ from carrel.wire.resources import BlobResourceContents, Resource
 from carrel.wire.tools import CallToolResult, Tool
 from protocol.speaking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST
 
-#: The properties of each definition in the schemas, and in which revision they came. Nothing was ever taken away.
+#: The properties of each definition in the schemas, and in which revision they came.
 FIELDS: dict[str, dict[str, str]] = {
     "Icon": {NOVEMBER: "src mimeType sizes theme"},
     "Annotations": {OLDEST: "audience priority", JUNE: "lastModified"},
@@ -78,15 +78,18 @@ FIELDS: dict[str, dict[str, str]] = {
     "GetPromptResult": {OLDEST: "_meta description messages", LATEST: "resultType"},
     "CompleteResult": {OLDEST: "_meta completion", LATEST: "resultType"},
     "ListenResult": {LATEST: "_meta resultType"},
-    "SubscriptionFilter": {LATEST: "toolsListChanged promptsListChanged resourcesListChanged resourceSubscriptions"},
+    "SubscriptionFilter": {  # taskIds is the tasks extension's
+        LATEST: "toolsListChanged promptsListChanged resourcesListChanged resourceSubscriptions taskIds"
+    },
+    "ToolExecution": {NOVEMBER: "taskSupport"},
     "AcknowledgedParams": {LATEST: "_meta notifications"},
     "ResourceUpdatedParams": {OLDEST: "uri _meta"},  # all parameters of notifications may have _meta
     "LoggingMessageParams": {OLDEST: "level logger data _meta"},
     "ProgressParams": {OLDEST: "progressToken progress total _meta", MARCH: "message"},
 }
 
-#: In the schemas, and not yet spoken here: tasks have a room of their own.
-LATER = {"tasks", "execution"}
+#: What a revision took away again, by definition.
+GONE = {LATEST: {"ServerCapabilities": {"tasks"}, "Tool": {"execution"}}}
 
 #: What a server sends as a whole, and the revisions in which it does.
 SENT: dict[str, tuple[str, ...]] = {
@@ -126,7 +129,7 @@ HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in KIND
 def fields_of(name: str, revision: str) -> set[str]:
     """The properties that a definition has in a revision; none if it is not there yet."""
     came = (names.split() for since, names in FIELDS[name].items() if since <= revision)
-    return {field for names in came for field in names} - LATER
+    return {field for names in came for field in names} - GONE.get(revision, {}).get(name, set())
 
 
 def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:

@@ -43,7 +43,7 @@ async def listed(peer: MemoryPeer, what: str = "resources", **params: Any) -> li
         params["cursor"] = page["nextCursor"]
 
 
-async def call(peer: MemoryPeer, name: str, **arguments: Any) -> dict[str, Any]:
+async def call(peer: MemoryPeer, name: str, /, **arguments: Any) -> dict[str, Any]:
     """Call a tool, and return the result."""
     return await result(peer, "tools/call", name=name, arguments=arguments)
 

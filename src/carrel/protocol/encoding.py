@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -10,6 +10,9 @@ from msgspec import UNSET, UnsetType
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
 from carrel.wire.jsonrpc import ErrorObject, ErrorResponse, Notification
+
+if TYPE_CHECKING:
+    from carrel.protocol.extension import Extension
 
 __all__ = ["encode", "encode_error", "encode_event"]
 
@@ -25,13 +28,13 @@ def _foreign(value: Any) -> Any:
 encode = msgspec.json.Encoder(enc_hook=_foreign).encode
 
 
-def encode_event(revision: Revision, event: str, params: Any = UNSET) -> bytes:
-    """Encode a notification from the server, by our name for it, as ``revision`` has it."""
+def encode_event(revision: Revision, event: str, params: Any = UNSET, extension: Extension | None = None) -> bytes:
+    """Encode a notification from the server, by our name for it, as ``revision`` or ``extension`` has it."""
     if isinstance(params, msgspec.Struct):
         params = revision.project(params)
-    return encode(Notification("2.0", revision.events[event], params))
+    return encode(Notification("2.0", (extension or revision).events[event], params))
 
 
-def encode_error(id: Id | UnsetType | None, code: int, message: str, data: Any = None) -> bytes:
+def encode_error(id: Id | UnsetType | None, code: int, message: str, data: Any = UNSET) -> bytes:
     """Encode an error response. ``id`` is None (null) or UNSET (left out) when the request's could not be read."""
-    return encode(ErrorResponse("2.0", id, ErrorObject(code, message, UNSET if data is None else data)))
+    return encode(ErrorResponse("2.0", id, ErrorObject(code, message, data)))

@@ -19,9 +19,11 @@ TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi
 SAFE_INTEGER = 2**53 - 1
 
 
-def event(data: bytes, id: str = "", retry: int | None = None) -> bytes:
-    """Encode one server-sent event. ``data`` is one line; ``retry`` is in milliseconds."""
+def event(data: bytes, id: str = "", retry: int | None = None, name: str = "") -> bytes:
+    """Encode one server-sent event. ``data`` is one line; ``retry`` is in milliseconds; ``name`` is its type."""
     head = b"id: %b\n" % id.encode() if id else b""
+    if name:
+        head += b"event: %b\n" % name.encode()
     if retry is not None:
         head += b"retry: %d\n" % retry
     return b"%bdata: %b\n\n" % (head, data)

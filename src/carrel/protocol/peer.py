@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+from msgspec import UNSET
 
 from carrel.protocol.revision import Revision
 from carrel.wire.base import ClientCapabilities, Implementation
@@ -21,3 +24,9 @@ class Peer(msgspec.Struct):
     client: Implementation | None = None
     capabilities: ClientCapabilities | None = None
     log_level: int | None = None
+
+    def settings(self, extension: str) -> Any:
+        """Return what the client says about an extension that it declares, {} if nothing; None if it does not."""
+        if self.capabilities is None or self.capabilities.extensions is UNSET:
+            return None
+        return self.capabilities.extensions.get(extension)

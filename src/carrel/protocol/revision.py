@@ -70,6 +70,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The error code of a resource that does not exist."""
     before: Mapping[type, Downgrade] = {}
     """How a value of a type looked before this revision."""
+    drops: Mapping[type, Downgrade] = {}
+    """What this revision took away again from values of a type."""
     projections: Mapping[type, Downgrade] = {}
     """How a value of a type looks in this revision, where that differs from the newest (see ``revisions``)."""
 
@@ -91,8 +93,9 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         hints where the operation is cacheable.
         https://modelcontextprotocol.io/specification/2026-07-28/basic#result-responses
         """
+        result = self.project(result)
         if not self.stateless:
-            return self.project(result)
+            return result
         result = copy(result)
         if result.result_type is UNSET:
             result.result_type = "complete"

@@ -10,7 +10,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -20,6 +20,7 @@ from carrel.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
+    ConfigError,
     HeaderMismatch,
     InvalidMessage,
     InvalidParams,
@@ -34,11 +35,14 @@ from carrel.errors import (
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.peer import Peer
 from carrel.protocol.revision import Request, Revision
-from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST_HANDSHAKE, REQUESTS, REVISIONS
+from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result
-from carrel.wire.jsonrpc import Message, Response
+from carrel.wire.jsonrpc import ErrorObject, Message, Response
 from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
 from carrel.wire.utilities import SEVERITY
+
+if TYPE_CHECKING:
+    from carrel.protocol.extension import Extension
 
 __all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Refusal", "Signal"]
 
@@ -49,17 +53,16 @@ _read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
 
 
-class _ParamsReaders(dict[str, Callable[[Any], Any]]):
-    """The decoders of parameters by method, each made when it is first used: most servers never see most methods."""
+class _ParamsReaders(dict[type[Params], Callable[[Any], Any]]):
+    """The decoders of parameters by type, each made when it is first used: most servers never see most methods."""
 
-    def __missing__(self, method: str) -> Callable[[Any], Any]:
-        row = REQUESTS.get(method) or ANNOUNCEMENTS[method]
-        read = self[method] = msgspec.json.Decoder(row.params).decode
+    def __missing__(self, kind: type[Params]) -> Callable[[Any], Any]:
+        read = self[kind] = msgspec.json.Decoder(kind).decode
         return read
 
 
 _read_params = _ParamsReaders()
-_read_unknown = msgspec.json.Decoder(Params).decode
+_read_unknown = _read_params[Params]
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
@@ -80,9 +83,24 @@ class Description(msgspec.Struct):
     revisions: Mapping[str, Revision] = msgspec.field(default_factory=lambda: REVISIONS)
     identity: dict[str, Any] = {}
     """The server's identity as it stands in the ``_meta`` of results."""
+    extended: dict[str, Extension] = {}
+    """The extensions that this server has, by the methods that they add."""
 
     def __post_init__(self) -> None:
         self.identity = {"io.modelcontextprotocol/serverInfo": self.info}
+
+    def extend(self, extension: Extension) -> None:
+        """Add the methods of an extension.
+
+        Raises:
+            ConfigError: one of them is taken.
+        """
+        for method in extension.requests:
+            other = self.extended.get(method)
+            if method in LATEST.requests or (other is not None and other.name != extension.name):
+                taken = "the protocol itself" if other is None else other.name
+                raise ConfigError(f"{extension.name} cannot add the method {method}: {taken} has it")
+        self.extended = {**self.extended, **dict.fromkeys(extension.requests, extension)}
 
 
 class Call(msgspec.Struct, gc=False):
@@ -98,6 +116,10 @@ class Call(msgspec.Struct, gc=False):
     """The headers of a stateless request over HTTP, by lower-case name."""
     principal: Any = None
     """Who calls, where the transport has found that out."""
+    task: Any = None
+    """The task that the call has become (kept by the server)."""
+    detach: Any = None
+    """What makes a task of the call, where it may become one (kept by the server)."""
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -193,9 +215,9 @@ class Connection:
             raw = message.params
             if raw is UNSET:
                 raw = _NO_PARAMS
-            request = REQUESTS.get(method)
+            request = REQUESTS.get(method) or self._added(method)
             try:
-                params = _read_unknown(raw) if request is None else _read_params[method](raw)
+                params = _read_unknown(raw) if request is None else _read_params[request.params](raw)
             except msgspec.ValidationError as error:
                 raise self._invalid_params(method, raw, error) from None
             meta = params.meta
@@ -205,8 +227,7 @@ class Connection:
                 peer = self.peer
             else:
                 peer = self._new_peer(method, params)
-            if method not in peer.revision.requests or request is None:
-                raise MethodNotFound(f"Method not found: {method[:200]}")
+            request = peer.revision.requests.get(method) or self._extended(method, peer)
             if self.in_flight is not None and id in self.in_flight:
                 raise InvalidMessage(_IN_USE)
             return Call(self, peer, id, request, params, raw)
@@ -214,6 +235,24 @@ class Connection:
             return self._refuse(id, error, stateless=_is_stateless(message))
         except (msgspec.DecodeError, RecursionError) as error:
             return self._refuse(id, _unreadable(error))
+
+    def _added(self, method: str) -> Request | None:
+        extension = self.description.extended.get(method)
+        return None if extension is None else extension.requests[method]
+
+    def _extended(self, method: str, peer: Peer) -> Request:
+        """Return the row of a method that is not the revision's own.
+
+        Raises:
+            MethodNotFound: no extension of this server brings it to this peer.
+            MissingCapability: the client would have to declare the extension.
+        """
+        extension = self.description.extended.get(method)
+        if extension is None or not (peer.revision.stateless or extension.handshake):
+            raise MethodNotFound(f"Method not found: {method[:200]}")
+        if extension.mutual and peer.settings(extension.name) is None:
+            raise MissingCapability({"extensions": {extension.name: {}}})
+        return extension.requests[method]
 
     def _receive_other(self, message: Message) -> Event:
         """Read what is not a request: a notification, a response, or nothing that JSON-RPC knows."""
@@ -227,7 +266,7 @@ class Connection:
             if row is None:
                 return Signal("unknown", None)
             try:
-                params = _read_params[method](_NO_PARAMS if message.params is UNSET else message.params)
+                params = _read_params[row.params](_NO_PARAMS if message.params is UNSET else message.params)
             except msgspec.ValidationError:
                 return Signal("unknown", None)  # nobody can be told: a notification has no answer
             return Signal(row.operation, params)
@@ -330,7 +369,10 @@ class Connection:
         except ProtocolError as worse:
             return worse
         if peer is not None and method not in peer.revision.requests:
-            return MethodNotFound(f"Method not found: {method[:200]}")
+            try:
+                self._extended(method, peer)
+            except ProtocolError as worse:
+                return worse
         reason, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`").lstrip(".")
         if reason.startswith("Object missing required field"):
@@ -387,21 +429,29 @@ class Connection:
         stateless: bool = False,
     ) -> Refusal:
         if revision is None:
-            revision = LATEST_HANDSHAKE if self.peer is None else self.peer.revision
+            revision = LATEST if stateless else LATEST_HANDSHAKE if self.peer is None else self.peer.revision
         if not (type(id) is int or type(id) is str):
             id = UNSET if revision.anonymous_errors else None
+        told = self.describe(error, revision)
+        status = 200
+        if isinstance(error, ProtocolError) and (stateless or self.peer is None or isinstance(error, InvalidMessage)):
+            status = error.status
+        return Refusal(encode_error(id, told.code, told.message, told.data), status)
+
+    @staticmethod
+    def describe(error: BaseException, revision: Revision) -> ErrorObject:
+        """Return an exception as an error of the protocol, in the words of a revision."""
         if isinstance(error, MissingCapability) and not revision.stateless:
-            error = ProtocolError(f"The client does not offer {', '.join(error.data['requiredCapabilities'])}")
+            return ErrorObject(
+                INVALID_REQUEST, f"The client does not offer {', '.join(error.data['requiredCapabilities'])}"
+            )
         if isinstance(error, ProtocolError):
-            status = error.status if stateless or self.peer is None or isinstance(error, InvalidMessage) else 200
-            return Refusal(encode_error(id, error.code, error.message, error.data), status)
+            return ErrorObject(error.code, error.message, UNSET if error.data is None else error.data)
+        if isinstance(error, ResourceNotFound | ResourceForbidden):
+            return ErrorObject(revision.not_found, "Resource not found", {"uri": error.uri})
         if isinstance(error, ResourceError):
-            if isinstance(error, ResourceNotFound | ResourceForbidden):
-                code, message = revision.not_found, "Resource not found"
-            else:
-                code, message = INVALID_PARAMS, error.message
-            return Refusal(encode_error(id, code, message, {"uri": error.uri}), 200)
-        return Refusal(encode_error(id, INTERNAL_ERROR, "Internal error"), 200)
+            return ErrorObject(INVALID_PARAMS, error.message, {"uri": error.uri})
+        return ErrorObject(INTERNAL_ERROR, "Internal error")
 
 
 def _malformed(key: str, hint: str = "") -> InvalidParams:

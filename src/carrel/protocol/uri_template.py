@@ -667,6 +667,7 @@ _STAND_INS = _SOUGHT + _ESCAPED_RESERVED + _ESCAPED_UNRESERVED
 _ESCAPES = _ESCAPED + _ESCAPED_RESERVED + _ESCAPED_UNRESERVED
 _WRITTEN_QUERY = UNRESERVED + _ESCAPED + _ESCAPED_RESERVED + ",=&"
 _READABLE_QUERY = _READABLE["&"] + "&" + _STAND_INS[1:]
+_LOOKS_ESCAPED = re.compile("\udc25(?=[0-9A-Fa-f]{2})")
 _KINDS = {chr(0xDC00 + ord(character)): _ESCAPED_RESERVED for character in RESERVED}
 _KINDS |= {chr(0xDC00 + ord(character)): _ESCAPED_UNRESERVED for character in UNRESERVED}
 
@@ -681,6 +682,8 @@ def _table(characters: str) -> bytes:
 def _reduce(tokens: str) -> bytes:
     """Make one byte of each token: a character that is not escaped, or a kind of escape; `?` and `%` change places."""
     if not tokens.isascii():
+        # Reserved expansion takes an escaped percent sign and two digits for an escape of the value's own.
+        tokens = _LOOKS_ESCAPED.sub(_ESCAPED_RESERVED, tokens)
         for token, kind in _KINDS.items():
             tokens = tokens.replace(token, kind)
     return tokens.replace("?", "%").encode("ascii", "replace")
@@ -863,19 +866,7 @@ class _Graph:
         operator = _OPERATORS[variable.operator]
         characters = self._characters(variable)
         if variable.explode:
-            if self._reading == "text" and operator.separator in characters:
-                self.ambiguous = True
-            edges = []
-            if self._reading != "written" or operator.reserved:
-                delimiters = operator.separator + ("=" if operator.named or self._reading == "readable" else "")
-                edges.append(self._after(prefix, (_RUN, _join(characters, delimiters), -1, slot, target)))
-            else:
-                if not operator.named:
-                    edges.append(self._after(prefix, (_RUN, _join(characters, operator.separator), -1, slot, target)))
-                edges.append(
-                    self._after(prefix, (_RUN, "", 0, slot, self._add_pairs(operator, characters, slot, target)))
-                )
-            return edges
+            return self._exploded_items(prefix, variable, slot, target)
         limit = -1 if variable.prefix is None else variable.prefix
         run: _Edge = (_RUN, characters, limit, slot, target)
         if not operator.named:
@@ -884,6 +875,20 @@ class _Graph:
         if operator.empty:
             return [(_TEXT, name + "=", 0, -1, self._add([run]))]
         return [(_TEXT, name, 0, -1, self._add_value(run, -1))]
+
+    def _exploded_items(self, prefix: str, variable: Variable, slot: int, target: int) -> list[_Edge]:
+        operator = _OPERATORS[variable.operator]
+        characters = self._characters(variable)
+        self.ambiguous = self.ambiguous or (self._reading == "text" and operator.separator in characters)
+        if self._reading != "written" or operator.reserved:
+            delimiters = operator.separator + ("=" if operator.named or self._reading == "readable" else "")
+            return [self._after(prefix, (_RUN, _join(characters, delimiters), -1, slot, target))]
+        # A list or a mapping, and nothing that is a little of both.
+        items: _Edge = (_RUN, characters + operator.separator, -1, slot, target)
+        if operator.named:
+            items = (_RUN, "", 0, slot, self._add_pairs(variable, slot, target, _tokenize(variable.name)))
+        pairs: _Edge = (_RUN, "", 0, slot, self._add_pairs(variable, slot, target))
+        return [self._after(prefix, items), self._after(prefix, pairs)]
 
     def _add_value(self, run: _Edge, equals_slot: int) -> int:
         """Add an equals sign and a value, or nothing, as the operator `;` writes it."""
@@ -895,15 +900,17 @@ class _Graph:
             value = self._add([(_ONE, characters, 0, slot, rest)])
         return self._add([(_TEXT, "=", 0, equals_slot, value), (_RUN, "", 0, slot, target)])
 
-    def _add_pairs(self, operator: _Operator, characters: str, slot: int, target: int) -> int:
-        """Add keys and values with separators between them, a loop."""
+    def _add_pairs(self, variable: Variable, slot: int, target: int, name: str = "") -> int:
+        """Add keys, or one name, and values with separators between them, a loop."""
+        operator = _OPERATORS[variable.operator]
+        characters = self._characters(variable)
         end = self._add([(_RUN, "", 0, slot, target)])
         run: _Edge = (_RUN, characters, -1, slot, end)
         if operator.named and not operator.empty:
             value = self._add_value(run, slot)
         else:
             value = self._add([(_TEXT, "=", 0, slot, self._add([run]))])
-        key = self._add([(_RUN, characters, -1, slot, value)])
+        key = self._add([(_TEXT, name, 0, slot, value) if name else (_RUN, characters, -1, slot, value)])
         self._states[end].append((_TEXT, operator.separator, 0, slot, key))
         self._loops[key] = end
         return key

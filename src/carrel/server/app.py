@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -28,7 +28,7 @@ from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.prompts import Prompts
 from carrel.server.resources import Resources
 from carrel.server.subscriptions import LISTS, MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry, Hub
-from carrel.server.tools import Tools
+from carrel.server.tools import TaskSupport, Tools
 from carrel.wire.base import Annotations, Icon, Implementation, Result
 from carrel.wire.completion import CompleteResult, ResourceTemplateReference
 from carrel.wire.lifecycle import DiscoverResult, ListChanged, ResourcesCapability, ServerCapabilities
@@ -44,13 +44,16 @@ from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.extension import Extension
     from carrel.protocol.server import Answer, Call
     from carrel.server.context import Context
     from carrel.server.request_state import Sealer
     from carrel.server.source import Source
+    from carrel.server.tasks import Tasks
 
 __all__ = ["Server"]
 
+TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 F = TypeVar("F", bound=Callable[..., Any])
 Hook = Callable[[], Awaitable[None] | None]
 log = logging.getLogger("carrel")
@@ -124,6 +127,7 @@ class Server:
         self._state_keys = tuple(state_keys)
         self._state_ttl = state_ttl
         self._sealer: Sealer | None = None
+        self._tasks: Tasks | None = None
         self._on_startup: list[Hook] = []
         self._on_shutdown: list[Hook] = []
         self._shared: list[Source] = []
@@ -148,6 +152,7 @@ class Server:
             "subscribe": self._do_subscribe,
             "unsubscribe": self._do_unsubscribe,
         }
+        self._extensions: dict[str, dict[str, Any]] = {}
         self._needs: dict[str, Resources | Tools | Prompts] = {
             "call_tool": self.tools,
             "list_tools": self.tools,
@@ -211,6 +216,8 @@ class Server:
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         structured: bool | None = None,
+        task: TaskSupport = "forbidden",
+        detaches: bool = False,
         meta: Meta | None = None,
     ) -> Callable[[F], F]:
         """Register the decorated function as a tool. See ``tools.add``."""
@@ -228,6 +235,8 @@ class Server:
                 input_schema=input_schema,
                 output_schema=output_schema,
                 structured=structured,
+                task=task,
+                detaches=detaches,
                 meta=meta,
             )
 
@@ -265,6 +274,31 @@ class Server:
             source = cast("Source", import_module("carrel.sources").open(source))
         self._shared.append(source)
         self.resources.used = True
+
+    def extend(
+        self,
+        extension: Extension,
+        operations: Mapping[str, Callable[[Call, Channel], Any]],
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        """Offer an extension of the protocol.
+
+        ``operations`` answer the methods of its table, by what the table calls them; each returns a ``Result`` or an
+        awaitable of one. ``settings`` are what clients are told of it.
+
+        Raises:
+            ConfigError: one of its methods is taken, or has nothing that answers it.
+        """
+        known = self._operations
+        for row in extension.requests.values():
+            if row.operation not in operations and row.operation not in known:
+                raise ConfigError(f"{extension.name}: nothing answers {row.method}")
+        taken = [name for name, answer in operations.items() if known.get(name, answer) != answer]
+        if taken and extension.name not in self._extensions:
+            raise ConfigError(f"{extension.name}: there are operations called {', '.join(taken)} already")
+        self.description.extend(extension)
+        known.update(operations)
+        self._extensions[extension.name] = settings or {}
 
     def mirror_tools(self) -> None:
         """Offer the resources as read-only tools too, for hosts whose model cannot see resources."""
@@ -337,11 +371,16 @@ class Server:
         for watcher in watchers:
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
+        if self._tasks is not None:
+            await self._tasks.stop()
         self._loop = None
+        self.hub.shut()
         stack, self._stack = self._stack, None
-        if stack is not None:
-            await stack.aclose()
-        self.resources.detach()
+        try:
+            if stack is not None:
+                await stack.aclose()
+        finally:
+            self.resources.detach()
 
     def end_streams(self) -> None:
         """End every listen stream gracefully, such as before the process stops."""
@@ -365,14 +404,18 @@ class Server:
 
     def announce(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
         """Tell whoever listens that resources or lists changed. May be called from any thread, and at any time."""
-        if self._loop is None:
+        loop = self._loop
+        if loop is None:
             return
         if not self._list_changed:
             lists = ()
         if threading.get_ident() == self._thread:
             self.hub.changed(uris, lists)
-        else:
-            self._loop.call_soon_threadsafe(self.hub.changed, list(uris), list(lists))
+            return
+        try:
+            loop.call_soon_threadsafe(self.hub.changed, list(uris), list(lists))
+        except RuntimeError:  # the loop was closed meanwhile: nobody listens any more
+            pass
 
     # Answering
 
@@ -396,7 +439,10 @@ class Server:
             needed = self._needs.get(operation)
             if needed is not None and not needed.used:
                 raise MethodNotFound(f"Method not found: this server has no {type(needed).__name__.lower()}")
-            result = self._operations[operation](call, channel)
+            answer = self._operations.get(operation)
+            if answer is None:
+                raise MethodNotFound(f"Method not found: {call.request.method}")
+            result = answer(call, channel)
             if type(result) is CoroutineType:
                 return self._answer_later(call, result)
             return call.connection.reply(call, result)
@@ -412,6 +458,20 @@ class Server:
             return self._refuse(call, error)
 
     @property
+    def tasks(self) -> Tasks:
+        """The tool calls that have become tasks. Who asks for it has a server with tasks."""
+        if self._tasks is None:
+            from carrel.server.tasks import Tasks
+
+            self._tasks = Tasks(self)
+        return self._tasks
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether any tool can become a task."""
+        return self._tasks is not None
+
+    @property
     def sealer(self) -> Sealer:
         """What seals the states that stateless clients keep for this server."""
         if self._sealer is None:
@@ -425,11 +485,15 @@ class Server:
         """Give a client's answer to the handler that asked."""
         take_answer(connection, answer)
 
+    def _refuse(self, call: Call, error: Exception) -> Refusal:
+        self.report(call, error)
+        return call.connection.refuse(call, error)
+
     @staticmethod
-    def _refuse(call: Call, error: Exception) -> Refusal:
+    def report(call: Call, error: Exception) -> None:
+        """Log an error that is not one of the protocol."""
         if not isinstance(error, MCPError):
             log.error("%s failed", call.request.method, exc_info=error)
-        return call.connection.refuse(call, error)
 
     async def read(self, uri: str, context: Context) -> Sequence[TextResourceContents | BlobResourceContents]:
         """Read a resource of this server from within a handler, on behalf of whoever called it.
@@ -454,13 +518,22 @@ class Server:
             completions={} if self.resources.completes or self.prompts.completes else UNSET,
             prompts=changes if self.prompts.used else UNSET,
             resources=resources if self.resources.used else UNSET,
+            tasks=TASKS_CAPABILITY if self._tasks is not None else UNSET,
             tools=changes if self.tools.used else UNSET,
+            extensions=self._extensions or UNSET,
         )
+
+    def _announced(self) -> list[str]:
+        """Return the lists whose changes are announced: those that there are, as the capabilities say."""
+        if not self._list_changed:
+            return []
+        kinds: tuple[Tools | Prompts | Resources, ...] = (self.tools, self.prompts, self.resources)
+        return [name for name, kind in zip(LISTS, kinds, strict=True) if kind.used]
 
     def _initialize(self, call: Call, channel: Channel) -> Result:
         connection = call.connection
         result = connection.initialize(call)
-        lists = frozenset(LISTS if self._list_changed else ())
+        lists = frozenset(self._announced())
         session = connection.channel or channel
         entry = Entry(session, call.peer.revision, lists)
         connection.subscriptions = entry
@@ -484,7 +557,7 @@ class Server:
         return Result()
 
     def _do_subscribe(self, call: Call, channel: Channel) -> Result:
-        self.hub.subscribe(call.connection.subscriptions, self._subscribable(call))
+        self.hub.subscribe(call.connection.subscriptions, self._subscribable(call), call.params.uri)
         return Result()
 
     def _do_unsubscribe(self, call: Call, channel: Channel) -> Result:
@@ -499,12 +572,11 @@ class Server:
     async def _listen(self, call: Call, channel: Channel) -> Result:
         """Open a stream of notifications and hold it until one side ends it."""
         wanted: SubscriptionFilter = call.params.notifications
-        honored, lists, uris = SubscriptionFilter(), [], set[str]()
-        if self._list_changed:
-            for name in LISTS:
-                if getattr(wanted, name):
-                    setattr(honored, name, True)
-                    lists.append(name)
+        honored, lists, uris = SubscriptionFilter(), list[str](), dict[str, str]()
+        for name in self._announced():
+            if getattr(wanted, name):
+                setattr(honored, name, True)
+                lists.append(name)
         if self._subscribe and wanted.resource_subscriptions is not UNSET:
             if len(wanted.resource_subscriptions) > MAX_SUBSCRIPTIONS:
                 raise InvalidParams(
@@ -515,9 +587,13 @@ class Server:
                 normal = self.resources.exists(uri)
                 if normal is not None:
                     honored.resource_subscriptions.append(uri)
-                    uris.add(normal)
+                    uris[normal] = uri
         closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, closed)
+        tasks = frozenset[str]()
+        if self._tasks is not None and wanted.task_ids is not UNSET:
+            honored.task_ids = self._tasks.honored(call, wanted.task_ids)
+            tasks = frozenset(honored.task_ids)
+        entry = Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, closed, tasks)
         self.hub.acknowledge(entry, honored)
         self.hub.open(entry)
         try:

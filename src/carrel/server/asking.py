@@ -181,9 +181,24 @@ async def ask(context: Context, questions: Mapping[str | None, Question]) -> lis
     """
     for question in questions.values():
         question.check(context)
+    if context.call.task is not None:
+        return await _ask_task(context, questions)
     if context.call.peer.revision.stateless:
         return await _ask_stateless(context, questions)
     return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
+
+
+async def _ask_task(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+    """Ask the client of a task, which waits for input meanwhile."""
+    task, tasks = context.call.task, context.app.tasks
+    if context.call.peer.revision.stateless:
+        named = {context.round.key_for(question.operation, key): question for key, question in questions.items()}
+        return await tasks.ask(task, named)
+    tasks.update(task, "input_required")
+    try:
+        return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
+    finally:
+        tasks.update(task, "working")
 
 
 async def _ask_stateless(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -254,12 +269,15 @@ async def _request(context: Context, question: Question) -> Any:
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     connection.asked[id] = future
     method = revision.questions[question.operation]
-    context.channel.send(encode(ServerRequest("2.0", id, method, revision.project(question.params))))
+    params = revision.project(question.params)
+    if call.task is not None:
+        params = msgspec.structs.replace(params, meta=context.related)
+    context.channel.send(encode(ServerRequest("2.0", id, method, params)))
     try:
         return await future
     except asyncio.CancelledError:
-        params = {"requestId": id, "reason": "the request that needed it was cancelled"}
-        context.channel.send(encode(Notification("2.0", revision.events["cancelled"], params)))
+        reason = {"requestId": id, "reason": "the request that needed it was cancelled"}
+        context.channel.send(encode(Notification("2.0", revision.events["cancelled"], reason)))
         raise
     finally:
         connection.asked.pop(id, None)

@@ -5,7 +5,9 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/comple
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
 
 from msgspec import UNSET
@@ -42,7 +44,8 @@ class Completers:
             return filter_choices(self.choices.get(argument, ()), value)
         code = getattr(function, "__code__", None)
         takes_context = code is None or code.co_argcount - (1 if hasattr(function, "__self__") else 0) > 1
-        return function(value, context) if takes_context else function(value)
+        arguments = (value, context) if takes_context else (value,)
+        return function(*arguments) if iscoroutinefunction(function) else _suggest_in_thread(function, arguments)
 
 
 class CompletableFunction(Generic[F]):
@@ -78,6 +81,15 @@ class CompletableFunction(Generic[F]):
         return register
 
 
+async def _suggest_in_thread(function: Completer, arguments: tuple[Any, ...]) -> Any:
+    def collect() -> Any:
+        suggestions = function(*arguments)
+        return list(suggestions) if isinstance(suggestions, Iterator) else suggestions
+
+    suggestions = await asyncio.to_thread(collect)
+    return await suggestions if hasattr(suggestions, "__await__") else suggestions
+
+
 def filter_choices(choices: Iterable[str], value: str) -> list[str]:
     """Return the choices that fit what has been typed: those that begin with it, then those that contain it."""
     typed = value.casefold()
@@ -92,5 +104,7 @@ def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
             return suggestions
         total = len(suggestions.values) if suggestions.total is UNSET else suggestions.total
         return Completion(suggestions.values[:MAX_VALUES], total=total, has_more=True)
+    if isinstance(suggestions, str):
+        suggestions = [suggestions]
     values = [] if suggestions is None else [str(value) for value in suggestions]
     return Completion(values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)

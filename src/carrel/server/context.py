@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from carrel.protocol.encoding import encode_event
 from carrel.server.asking import (
@@ -172,6 +172,23 @@ class Context:
             self._round = begin(self) if self.call.peer.revision.stateless else Round({}, {}, {})
         return self._round
 
+    @property
+    def related(self) -> dict[str, Any] | UnsetType:
+        """What says in ``_meta`` which task a message belongs to; UNSET where there is none."""
+        task = self.call.task
+        if task is None or self.call.peer.revision.stateless:
+            return UNSET
+        return {"io.modelcontextprotocol/related-task": {"taskId": task.id}}
+
+    async def detach(self) -> None:
+        """Become a task: the client gets its answer now, and fetches the result later.
+
+        For tools that are registered with ``detaches=True``; does nothing where the client cannot have a task. What
+        has to be known before is asked before; the rest may be asked after.
+        """
+        if self.call.detach is not None and self.call.task is None:
+            self.call.detach(self)
+
     def call_for(self, uri: str) -> Call:
         """Return a call that reads ``uri`` for the same client."""
         return msgspec.structs.replace(self.call, params=ReadResourceParams(uri=uri, meta=self.call.params.meta))
@@ -201,6 +218,11 @@ class Context:
         ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped.
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
         """
+        task = self.call.task
+        if task is not None and self.call.peer.revision.stateless:
+            share = "" if total is None else f" of {total:g}"
+            self._loop.call_soon_threadsafe(self.app.tasks.update, task, "working", message or f"{progress:g}{share}")
+            return Sent(None)
         token = self.call.progress_token
         if token is None or (self._progress is not None and progress <= self._progress):
             return Sent(None)
@@ -208,6 +230,7 @@ class Context:
         params = ProgressParams(
             progress_token=token,
             progress=progress,
+            meta=self.related,
             total=UNSET if total is None else total,
             message=UNSET if message is None else message,
         )
@@ -227,7 +250,9 @@ class Context:
         threshold = self.call.peer.log_level
         if threshold is None or severity < threshold:
             return Sent(None)
-        params = LoggingMessageParams(level=level, logger=UNSET if logger is None else logger, data=data)
+        params = LoggingMessageParams(
+            meta=self.related, level=level, logger=UNSET if logger is None else logger, data=data
+        )
         return self._send(encode_event(self.call.peer.revision, "message", params))
 
     def debug(self, data: Any, logger: str | None = None) -> Sent:

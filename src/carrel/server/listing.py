@@ -77,7 +77,13 @@ class Listing(Generic[T]):
         return entry
 
     def page(self, after: int, limit: int) -> tuple[list[T], int | None]:
-        """Return up to ``limit`` entries after number ``after`` (-1 for the start), and where the next page starts."""
+        """Return up to ``limit`` entries after number ``after`` (-1 for the start), and where the next page starts.
+
+        Raises:
+            InvalidCursor: there never was an entry of that number.
+        """
+        if after >= self._next:
+            raise InvalidCursor
         start = bisect_right(self._order, after)
         keys = self._keys[start : start + limit]
         more = start + limit < len(self._order)
@@ -130,6 +136,6 @@ def decode_cursor(cursor: str) -> tuple[int, int | str]:
         segment, position = _read_cursor(binascii.a2b_base64(cursor.encode("ascii"), strict_mode=True))
     except (ValueError, msgspec.DecodeError, RecursionError):
         raise InvalidCursor from None
-    if segment < 0 or (isinstance(position, int) and position < 0):
+    if segment < 0 or (isinstance(position, int) and position < 0) or encode_cursor(segment, position) != cursor:
         raise InvalidCursor
     return segment, position

@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/prompts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,7 +18,7 @@ from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.signature import InvalidArguments
 from carrel.server.tools import block_of
-from carrel.wire.base import Icon
+from carrel.wire.base import Icon, Role
 from carrel.wire.content import TextContent
 from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Prompts", "messages_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+ROLES: tuple[str, ...] = get_args(Role)
 
 
 class Entry(msgspec.Struct, eq=False):
@@ -161,13 +162,20 @@ def messages_of(value: Any) -> list[PromptMessage]:
         TypeError: a part of it cannot be turned into a message.
     """
     if isinstance(value, PromptMessage):
-        return [value]
+        return [_checked(value)]
     if isinstance(value, dict) and set(value) == {"role", "content"}:
         content = value["content"]
-        return [PromptMessage(value["role"], TextContent(content) if isinstance(content, str) else block_of(content))]
+        block = TextContent(content) if isinstance(content, str) else block_of(content)
+        return [_checked(PromptMessage(value["role"], block))]
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [message for item in value for message in messages_of(item)]
     return [PromptMessage("user", block_of(value))]
+
+
+def _checked(message: PromptMessage) -> PromptMessage:
+    if message.role not in ROLES:
+        raise TypeError(f"the role of a message is {' or '.join(ROLES)}, not {message.role!r}")
+    return message
 
 
 def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListPromptsResult:

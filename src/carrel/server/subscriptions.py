@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -21,6 +22,9 @@ from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
 from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, SubscriptionFilter
+
+if TYPE_CHECKING:
+    from carrel.wire.tasks import DetailedTask
 
 __all__ = ["Entry", "Hub"]
 
@@ -35,14 +39,18 @@ QUIET = 0.05
 
 
 class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
-    """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one."""
+    """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one.
+
+    ``uris`` are the resources it wants to hear of: the normal form of each, and how the listener spelled it.
+    """
 
     channel: Channel
     revision: Revision
     lists: frozenset[str] = frozenset()
-    uris: set[str] | None = None
+    uris: dict[str, str] | None = None
     tag: Id | None = None
     closed: asyncio.Future[None] | None = None
+    tasks: frozenset[str] = frozenset()
 
 
 class Hub:
@@ -51,6 +59,7 @@ class Hub:
     def __init__(self) -> None:
         self._entries: set[Entry] = set()
         self._by_uri: dict[str, set[Entry]] = {}
+        self._by_task: dict[str, set[Entry]] = {}
         self._by_list: dict[str, set[Entry]] = {name: set() for name in LISTS}
         self._pending: dict[tuple[str, str], None] = {}
         self._timer: asyncio.Handle | None = None
@@ -66,6 +75,8 @@ class Hub:
             self._by_list[name].add(entry)
         for uri in entry.uris or ():
             self._by_uri.setdefault(uri, set()).add(entry)
+        for id in entry.tasks:
+            self._by_task.setdefault(id, set()).add(entry)
 
     def close(self, entry: Entry) -> None:
         """Tell ``entry`` nothing more. Closing twice does no harm."""
@@ -73,36 +84,42 @@ class Hub:
         for name in entry.lists:
             self._by_list[name].discard(entry)
         for uri in entry.uris or ():
-            self._forget(entry, uri)
+            self._forget(self._by_uri, uri, entry)
+        for id in entry.tasks:
+            self._forget(self._by_task, id, entry)
 
-    def _forget(self, entry: Entry, uri: str) -> None:
-        listeners = self._by_uri.get(uri)
+    @staticmethod
+    def _forget(index: dict[str, set[Entry]], key: str, entry: Entry) -> None:
+        listeners = index.get(key)
         if listeners is not None:
             listeners.discard(entry)
             if not listeners:
-                del self._by_uri[uri]
+                del index[key]
 
-    def subscribe(self, entry: Entry, uri: str) -> None:
-        """Add a resource to what a session hears of.
+    def subscribe(self, entry: Entry, uri: str, spelled: str) -> None:
+        """Add a resource to what a session hears of. It will hear of it as it is ``spelled``.
 
         Raises:
             InvalidParams: it has subscribed to too many already.
         """
         if entry.uris is None:
-            entry.uris = set()
+            entry.uris = {}
         if len(entry.uris) >= MAX_SUBSCRIPTIONS and uri not in entry.uris:
             raise InvalidParams(f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="uri")
-        entry.uris.add(uri)
+        entry.uris[uri] = spelled
         self._by_uri.setdefault(uri, set()).add(entry)
 
     def unsubscribe(self, entry: Entry, uri: str) -> None:
         """Take a resource away again; one that was never there is no error."""
         if entry.uris is not None and uri in entry.uris:
-            entry.uris.remove(uri)
-            self._forget(entry, uri)
+            del entry.uris[uri]
+            self._forget(self._by_uri, uri, entry)
 
     def shut(self) -> None:
-        """End every listen request gracefully."""
+        """End every listen request gracefully. What they were still to be told is told before."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._flush()
         for entry in list(self._entries):
             if entry.closed is not None and not entry.closed.done():
                 entry.closed.set_result(None)
@@ -140,16 +157,16 @@ class Hub:
                 self._tell(listeners, event, uri)
 
     def _tell(self, listeners: set[Entry], event: str, uri: str) -> None:
-        encoded: dict[str, bytes] = {}
-        key = (event, uri)
-        for entry in listeners:
-            revision = entry.revision
-            message = encoded.get(revision.name)
+        encoded: dict[tuple[str, str], bytes] = {}
+        for entry in tuple(listeners):
+            revision, tag = entry.revision, entry.tag
+            spelled = entry.uris[uri] if uri and entry.uris is not None else uri
+            message = encoded.get((revision.name, spelled))
             if message is None:
-                message = encoded[revision.name] = self._encode(revision, event, uri)
-            if entry.tag is not None:
-                message = message.replace(TAG, encode(entry.tag), 1)
-            entry.channel.send(message, key)
+                message = encoded[revision.name, spelled] = self._encode(revision, event, spelled)
+            if tag is not None:
+                message = message.replace(TAG, encode(tag), 1)
+            entry.channel.send(message, (event, uri, tag))
 
     def _encode(self, revision: Revision, event: str, uri: str) -> bytes:
         """Encode a notification; where listeners have tags, one stands in for all of them."""
@@ -157,6 +174,17 @@ class Hub:
         if event == "resource_updated":
             return encode_event(revision, event, ResourceUpdatedParams(meta=meta, uri=uri))
         return encode_event(revision, event, {"_meta": meta} if meta is not UNSET else UNSET)
+
+    def task_changed(self, id: str, task: DetailedTask) -> None:
+        """Tell the listeners of a task its new state, at once (tasks extension)."""
+        listeners = self._by_task.get(id)
+        if not listeners:
+            return
+        from carrel.protocol.extensions.tasks import TASKS
+
+        for entry in listeners:
+            params = msgspec.structs.replace(task, meta={SUBSCRIPTION: entry.tag})
+            entry.channel.send(encode_event(entry.revision, "task", params, extension=TASKS), ("task", id))
 
     def acknowledge(self, entry: Entry, honored: SubscriptionFilter) -> None:
         """Tell a listener what it will hear of. Must be its first message."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -21,7 +21,7 @@ from carrel.server.signature import InvalidArguments, to_json
 from carrel.wire.base import Icon
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
-from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
+from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations, ToolExecution
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from carrel.server.app import Server
     from carrel.server.schema import Validator
 
-__all__ = ["Tools", "block_of", "result_of"]
+__all__ = ["Entry", "TaskSupport", "Tools", "block_of", "result_of", "run"]
 
+TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+CONTENT = (*BLOCKS, TextResourceContents, BlobResourceContents, Resource)
+PLAIN = frozenset((str, int, float, bool))
 NO_ARGUMENTS = Raw(b"{}")
 log = logging.getLogger("carrel")
 
@@ -45,6 +48,8 @@ class Entry(msgspec.Struct, eq=False):
     details: dict[str, Any]
     function: Function
     structured: bool | None
+    task: TaskSupport = "forbidden"
+    detaches: bool = False
     input: Validator | None = None
     output: Validator | None = None
     tool: Tool | None = None
@@ -60,6 +65,7 @@ class Entry(msgspec.Struct, eq=False):
                 name=self.name,
                 input_schema=signature.input_schema if self.input is None else self.input.schema,
                 output_schema=or_unset(output),
+                execution=UNSET if self.task == "forbidden" else ToolExecution(task_support=self.task),
                 **self.details,
             )
         return self.tool
@@ -91,6 +97,8 @@ class Tools:
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         structured: bool | None = None,
+        task: TaskSupport = "forbidden",
+        detaches: bool = False,
         meta: Meta | None = None,
         replace: bool = False,
     ) -> F:
@@ -99,6 +107,9 @@ class Tools:
         The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
         the dialect of its ``$schema``); then the function gets them as they are. ``structured=False`` keeps the result
         out of ``structuredContent``, ``True`` puts it there whatever it is.
+
+        ``task`` says whether a call may ("optional") or must ("required") become a task, whose result is fetched later;
+        with ``detaches`` the function says itself when, by ``context.detach()``, and otherwise at once.
 
         Raises:
             ConfigError: the name is taken and ``replace`` is not set, or a schema is not valid.
@@ -114,7 +125,9 @@ class Tools:
             "icons": icons_of(icons),
             "meta": or_unset(meta),
         }
-        entry = Entry(name, details, called, structured)
+        entry = Entry(name, details, called, structured, task, detaches)
+        if task != "forbidden":
+            _ = self._app.tasks  # the server has tasks from now on
         if input_schema is not None or output_schema is not None:
             from carrel.server.schema import Validator
 
@@ -165,6 +178,12 @@ class Tools:
             if call.peer.revision.argument_errors_in_results:
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
+        if entry.task != "forbidden" or (params.task is not UNSET and self._app.has_tasks):
+            from carrel.server.tasks import call_as_task
+
+            answer = call_as_task(self._app.tasks, entry, arguments, call, channel)
+            if answer is not None:
+                return answer
         try:
             value = entry.function.invoke(arguments, call, channel)
             if entry.function.immediate:
@@ -179,6 +198,19 @@ class Tools:
             return result_of(await pending, entry)
         except Exception as error:
             return failure_of(error, entry.name, stateless=stateless)
+
+
+async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:
+    """Call a tool from beginning to end.
+
+    Raises:
+        ProtocolError: the tool raised an error of the protocol.
+    """
+    try:
+        value = entry.function.invoke(arguments, call, channel)
+        return result_of(value if entry.function.immediate else await value, entry)
+    except Exception as error:
+        return failure_of(error, entry.name, stateless=call.peer.revision.stateless)
 
 
 def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
@@ -214,17 +246,17 @@ def result_of(value: Any, entry: Entry) -> CallToolResult:
         TypeError: the value cannot be turned into JSON.
         RuntimeError: it does not conform to the output schema.
     """
-    if type(value) is str and entry.output is None and not entry.structured:
-        return CallToolResult(content=[TextContent(value)])
+    if type(value) in PLAIN and entry.output is None and not entry.structured:
+        return CallToolResult(content=[TextContent(value if type(value) is str else to_json(value).decode())])
     if isinstance(value, CallToolResult):
         if entry.output is not None and not value.is_error:
             _conform(entry, value.structured_content)
         return value
     if value is None and entry.output is None and not entry.structured:
         return CallToolResult(content=[])
-    if _is_content(value):
+    if isinstance(value, CONTENT):
         return CallToolResult(content=[block_of(value)])
-    if isinstance(value, list | tuple) and value and any(_is_content(item) for item in value):
+    if isinstance(value, (list, tuple)) and value and any(isinstance(item, CONTENT) for item in value):
         return CallToolResult(content=[block_of(item) for item in value])
     plain = entry.function.signature.encode(value)
     content: list[ContentBlock] = [TextContent(plain if isinstance(plain, str) else to_json(plain).decode())]
@@ -244,10 +276,6 @@ def _conform(entry: Entry, value: Any) -> None:
         except InvalidArguments as error:
             log.error("the result of tool %s does not conform to its output schema: %s", entry.name, error)
             raise RuntimeError(f"{entry.name}: the result does not conform to the output schema: {error}") from None
-
-
-def _is_content(value: Any) -> bool:
-    return isinstance(value, (*BLOCKS, TextResourceContents, BlobResourceContents, Resource))
 
 
 def block_of(value: Any) -> ContentBlock:

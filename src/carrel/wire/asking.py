@@ -19,6 +19,7 @@ from carrel.wire.tools import Tool
 class ElicitParams(Wire, kw_only=True):
     """Parameters of elicitation/create: a form (``requested_schema``) or a page to visit (``mode`` "url")."""
 
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     mode: Literal["form", "url"] | UnsetType = UNSET
     message: str
     requested_schema: dict[str, Any] | UnsetType = UNSET
@@ -84,6 +85,7 @@ class ToolChoice(Wire, kw_only=True):
 class CreateMessageParams(Wire, kw_only=True):
     """Parameters of sampling/createMessage."""
 
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     messages: list[SamplingMessage]
     model_preferences: ModelPreferences | UnsetType = UNSET
     system_prompt: str | UnsetType = UNSET
@@ -124,7 +126,9 @@ class Root(Wire, kw_only=True):
 
 
 class ListRootsParams(Wire, kw_only=True):
-    """roots/list has no parameters."""
+    """Parameters of roots/list: none but the metadata."""
+
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 
 
 class ListRootsResult(Wire, kw_only=True):

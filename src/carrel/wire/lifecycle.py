@@ -32,6 +32,7 @@ class ServerCapabilities(Wire, kw_only=True):
     completions: dict[str, Any] | UnsetType = UNSET
     prompts: ListChanged | UnsetType = UNSET
     resources: ResourcesCapability | UnsetType = UNSET
+    tasks: dict[str, Any] | UnsetType = UNSET
     tools: ListChanged | UnsetType = UNSET
     extensions: dict[str, Any] | UnsetType = UNSET
 

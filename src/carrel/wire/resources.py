@@ -86,6 +86,7 @@ class SubscriptionFilter(Wire, kw_only=True):
     prompts_list_changed: bool | UnsetType = UNSET
     resources_list_changed: bool | UnsetType = UNSET
     resource_subscriptions: list[str] | UnsetType = UNSET
+    task_ids: list[str] | UnsetType = UNSET
 
 
 class ListenParams(Params, kw_only=True):

@@ -5,7 +5,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, Raw, UnsetType, field
 
@@ -23,6 +23,12 @@ class ToolAnnotations(Wire, kw_only=True):
     open_world_hint: bool | UnsetType = UNSET
 
 
+class ToolExecution(Wire, kw_only=True):
+    """How a tool may be called (2025-11-25)."""
+
+    task_support: Literal["forbidden", "optional", "required"] | UnsetType = UNSET
+
+
 class Tool(Wire, kw_only=True):
     """A tool as it is listed. The schemas are JSON Schema, 2020-12 unless ``$schema`` says otherwise."""
 
@@ -32,6 +38,7 @@ class Tool(Wire, kw_only=True):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | UnsetType = UNSET
     annotations: ToolAnnotations | UnsetType = UNSET
+    execution: ToolExecution | UnsetType = UNSET
     icons: list[Icon] | UnsetType = UNSET
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 
@@ -40,9 +47,16 @@ class ListToolsResult(PageResult, kw_only=True):
     tools: list[Tool]
 
 
+class TaskRequest(Wire, kw_only=True):
+    """The wish of a client of 2025-11-25 that a call becomes a task. ``ttl`` is in milliseconds."""
+
+    ttl: int | UnsetType = UNSET
+
+
 class CallToolParams(Params, kw_only=True):
     name: str
     arguments: Raw | UnsetType = UNSET
+    task: TaskRequest | UnsetType = UNSET
     input_responses: Raw | UnsetType = UNSET
     request_state: str | UnsetType = UNSET
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
-from carrel.wire.base import Id, LoggingLevel, Params, Wire
+from carrel.wire.base import Id, LoggingLevel, Meta, Params, Wire
 
 #: Severity by name, RFC 5424 turned round: the higher the number, the worse.
 SEVERITY: dict[str, int] = {name: number for number, name in enumerate(get_args(LoggingLevel))}
@@ -24,6 +24,7 @@ class SetLevelParams(Params, kw_only=True):
 
 
 class LoggingMessageParams(Wire, kw_only=True):
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     level: LoggingLevel
     logger: str | UnsetType = UNSET
     data: Any
@@ -32,6 +33,7 @@ class LoggingMessageParams(Wire, kw_only=True):
 class ProgressParams(Wire, kw_only=True):
     """``progress`` grows with every notification; ``total`` is in the same unit."""
 
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     progress_token: Id
     progress: float
     total: float | UnsetType = UNSET

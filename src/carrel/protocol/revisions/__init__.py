@@ -17,7 +17,9 @@ WRITTEN = [module.REVISION for module in (v2026_07_28, v2025_11_25, v2025_06_18,
 
 #: Every revision by its name, newest first.
 REVISIONS: Mapping[str, Revision] = {
-    revision.name: msgspec.structs.replace(revision, projections=build([newer.before for newer in WRITTEN[:age]]))
+    revision.name: msgspec.structs.replace(
+        revision, projections=build([*(newer.before for newer in WRITTEN[:age]), revision.drops])
+    )
     for age, revision in enumerate(WRITTEN)
 }
 

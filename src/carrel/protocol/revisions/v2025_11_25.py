@@ -8,16 +8,24 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from carrel.protocol.revision import without
+from carrel.protocol.revision import Request, without
 from carrel.protocol.revisions import v2025_06_18
 from carrel.wire.asking import CreateMessageParams, ElicitParams, SamplingMessage
 from carrel.wire.base import Implementation
 from carrel.wire.content import ResourceLink
+from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import Resource, ResourceTemplate
+from carrel.wire.tasks import ListTasksParams, TaskParams
 from carrel.wire.tools import Tool
 
 PREVIOUS = v2025_06_18.REVISION
+TASKS = (
+    Request("tasks/get", "get_task", TaskParams),
+    Request("tasks/result", "fetch_task_result", TaskParams),
+    Request("tasks/list", "list_tasks", ListTasksParams),
+    Request("tasks/cancel", "cancel_task", TaskParams),
+)
 
 
 def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
@@ -49,7 +57,12 @@ def plain_field(field: dict[str, Any]) -> dict[str, Any]:
 
 REVISION = PREVIOUS.followed_by(
     "2025-11-25",
-    events={**PREVIOUS.events, "elicitation_complete": "notifications/elicitation/complete"},
+    requests={**PREVIOUS.requests, **{row.method: row for row in TASKS}},
+    events={
+        **PREVIOUS.events,
+        "elicitation_complete": "notifications/elicitation/complete",
+        "task_status": "notifications/tasks/status",
+    },
     primed=True,
     anonymous_errors=True,
     argument_errors_in_results=True,
@@ -60,7 +73,8 @@ REVISION = PREVIOUS.followed_by(
         Resource: without("icons"),
         ResourceLink: without("icons"),
         ResourceTemplate: without("icons"),
-        Tool: without("icons"),
+        ServerCapabilities: without("tasks"),
+        Tool: without("icons", "execution"),
         Prompt: without("icons"),
     },
 )

@@ -22,7 +22,11 @@ from carrel.wire.resources import (
 )
 from carrel.wire.tools import CallToolResult, ListToolsResult, Tool
 
-REMOVED = {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+REMOVED = {
+    *("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"),
+    *("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"),
+}
+REMOVED_EVENTS = {"elicitation_complete", "task_status"}
 ADDED = (
     Request("server/discover", "discover", cacheable=True),
     Request("subscriptions/listen", "listen", ListenParams),
@@ -71,8 +75,9 @@ REVISION = PREVIOUS.followed_by(
     requests={row.method: row for row in (*PREVIOUS.requests.values(), *ADDED) if row.method not in REMOVED},
     announcements={"notifications/cancelled": PREVIOUS.announcements["notifications/cancelled"]},
     events={
-        **{name: event for name, event in PREVIOUS.events.items() if name != "elicitation_complete"},
+        **{name: event for name, event in PREVIOUS.events.items() if name not in REMOVED_EVENTS},
         "subscription_acknowledged": "notifications/subscriptions/acknowledged",
     },
     before=BEFORE,
+    drops={ServerCapabilities: without("tasks"), Tool: without("execution")},
 )

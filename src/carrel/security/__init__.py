@@ -1,0 +1,13 @@
+"""Who may use a server over HTTP: tokens of an authorization server (OAuth 2.1), or from a file.
+
+    app.run("http", authorization=Authorization(issuer="https://auth.example.org", resource="https://mcp.example.org/mcp"))
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+"""
+
+from carrel.protocol.principal import Principal
+from carrel.security.introspection import Introspection
+from carrel.security.jwt import Authorization
+from carrel.security.static import StaticTokens
+
+__all__ = ["Authorization", "Introspection", "Principal", "StaticTokens"]

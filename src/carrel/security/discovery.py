@@ -1,0 +1,73 @@
+"""What an authorization server says of itself: where its keys are, and where it can be asked about tokens.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
+https://www.rfc-editor.org/rfc/rfc8414, https://openid.net/specs/openid-connect-discovery-1_0.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from carrel.errors import ConfigError
+from carrel.security.bearer import Unverifiable
+from carrel.security.fetch import Fetcher, check_url
+
+__all__ = ["check_issuer", "discover", "find_endpoint", "locations"]
+
+
+def check_issuer(issuer: str) -> str:
+    """Return an issuer identifier if it can be one.
+
+    Raises:
+        ConfigError: it is not a URL, not https, or has a query.
+    """
+    check_url(issuer, "issuer")
+    if "?" in issuer:
+        raise ConfigError(f"issuer: {issuer!r} must not have a query")
+    return issuer
+
+
+def locations(issuer: str) -> list[str]:
+    """Return where the metadata of an issuer can be, in the order in which to look."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    found = [
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+    ]
+    return [*found, f"{origin}{path}/.well-known/openid-configuration"] if path else found
+
+
+async def discover(issuer: str, fetcher: Fetcher) -> dict[str, Any]:
+    """Return the metadata of an issuer.
+
+    Raises:
+        Unverifiable: there is none, or it is that of another.
+    """
+    problems: list[str] = []
+    for url in locations(issuer):
+        try:
+            document = await fetcher.get(url)
+        except Unverifiable as error:
+            problems.append(str(error))
+            continue
+        if document.get("issuer") == issuer:
+            return document
+        problems.append(f"{url} is about the issuer {str(document.get('issuer'))[:200]!r}")
+    raise Unverifiable(f"nothing is known of the issuer {issuer}: {'; '.join(problems)}")
+
+
+async def find_endpoint(issuer: str, name: str, fetcher: Fetcher) -> str:
+    """Return the URL that an issuer's metadata has under ``name``.
+
+    Raises:
+        Unverifiable: there is none, or one that must not be asked.
+    """
+    url = (await discover(issuer, fetcher)).get(name)
+    if not isinstance(url, str):
+        raise Unverifiable(f"the metadata of {issuer} has no {name}")
+    try:
+        return check_url(url, name, found_at=issuer)
+    except ConfigError as error:
+        raise Unverifiable(f"the metadata of {issuer} cannot be used: {error}") from None

@@ -1,0 +1,104 @@
+"""What a protected server says of itself, and at which address (RFC 9728, RFC 8707).
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#canonical-server-uri
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.security.fetch import check_url, is_loopback
+
+__all__ = ["WELL_KNOWN", "canonical", "check_resource", "describe", "local_resource", "metadata_url", "place_of"]
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+def canonical(uri: str) -> str:
+    """Return the form in which two URIs of one server are the same text; what is no URI stays as it is."""
+    scheme, mark, rest = uri.partition("://")
+    if not mark:
+        return uri
+    scheme = scheme.lower()
+    authority, slash, path = rest.partition("/")
+    authority = authority.lower().removesuffix({"https": ":443", "http": ":80"}.get(scheme, ":"))
+    return f"{scheme}://{authority}{slash}{path}".rstrip("/")
+
+
+def check_resource(uri: str) -> str:
+    """Return the canonical form of the URI that a server goes by.
+
+    Raises:
+        ConfigError: no server can go by it.
+    """
+    if "?" in check_url(uri, "resource"):
+        raise ConfigError(f"resource: {uri!r} must not have a query")
+    return canonical(uri)
+
+
+def local_resource(scope: Mapping[str, Any], path: str) -> str | None:
+    """Return the URI of a server that is asked on the machine it runs on; None if it is asked from anywhere else.
+
+    What the Host header says is taken only where it cannot be another server's: it names this machine, and the port
+    that the request came in on. Otherwise a token for a neighbour would do here.
+    """
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+    scheme = scope.get("scheme", "http")
+    server = scope.get("server")
+    try:
+        parts = urlsplit(f"{scheme}://{host}")
+        name, port = parts.hostname, parts.port or (443 if scheme == "https" else 80)
+    except ValueError:
+        return None
+    if name is None or not is_loopback(name) or not server or port != server[1] or "@" in host or "/" in host:
+        return None
+    return canonical(f"{scheme}://{host}{scope.get('root_path', '')}{path}")
+
+
+def metadata_url(resource: str, *, mounted: bool) -> str:
+    """Return where the metadata of a server are.
+
+    That is where clients look without being told, unless the server is mounted within another application, which keeps
+    that place to itself; clients are told of it with every refusal.
+    """
+    if mounted:
+        return resource + WELL_KNOWN
+    scheme, _, rest = resource.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority}{WELL_KNOWN}{slash}{path}"
+
+
+def place_of(scope: Mapping[str, Any], path: str, resource: str | None) -> str | None:
+    """Return the path of the endpoint whose metadata a request asks for; None if it asks for something else."""
+    whole: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    inner = whole[len(root) :] if root and whole.startswith(root) else whole
+    path = path.rstrip("/")
+    if root.startswith(WELL_KNOWN):  # mounted a second time, at this place, by the application around it
+        return (root + inner)[len(WELL_KNOWN) :].rstrip("/")
+    known = {"", path, "" if resource is None else urlsplit(resource).path}
+    if inner.startswith(WELL_KNOWN) and inner[len(WELL_KNOWN) :].rstrip("/") in known:
+        return root + path
+    if inner == path + WELL_KNOWN:
+        return root + path
+    return None
+
+
+def describe(
+    resource: str, issuers: Iterable[str], scopes: Iterable[str], name: str | None, documentation: str | None
+) -> bytes:
+    """Return the metadata document (RFC 9728, section 2)."""
+    document: dict[str, Any] = {
+        "resource": resource,
+        "authorization_servers": list(issuers),
+        "scopes_supported": sorted(scopes),
+        "bearer_methods_supported": ["header"],
+        "resource_name": name,
+        "resource_documentation": documentation,
+    }
+    return msgspec.json.encode({key: value for key, value in document.items() if value})

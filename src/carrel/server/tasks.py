@@ -1,0 +1,482 @@
+"""Tasks: tool calls that go on after their answer, and whose results are fetched later.
+
+A client of 2025-11-25 asks for a task with each call; with the tasks extension of 2026-07-28 the server decides. Either
+way the tool is an ordinary function that may report progress and ask for input, and the task survives its connection.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
+https://modelcontextprotocol.io/extensions/tasks/overview
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from carrel.errors import InvalidCursor, InvalidParams, MethodNotFound, MissingCapability, ProtocolError
+from carrel.protocol.encoding import encode_event
+from carrel.protocol.extensions.tasks import TASKS
+from carrel.server.listing import decode_cursor, encode_cursor
+from carrel.server.metadata import or_unset
+from carrel.server.tools import Entry, run
+from carrel.wire.asking import InputRequest
+from carrel.wire.base import Result
+from carrel.wire.jsonrpc import ErrorObject
+from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksResult, Task, TaskStatus
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+    from carrel.server.asking import Question
+    from carrel.server.context import Context
+
+__all__ = ["MemoryTasks", "Record", "TaskStore", "Tasks", "as_task", "call_as_task"]
+
+RELATED = "io.modelcontextprotocol/related-task"
+
+#: Milliseconds: how long a task is kept if the client does not say, and at the longest.
+DEFAULT_TTL = 60 * 60 * 1000
+MAX_TTL = 24 * 60 * 60 * 1000
+POLL_INTERVAL = 1000
+#: How many tasks there may be at a time.
+MAX_TASKS = 10_000
+TERMINAL = ("completed", "failed", "cancelled")
+
+
+class Record:
+    """One task: its state, the work behind it, and the questions that it waits for."""
+
+    def __init__(self, call: Call, ttl_ms: int) -> None:
+        self.id = secrets.token_urlsafe(24)
+        self.call = call
+        self.status: TaskStatus = "working"
+        self.message: str | None = None
+        self.created = self.updated = time.time()
+        self.ttl_ms = ttl_ms
+        self.result: Result | None = None
+        self.error: ErrorObject | None = None
+        self.questions: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
+        self.work: asyncio.Task[None] | None = None
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.channel: Channel = call.connection.channel
+        """Where messages of the task go: the client's newest request for its result, or else its session."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the task has come to its end."""
+        return self.status in TERMINAL
+
+    @property
+    def expired(self) -> bool:
+        """Whether the task has outlived its time."""
+        return time.time() * 1000 > self.created * 1000 + self.ttl_ms
+
+    @property
+    def owner(self) -> Any:
+        """Who may know of the task; None where callers are not told apart."""
+        return getattr(self.call.principal, "id", None)
+
+
+class TaskStore(Protocol):
+    """Keeps the records of tasks."""
+
+    def put(self, record: Record) -> None:
+        """Keep a record."""
+
+    def get(self, id: str) -> Record | None:
+        """Return a record; None if it is not there (any more)."""
+
+    def remove(self, id: str) -> None:
+        """Forget a record; one that is not there is no error."""
+
+    def all(self) -> Iterable[Record]:
+        """Return every record, oldest first."""
+
+
+class MemoryTasks:
+    """Keeps the records in this process."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+
+    def put(self, record: Record) -> None:
+        """Keep a record."""
+        self._records[record.id] = record
+
+    def get(self, id: str) -> Record | None:
+        """Return a record; None if it is not there (any more)."""
+        return self._records.get(id)
+
+    def remove(self, id: str) -> None:
+        """Forget a record."""
+        self._records.pop(id, None)
+
+    def all(self) -> Iterable[Record]:
+        """Return every record, oldest first."""
+        return list(self._records.values())
+
+
+class TaskChannel:
+    """The channel of a call that has become a task: the answer has been given, so messages take another way."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message on the stream that the client listens to for this task."""
+        if self._record.channel is not None:
+            self._record.channel.send(message, key)
+
+    async def drain(self) -> None:
+        """Wait for a slow reader."""
+        if self._record.channel is not None:
+            await self._record.channel.drain()
+
+    def pause(self, retry: int | None = None) -> None:
+        """Nothing to pause: the call has been answered."""
+
+
+class Tasks:
+    """The tasks of a server. ``app.tasks`` is one."""
+
+    def __init__(self, app: Server, store: TaskStore | None = None) -> None:
+        self._app = app
+        app.extend(
+            TASKS,
+            {
+                "cancel_task": self.cancel,
+                "fetch_task_result": self.fetch,
+                "get_task": self.get,
+                "list_tasks": self.page,
+                "update_task": self.answer,
+            },
+        )
+        self.store: TaskStore = store or MemoryTasks()
+
+    # Making them
+
+    def create(self, call: Call) -> Record:
+        """Return a new task for a call.
+
+        Raises:
+            InvalidParams: the time to live makes no sense, or there are too many tasks.
+        """
+        asked = call.params.task.ttl if getattr(call.params, "task", UNSET) is not UNSET else UNSET
+        if asked is not UNSET and asked < 0:
+            raise InvalidParams("Invalid params: task.ttl: must not be negative", parameter="task.ttl")
+        self._sweep()
+        if sum(1 for _ in self.store.all()) >= MAX_TASKS:
+            raise InvalidParams(f"There are too many tasks: at most {MAX_TASKS}")
+        record = Record(call, DEFAULT_TTL if asked is UNSET else min(asked, MAX_TTL))
+        call.task = record
+        self.store.put(record)
+        asyncio.get_running_loop().call_later(record.ttl_ms / 1000, self._expire, record.id)
+        return record
+
+    def run(self, record: Record, work: Awaitable[Result]) -> Result:
+        """Do ``work`` behind a task, and return the result that tells the client of it."""
+        record.work = asyncio.ensure_future(self._follow(record, work))
+        return self.created(record)
+
+    @staticmethod
+    def created(record: Record) -> Result:
+        """Return the result that tells the client of a new task."""
+        if record.call.peer.revision.stateless:
+            result = detailed(record)
+            result.result_type = "task"
+            return result
+        return CreateTaskResult(task=as_task(record))
+
+    async def _follow(self, record: Record, work: Awaitable[Result]) -> None:
+        try:
+            result = await work
+        except asyncio.CancelledError:
+            self._end(record, "cancelled", "The task was cancelled.")
+        except Exception as error:
+            self._app.report(record.call, error)
+            record.error = record.call.connection.describe(error, record.call.peer.revision)
+            self._end(record, "failed", record.error.message)
+        else:
+            record.result = result
+            failed = getattr(result, "is_error", False) is True and not record.call.peer.revision.stateless
+            self._end(record, "failed" if failed else "completed")
+
+    def _end(self, record: Record, status: TaskStatus, message: str | None = None) -> None:
+        if record.over:
+            return
+        for _, future in record.questions.values():
+            future.cancel()
+        record.questions.clear()
+        self.update(record, status, message)
+        if not record.ended.done():
+            record.ended.set_result(None)
+
+    def update(self, record: Record, status: TaskStatus, message: str | None = None) -> None:
+        """Change the state of a task and tell whoever listens. What has ended does not change any more."""
+        if record.over:
+            return
+        record.message = message or (record.message if status == record.status else None)
+        record.status = status
+        record.updated = time.time()
+        revision = record.call.peer.revision
+        if revision.stateless:
+            self._app.hub.task_changed(record.id, detailed(record))
+        elif "task_status" in revision.events and record.call.connection.channel is not None:
+            event = encode_event(revision, "task_status", as_task(record))
+            record.call.connection.channel.send(event, ("task", record.id))
+
+    def _expire(self, id: str) -> None:
+        record = self.store.get(id)
+        if record is not None:
+            self._cancel(record)
+            self.store.remove(id)
+
+    def _sweep(self) -> None:
+        for record in self.store.all():
+            if record.expired:
+                self._expire(record.id)
+
+    def _cancel(self, record: Record) -> None:
+        if record.work is not None and not record.over:
+            self._end(record, "cancelled", "The task was cancelled by request.")
+            record.work.cancel()
+
+    async def stop(self) -> None:
+        """Cancel every task that is still at work."""
+        working = [record.work for record in self.store.all() if record.work is not None and not record.work.done()]
+        for record in self.store.all():
+            self._cancel(record)
+        if working:
+            await asyncio.wait(working, timeout=1)
+        for record in self.store.all():
+            self.store.remove(record.id)
+
+    # Questions of a task
+
+    async def ask(self, record: Record, questions: dict[str, Question]) -> list[Any]:
+        """Put questions to the client of a task, and wait for the answers (extension)."""
+        loop = asyncio.get_running_loop()
+        for key, question in questions.items():
+            record.questions[key] = (question, loop.create_future())
+        self.update(record, "input_required")
+        try:
+            return list(await asyncio.gather(*(record.questions[key][1] for key in questions)))
+        finally:
+            for key in questions:
+                record.questions.pop(key, None)
+            if not record.questions:
+                self.update(record, "working")
+
+    # Answering
+
+    def find(self, call: Call) -> Record:
+        """Return the task that a call names.
+
+        Raises:
+            InvalidParams: there is no such task, or it is somebody else's.
+        """
+        record = self.store.get(call.params.task_id)
+        owner = getattr(call.principal, "id", None)
+        if record is None or record.expired or record.owner != owner:
+            raise InvalidParams("Invalid params: taskId: task not found, or expired", parameter="taskId")
+        return record
+
+    def get(self, call: Call, channel: Channel) -> Result:
+        """Answer tasks/get."""
+        record = self.find(call)
+        return detailed(record) if call.peer.revision.stateless else as_task(record)
+
+    async def fetch(self, call: Call, channel: Channel) -> Result:
+        """Answer tasks/result: wait for the end of the task, and return what its request would have been answered."""
+        record = self.find(call)
+        previous, record.channel = record.channel, channel
+        try:
+            await asyncio.shield(record.ended)
+        finally:
+            record.channel = previous
+        related = {RELATED: {"taskId": record.id}}
+        if record.error is not None:
+            raise TaskFailed(record.error)
+        if record.result is None:
+            raise InvalidParams("The task was cancelled, and has no result", {"_meta": related})
+        meta = related if record.result.meta is UNSET else {**record.result.meta, **related}
+        return msgspec.structs.replace(record.result, meta=meta)
+
+    def page(self, call: Call, channel: Channel) -> Result:
+        """Answer tasks/list: the tasks of this principal or, where there is none, of this session."""
+        cursor = call.params.cursor
+        _, after = (0, 0) if cursor is UNSET else decode_cursor(cursor)
+        if not isinstance(after, int):
+            raise InvalidCursor
+        owner = getattr(call.principal, "id", None)
+        mine = [
+            record
+            for record in self.store.all()
+            if not record.expired
+            and (record.owner == owner if owner is not None else record.call.connection is call.connection)
+        ]
+        page = mine[after : after + self._app.page_size]
+        more = after + len(page)
+        next_cursor = encode_cursor(0, more) if more < len(mine) else UNSET
+        return ListTasksResult(tasks=[as_task(record) for record in page], next_cursor=next_cursor)
+
+    def cancel(self, call: Call, channel: Channel) -> Result:
+        """Answer tasks/cancel."""
+        record = self.find(call)
+        if call.peer.revision.stateless:
+            self._cancel(record)
+            return Result()
+        if record.over:
+            raise InvalidParams(f"Invalid params: the task is {record.status} already", parameter="taskId")
+        self._cancel(record)
+        return as_task(record)
+
+    def answer(self, call: Call, channel: Channel) -> Result:
+        """Answer tasks/update: give answers to the task's questions. What nobody asked is ignored."""
+        record = self.find(call)
+        try:
+            given = msgspec.json.decode(call.params.input_responses, type=dict[str, Raw])
+        except msgspec.ValidationError as error:
+            raise InvalidParams(f"Invalid params: inputResponses: {error}", parameter="inputResponses") from None
+        for key, raw in given.items():
+            question, future = record.questions.get(key, (None, None))
+            if question is None or future is None or future.done():
+                continue
+            try:
+                future.set_result(question.read(msgspec.json.decode(raw)))
+            except ValueError as error:
+                raise InvalidParams(f"Invalid params: inputResponses.{key[:100]}: {error}", parameter=key) from None
+        return Result()
+
+    def honored(self, call: Call, ids: Iterable[str]) -> list[str]:
+        """Return those of ``ids`` whose changes the caller may hear of.
+
+        Raises:
+            MissingCapability: the client did not declare the extension.
+        """
+        require_extension(call)
+        owner = getattr(call.principal, "id", None)
+        records = (self.store.get(id) for id in ids)
+        return [record.id for record in records if record is not None and record.owner == owner]
+
+
+def call_as_task(
+    tasks: Tasks, entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel
+) -> Result | Awaitable[Result] | None:
+    """Call a tool as a task, and return the answer that tells of it; None if it is to be called as usual.
+
+    Raises:
+        MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+        MissingCapability: the tool can only be a task, and the client did not declare the extension (2026-07-28).
+    """
+    revision = call.peer.revision
+    if revision.stateless:
+        if call.peer.settings(TASKS.name) is None:
+            if entry.task == "required":
+                require_extension(call)
+            return None
+        if entry.task == "forbidden":
+            return None
+        if entry.detaches:
+            return _call_detaching(tasks, entry, arguments, call, channel)
+    elif "task_status" not in revision.events:
+        return None
+    elif call.params.task is UNSET:
+        if entry.task == "required":
+            raise MethodNotFound(f"Method not found: {entry.name} has to be called as a task")
+        return None
+    elif entry.task == "forbidden":
+        raise MethodNotFound(f"Method not found: {entry.name} cannot be called as a task")
+    record = tasks.create(call)
+    return tasks.run(record, run(entry, arguments, call, TaskChannel(record)))
+
+
+async def _call_detaching(
+    tasks: Tasks, entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel
+) -> Result:
+    """Call a tool that says itself when it becomes a task; until then it may ask as every call may."""
+    detached: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+
+    def detach(context: Context) -> None:
+        record = tasks.create(call)
+        context.channel = TaskChannel(record)
+        detached.set_result(record)
+
+    call.detach = detach
+    work = asyncio.ensure_future(run(entry, arguments, call, channel))
+    try:
+        await asyncio.wait((work, detached), return_when=asyncio.FIRST_COMPLETED)
+        if detached.done():
+            return tasks.run(detached.result(), work)
+        return await work
+    finally:
+        if not detached.done():
+            work.cancel()
+
+
+class TaskFailed(ProtocolError):
+    """The request behind a task ended with this error."""
+
+    def __init__(self, error: ErrorObject) -> None:
+        super().__init__(error.message, None if error.data is UNSET else error.data)
+        self.code = error.code
+
+
+def require_extension(call: Call) -> None:
+    """Check that the client of a call declared the tasks extension.
+
+    Raises:
+        MissingCapability: it did not.
+    """
+    if call.peer.settings(TASKS.name) is None:
+        raise MissingCapability({"extensions": {TASKS.name: {}}})
+
+
+def as_task(record: Record) -> Task:
+    """Return a task as 2025-11-25 has it."""
+    return Task(
+        task_id=record.id,
+        status=record.status,
+        status_message=or_unset(record.message),
+        created_at=timestamp(record.created),
+        last_updated_at=timestamp(record.updated),
+        ttl=record.ttl_ms,
+        poll_interval=POLL_INTERVAL,
+    )
+
+
+def detailed(record: Record) -> DetailedTask:
+    """Return a task as the extension has it."""
+    revision = record.call.peer.revision
+    task = DetailedTask(
+        task_id=record.id,
+        status=record.status,
+        status_message=or_unset(record.message),
+        created_at=timestamp(record.created),
+        last_updated_at=timestamp(record.updated),
+        ttl_ms=record.ttl_ms,
+        poll_interval_ms=POLL_INTERVAL,
+    )
+    if record.status == "input_required":
+        task.input_requests = {
+            key: InputRequest(method=revision.questions[question.operation], params=question.params)
+            for key, (question, future) in record.questions.items()
+            if not future.done()
+        }
+    elif record.result is not None and record.status == "completed":
+        task.result = record.result
+    elif record.error is not None and record.status == "failed":
+        task.error = record.error
+    return task
+
+
+def timestamp(seconds: float) -> str:
+    """Return a moment as ISO 8601, in UTC, to the millisecond."""
+    whole = int(seconds)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((seconds - whole) * 1000):03d}Z"

@@ -1,0 +1,381 @@
+"""Lists page by page: stable while they change, cursors that mean something or are refused, and cheap at any length."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carrel import Server
+from carrel.errors import ConfigError, InvalidCursor, ResourceNotFound
+from carrel.server.listing import Listing, decode_cursor, encode_cursor
+from carrel.server.source import Change, Hit, Page
+from carrel.transports import memory
+from carrel.transports.memory import MemoryPeer
+from carrel.wire.completion import Completion
+from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+from server.asking import ALL, LATEST, error, listed, result
+
+
+class Numbers:
+    """A source of ``count`` resources whose cursors are the last number."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.name = name
+        self.count = count
+
+    def owns(self, uri: str) -> bool:
+        return uri.startswith(f"{self.name}:")
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
+        if cursor is not None and not cursor.isdecimal():
+            raise InvalidCursor
+        begin = 0 if cursor is None else int(cursor)
+        end = min(begin + limit, self.count)
+        items = [Resource(f"{self.name}:{number}", str(number)) for number in range(begin, end)]
+        return Page(items, str(end) if end < self.count else None)
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return [ResourceTemplate(f"{self.name}:{{number}}", self.name)]
+
+    async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
+        if not uri.rpartition(":")[2].isdecimal():
+            raise ResourceNotFound(uri)
+        return [TextResourceContents(uri, uri)]
+
+    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        raise ResourceNotFound(uri)
+
+    async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
+        return Completion([prefix + "0"])
+
+    async def search(self, query: str, limit: int) -> Sequence[Hit]:
+        return []
+
+    async def watch(self) -> AsyncIterator[Collection[Change]]:
+        return
+        yield []
+
+
+def shelf(count: int, **details: Any) -> Server:
+    app = Server("s", **details)
+    for number in range(count):
+        app.resources.add(f"x://{number}", "")
+    return app
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [item["uri"].removeprefix("x://") for item in page["resources"]]
+
+
+# Pages
+
+
+@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize(
+    ("count", "size", "pages"), [(0, 2, 1), (1, 2, 1), (2, 2, 1), (3, 2, 2), (4, 2, 2), (250, 100, 3)]
+)
+async def test_a_list_comes_in_pages_and_the_last_one_has_no_cursor(
+    revision: str, count: int, size: int, pages: int
+) -> None:
+    app = shelf(count, page_size=size)
+    app.resource("y://{a}")(lambda a: a)  # so that there are resources at all
+    async with memory.connect(app, revision) as peer:
+        cursor: dict[str, str] = {}
+        found: list[str] = []
+        for number in range(1, pages + 1):
+            page = await result(peer, "resources/list", **cursor)
+            found += names(page)
+            assert ("nextCursor" in page) is (number < pages)
+            cursor = {"cursor": page.get("nextCursor", "")}
+    assert found == [str(number) for number in range(count)]
+
+
+async def test_a_page_has_100_entries_if_nothing_else_is_said() -> None:
+    async with memory.connect(shelf(101)) as peer:
+        assert len((await result(peer, "resources/list"))["resources"]) == 100
+
+
+async def test_every_list_is_paged() -> None:
+    app = Server("s", page_size=2)
+    for number in range(5):
+        app.resources.add(f"x://{number}", "")
+        app.resource(f"y{number}://{{a}}")(lambda a: a)
+        app.tools.add(lambda: "", name=f"t{number}")
+        app.prompts.add(lambda: "", name=f"p{number}")
+    async with memory.connect(app) as peer:
+        for what, method in {
+            "resources": "resources/list",
+            "resourceTemplates": "resources/templates/list",
+            "tools": "tools/list",
+            "prompts": "prompts/list",
+        }.items():
+            assert len((await result(peer, method))[what]) == 2
+            assert len(await listed(peer, what)) == 5
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_page_has_at_least_one_entry(size: int) -> None:
+    with pytest.raises(ConfigError, match="page_size"):
+        Server("s", page_size=size)
+
+
+async def test_entries_that_come_and_go_while_a_reader_pages_are_neither_repeated_nor_hide_others() -> None:
+    app = shelf(10, page_size=3)
+    async with memory.connect(app) as peer:
+        page = await result(peer, "resources/list")
+        assert names(page) == ["0", "1", "2"]
+        app.resources.remove("x://0")  # before the reader
+        app.resources.remove("x://2")  # the one that the cursor stands on
+        app.resources.remove("x://3")  # just after
+        app.resources.add("x://new", "")
+        app.resources.replace("x://5", "other")
+        page = await result(peer, "resources/list", cursor=page["nextCursor"])
+        assert names(page) == ["4", "5", "6"]
+        app.resources.add("x://0", "")  # back, at the end
+        page = await result(peer, "resources/list", cursor=page["nextCursor"])
+        assert names(page) == ["7", "8", "9"]
+        page = await result(peer, "resources/list", cursor=page["nextCursor"])
+        assert names(page) == ["new", "0"]
+        assert "nextCursor" not in page
+
+
+async def test_a_cursor_survives_the_end_of_the_list_being_cut_off() -> None:
+    app = shelf(5, page_size=2)
+    async with memory.connect(app) as peer:
+        page = await result(peer, "resources/list")
+        for number in (2, 3, 4):
+            app.resources.remove(f"x://{number}")
+        page = await result(peer, "resources/list", cursor=page["nextCursor"])
+        assert (names(page), "nextCursor" in page) == ([], False)
+
+
+async def test_a_cursor_may_be_used_twice_and_by_anybody() -> None:
+    app = shelf(5, page_size=2)
+    async with memory.connect(app) as peer:
+        cursor = (await result(peer, "resources/list"))["nextCursor"]
+        first = await result(peer, "resources/list", cursor=cursor)
+        assert await result(peer, "resources/list", cursor=cursor) == first
+    async with memory.connect(app) as other:
+        assert names(await result(other, "resources/list", cursor=cursor)) == names(first)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "remove", "page"]), st.integers(0, 30)), max_size=60), st.integers(1, 5)
+)
+def test_whatever_happens_meanwhile_what_stays_is_seen_exactly_once(steps: list[tuple[str, int]], size: int) -> None:
+    listing: Listing[int] = Listing()
+    for number in range(10):
+        listing.put(str(number), number)
+    there_all_the_time, seen, after, done = set(map(str, range(10))), [], -1, False
+    for what, number in [*steps, *[("page", 0)] * 50]:
+        key = str(number)
+        if what == "add" and key not in listing:
+            listing.put(key, number)
+        elif what == "remove" and key in listing:
+            listing.remove(key)
+            there_all_the_time.discard(key)
+        elif what == "page" and not done:
+            entries, more = listing.page(after, size)
+            assert len(entries) <= size
+            seen += map(str, entries)
+            done, after = more is None, -1 if more is None else more
+    assert done
+    for key in there_all_the_time:
+        assert seen.count(key) == 1
+
+
+def test_a_listing_is_a_collection_of_its_entries() -> None:
+    listing: Listing[str] = Listing()
+    listing.put("a", "A")
+    listing.put("b", "B")
+    listing.put("a", "again")
+    assert (list(listing), len(listing), "a" in listing, "c" in listing) == (["again", "B"], 2, True, False)
+    assert (listing.get("a"), listing.get("c")) == ("again", None)
+    assert listing.remove("a") == "again"
+    with pytest.raises(KeyError):
+        listing.remove("a")
+
+
+# Cursors
+
+
+def cursor(value: Any) -> str:
+    return base64.b64encode(json.dumps(value, separators=(",", ":")).encode()).decode()
+
+
+BAD_CURSORS = [
+    "",
+    " ",
+    "abc",
+    "W10=",
+    "é",
+    "\x00",
+    "x" * 100_000,
+    "[0,1]",
+    cursor([]),
+    cursor([0]),
+    cursor([0, 1, 2]),
+    cursor([0, -1]),
+    cursor([-1, 0]),
+    cursor([0, "a"]),
+    cursor([1, 1]),
+    cursor([1, "1"]),
+    cursor([0, 1.5]),
+    cursor([0, None]),
+    cursor([True, 1]),
+    cursor({"0": 1}),
+    cursor([0, 10**30]),
+    cursor([0, 3]),  # the number of an entry that there never was
+    cursor([0, 2**62]),
+    base64.b64encode(b"[" * 100_000).decode(),
+    base64.b64encode(b"\xff\xfe").decode(),
+    cursor([0, 1]) + "=",
+    cursor([0, 1])[:-1],
+    cursor([0, 1]) + "\n",
+    base64.b64encode(b"[0, 1]").decode(),
+]
+
+
+@pytest.mark.parametrize("bad", BAD_CURSORS, ids=lambda bad: bad[:20])
+@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list", "tools/list", "prompts/list"])
+async def test_a_cursor_that_was_not_given_out_is_an_invalid_parameter(method: str, bad: str) -> None:
+    app = shelf(3, page_size=2)
+    app.resource("y://{a}")(lambda a: a)
+    app.tools.add(lambda: "", name="t")
+    app.prompts.add(lambda: "", name="p")
+    async with memory.connect(app) as peer:
+        found = await error(peer, method, cursor=bad)
+        assert found["code"] == -32602
+        assert "cursor" in found["message"]
+        assert len(found["message"]) < 200
+
+
+@pytest.mark.parametrize("bad", [None, 5, True, [], {}])
+async def test_a_cursor_that_is_no_text_is_an_invalid_parameter(bad: Any) -> None:
+    async with memory.connect(shelf(3)) as peer:
+        found = await error(peer, "resources/list", cursor=bad)
+        assert (found["code"], "cursor" in found["message"]) == (-32602, True)
+
+
+@given(st.integers(0, 2**31), st.integers(0, 2**62) | st.text(max_size=20))
+def test_what_is_encoded_is_decoded(segment: int, position: int | str) -> None:
+    assert decode_cursor(encode_cursor(segment, position)) == (segment, position)
+
+
+@given(st.text(max_size=40) | st.binary(max_size=30).map(lambda data: base64.b64encode(data).decode()))
+def test_any_text_is_a_cursor_or_an_invalid_one(text: str) -> None:
+    try:
+        segment, position = decode_cursor(text)
+    except InvalidCursor:
+        return
+    assert segment >= 0
+    assert isinstance(position, str) or position >= 0
+
+
+# Several sources
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
+async def test_registered_resources_and_those_of_sources_are_one_list(size: int) -> None:
+    app = shelf(5, page_size=size)
+    for name, count in (("a", 4), ("none", 0), ("b", 6)):
+        app.share(Numbers(name, count))
+    async with memory.connect(app) as peer:
+        found = [item["uri"] for item in await listed(peer)]
+        assert found == [
+            *(f"x://{number}" for number in range(5)),
+            *(f"a:{number}" for number in range(4)),
+            *(f"b:{number}" for number in range(6)),
+        ]
+        assert [item["uriTemplate"] for item in await listed(peer, "resourceTemplates")] == [
+            "a:{number}",
+            "none:{number}",
+            "b:{number}",
+        ]
+
+
+@pytest.mark.parametrize(
+    "bad", [*BAD_CURSORS[:19], cursor([2, "1"]), cursor([99, "1"]), cursor([1, "x"]), cursor([1, 5]), cursor([0, "5"])]
+)
+async def test_with_sources_too_a_wrong_cursor_is_an_invalid_parameter(bad: str) -> None:
+    if bad == cursor([1, "1"]):
+        return  # this one a source gave out
+    app = shelf(5, page_size=2)
+    app.share(Numbers("a", 4))
+    async with memory.connect(app) as peer:
+        assert (await error(peer, "resources/list", cursor=bad))["code"] == -32602
+
+
+# Cost
+
+
+async def walk(peer: MemoryPeer) -> list[float]:
+    """Go through all pages; return the seconds that each took."""
+    times, params = [], {}
+    while True:
+        begin = time.perf_counter()
+        page = await result(peer, "resources/list", **params)
+        times.append(time.perf_counter() - begin)
+        if "nextCursor" not in page:
+            return times
+        params = {"cursor": page["nextCursor"]}
+
+
+async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_same_everywhere() -> None:
+    app = Server("s")
+    measured, count = 20_000, 100_000
+
+    def add(begin: int, end: int) -> None:
+        for number in range(begin, end):
+            app.resources.add(f"x://host/folder/{number}.txt", "text")
+
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        add(0, measured)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    add(measured, count)
+    assert taken / measured < 1024, f"{taken / measured:.0f} bytes each"
+    async with memory.connect(app) as peer:
+        times = await walk(peer)
+        assert len(times) == 1000
+        first, last = sorted(times[:100])[50], sorted(times[-100:])[50]
+        assert last < 5 * first
+        begin = time.perf_counter()
+        await result(peer, "resources/read", uri=f"x://host/folder/{count - 1}.txt")
+        assert time.perf_counter() - begin < 0.05
+
+
+async def test_the_pages_that_are_kept_ready_are_few() -> None:
+    app = shelf(1000, page_size=5)
+    async with memory.connect(app, LATEST) as peer:
+        await walk(peer)
+        await walk(peer)
+    assert len(app.resources._fixed.pages) <= 64
+
+
+async def test_a_page_that_is_kept_ready_does_not_outlive_a_change() -> None:
+    app = shelf(2)
+    async with memory.connect(app) as peer:
+        assert names(await result(peer, "resources/list")) == ["0", "1"]
+        app.resources.add("x://2", "")
+        assert names(await result(peer, "resources/list")) == ["0", "1", "2"]
+        app.resources.replace("x://1", "longer")
+        assert (await result(peer, "resources/list"))["resources"][1]["size"] == 6
+        app.resources.remove("x://0")
+        assert names(await result(peer, "resources/list")) == ["1", "2"]
