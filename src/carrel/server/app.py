@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from msgspec import UNSET
 
-from carrel.errors import ConfigError, InvalidParams, MCPError, MethodNotFound
+from carrel.errors import ConfigError, InvalidParams, MCPError, MethodNotFound, ResourceForbidden
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, take_answer
 from carrel.server.completion import CompletableFunction, limited
@@ -346,6 +347,8 @@ class Server:
             raise ConfigError(f"the server {self.name} is running already")
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        if "opentelemetry" in sys.modules:
+            self._observe()
         self._stack = AsyncExitStack()
         try:
             if self._lifespan is not None:
@@ -363,6 +366,13 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+
+    def _observe(self) -> None:
+        """Measure and trace what is answered, if the process has set that up."""
+        from carrel.server import telemetry
+
+        if telemetry.is_configured():
+            self._operations = telemetry.observe(self._operations, self.description.info.version)
 
     async def stop(self) -> None:
         """End the subscriptions gracefully, stop the sources, leave the lifespan."""
@@ -499,9 +509,11 @@ class Server:
         """Read a resource of this server from within a handler, on behalf of whoever called it.
 
         Raises:
-            ResourceError: it cannot be had.
+            ResourceError: it cannot be had, or the caller's scopes are not enough to read it.
             InvalidParams: the URI is not one.
         """
+        if context.principal is not None and not context.principal.readable(uri):
+            raise ResourceForbidden(uri, "Reading this takes a scope that the access token lacks")
         result = self.resources.read(context.call_for(uri), context.channel)
         if type(result) is CoroutineType:
             result = await result

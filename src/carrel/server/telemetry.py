@@ -1,0 +1,141 @@
+"""Spans and metrics by the OpenTelemetry conventions for MCP.
+
+Loaded only when the process has set up the OpenTelemetry SDK before the server starts; otherwise not one call is made.
+
+https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
+https://modelcontextprotocol.io/specification/2026-07-28/basic#_meta (trace context)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CoroutineType
+from typing import Any, TypeAlias
+
+from opentelemetry import metrics, propagate, trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
+
+from carrel.protocol.channel import Channel
+from carrel.protocol.server import Call
+from carrel.server.asking import InputRequired
+
+__all__ = ["is_configured", "observe"]
+
+Operation: TypeAlias = Callable[[Call, Channel], Any]
+
+CONTEXT_KEYS = ("traceparent", "tracestate", "baggage")
+#: Seconds, as the conventions advise.
+BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+TOOL_ERROR = "tool_error"
+
+
+def is_configured() -> bool:
+    """Say whether the process uses the SDK; the API alone does nothing."""
+    return "opentelemetry.sdk.trace" in sys.modules or "opentelemetry.sdk.metrics" in sys.modules
+
+
+def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Operation]:
+    """Return operations that do the same, each in a span, and measured."""
+    tracer = trace.get_tracer("carrel", version)
+    duration = metrics.get_meter("carrel", version).create_histogram(
+        "mcp.server.operation.duration",
+        unit="s",
+        description="Duration of an MCP request, from its receipt to its answer",
+        explicit_bucket_boundaries_advisory=BUCKETS,
+    )
+
+    def observed(operation: Operation) -> Operation:
+        def answer(call: Call, channel: Channel) -> Any:
+            name, labels, details = describe(call)
+            context = propagate.extract(carrier(call))
+            span = tracer.start_span(name, context, SpanKind.SERVER, {**labels, **details})
+            start = time.perf_counter()
+
+            @contextmanager
+            def work() -> Iterator[None]:
+                try:
+                    with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                        yield
+                except InputRequired:
+                    end(None)
+                    raise
+                except BaseException as error:
+                    end(error)
+                    raise
+
+            def end(outcome: Any) -> None:
+                labels.update(judge(span, call, outcome))
+                span.end()
+                duration.record(time.perf_counter() - start, labels, context)
+
+            async def later(pending: Awaitable[Any]) -> Any:
+                with work():
+                    result = await pending
+                end(result)
+                return result
+
+            with work():
+                result = operation(call, channel)
+            if type(result) is CoroutineType:
+                return later(result)
+            end(result)
+            return result
+
+        return answer
+
+    return {name: observed(operation) for name, operation in operations.items()}
+
+
+def carrier(call: Call) -> dict[str, str]:
+    """Return the trace context that came with a call."""
+    if b"traceparent" not in bytes(call.raw):
+        return {}
+    meta = call.meta
+    return {key: meta[key] for key in CONTEXT_KEYS if isinstance(meta.get(key), str)}
+
+
+def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the name of a call's span, its labels (few values), and what else is known of it."""
+    method = call.request.method
+    over_http = call.headers is not None or bool(call.connection.id)
+    labels: dict[str, Any] = {
+        "mcp.method.name": method,
+        "mcp.protocol.version": call.peer.revision.name,
+        "network.transport": "tcp" if over_http else "pipe",
+    }
+    if over_http:
+        labels["network.protocol.name"] = "http"
+    details: dict[str, Any] = {"jsonrpc.request.id": str(call.id)}
+    if call.connection.id:
+        details["mcp.session.id"] = call.connection.id
+    name = method
+    if call.request.operation == "call_tool":
+        labels |= {"gen_ai.tool.name": call.params.name, "gen_ai.operation.name": "execute_tool"}
+        name = f"{method} {call.params.name}"
+    elif call.request.operation == "get_prompt":
+        labels["gen_ai.prompt.name"] = call.params.name
+        name = f"{method} {call.params.name}"
+    elif hasattr(call.params, "uri"):
+        details["mcp.resource.uri"] = call.params.uri
+    return name, labels, details
+
+
+def judge(span: Span, call: Call, outcome: Any) -> dict[str, Any]:
+    """Mark a span that went wrong, and return the labels that say how."""
+    if isinstance(outcome, Exception):
+        code = str(call.connection.describe(outcome, call.peer.revision).code)
+        found = {"error.type": code, "rpc.response.status_code": code}
+        span.set_status(StatusCode.ERROR, str(outcome))
+    elif isinstance(outcome, BaseException):
+        found = {"error.type": "cancelled"}
+        span.set_status(StatusCode.ERROR, "cancelled")
+    elif getattr(outcome, "is_error", False) is True:
+        found = {"error.type": TOOL_ERROR}
+        span.set_status(StatusCode.ERROR)
+    else:
+        return {}
+    span.set_attributes(found)
+    return found
