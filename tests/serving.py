@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 
@@ -38,13 +39,14 @@ class Uvicorn(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def over_http(app: Server) -> Iterator[str]:
+def over_http(app: Server, **options: Any) -> Iterator[str]:
     """Serve ``app`` on a port of its own and give its origin; the endpoint is at ``/mcp``.
 
-    The socket listens before the server runs, so whoever comes early only waits.
+    ``options`` are those of ``Server.asgi``. The socket listens before the server runs, so whoever comes early only
+    waits.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Uvicorn(uvicorn.Config(app.asgi(), log_level="critical", lifespan="on", ws="none"))
+        server = Uvicorn(uvicorn.Config(app.asgi(**options), log_level="critical", lifespan="on", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="uvicorn")
         thread.start()
         try:

@@ -203,6 +203,17 @@ def test_the_path_of_the_url_can_be_chosen(tmp_path):
         assert send(command.replace("\\\n", " "))["result"]["contents"][0]["text"] == "it's here"
 
 
+def test_old_applications_are_served_where_that_is_asked_for(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    with serving(tmp_path, "--http", "0", "--path", "/books/mcp", "--sse") as (process, text):
+        [url] = re.findall(r"^    old URL  (http://127\.0\.0\.1:\d+/sse) \(HTTP\+SSE\)$", text, re.MULTILINE)
+        with urllib.request.urlopen(url, timeout=30) as stream:
+            assert stream.readline() == b"event: endpoint\n"
+            process.send_signal(signal.SIGINT)
+            assert stream.read().startswith(b"data: /sse/messages?sessionId=")
+        assert process.wait(timeout=30) == 0
+
+
 @pytest.mark.parametrize(
     ("header", "value", "option"),
     [
@@ -292,6 +303,8 @@ def test_what_is_not_an_address_is_refused(text):
     [
         (["--path", "/x"], "need --http"),
         (["--allow-host", "x"], "need --http"),
+        (["--sse"], "need --http"),
+        (["--http", "0", "--path", "/sse", "--sse"], "in the way"),
         (["--http", "not..a.host:80"], "there is no host not..a.host"),
         (["--http", "192.0.2.1:0"], "cannot listen on 192.0.2.1 port 0"),
         (["--max-size", "huge"], "is not a size"),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -207,6 +210,54 @@ def test_a_listing_is_a_collection_of_its_entries() -> None:
     assert listing.remove("a") == "again"
     with pytest.raises(KeyError):
         listing.remove("a")
+
+
+def test_threads_may_change_a_listing_while_it_is_read() -> None:
+    listing: Listing[int] = Listing()
+    for number in range(100):
+        listing.put(f"stays {number}", number)
+    begin = threading.Barrier(5, timeout=10)
+    interval = sys.getswitchinterval()
+
+    def change(name: str) -> None:
+        begin.wait()
+        for number in range(300):
+            listing.put(f"{name} {number}", number)
+            if number % 3:
+                listing.remove(f"{name} {number}")
+
+    def read() -> None:
+        begin.wait()
+        for _ in range(30):
+            after, seen = -1, []
+            while True:
+                entries, more = listing.page(after, 7)
+                seen += entries
+                if more is None:
+                    break
+                after = more
+            assert seen[:100] == list(range(100))
+            assert len(list(listing)) >= 100
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(5) as pool:
+            jobs = [pool.submit(change, name) for name in "abc"] + [pool.submit(read) for _ in range(2)]
+            for job in jobs:
+                job.result(timeout=30)
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(listing) == 100 + 3 * 100
+
+
+def test_a_page_that_was_made_before_a_change_is_not_kept() -> None:
+    listing: Listing[int] = Listing()
+    changes = listing.changes
+    listing.put("a", 1)
+    assert listing.keep("r", -1, b"old", changes) == b"old"
+    assert listing.pages == {}
+    listing.keep("r", -1, b"new", listing.changes)
+    assert listing.pages == {("r", -1): b"new"}
 
 
 # Cursors

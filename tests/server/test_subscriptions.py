@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Collection, Hashable
 from typing import Any
 
+import msgspec
 import pytest
 
 from carrel import Server
@@ -68,8 +69,7 @@ async def test_what_is_declared_is_what_is_done(revision: str, subscribe: bool, 
         if revision == LATEST:
             capabilities = (await result(peer, "server/discover"))["capabilities"]
         else:
-            capabilities = app.capabilities()
-            capabilities = json.loads(__import__("msgspec").json.encode(capabilities))
+            capabilities = msgspec.to_builtins(app.capabilities())
         changes = {"listChanged": True} if list_changed else {}
         assert capabilities["tools"] == capabilities["prompts"] == changes
         assert capabilities["resources"] == ({"subscribe": True} if subscribe else {}) | changes
@@ -585,7 +585,7 @@ async def test_for_a_slow_reader_repeated_changes_become_one_but_listeners_stay_
     hub, channel = Hub(), Slow()
     for tag in (1, "1", None):
         revision = REVISIONS[NOVEMBER if tag is None else LATEST]
-        hub.open(Entry(channel, revision, frozenset({"tools_list_changed"}), {"a:b": "a:b"}, tag))
+        hub.open(Entry(channel, revision, frozenset({"tools_list_changed"}), {"a:b": "a:b"}, tag=tag))
     for _ in range(3):
         hub.changed(["a:b"], ["tools_list_changed"])
         hub._flush()
@@ -601,7 +601,7 @@ async def test_a_change_is_encoded_once_for_a_thousand_listeners(monkeypatch: py
     channels = [Slow() for _ in range(1000)]
     for number, channel in enumerate(channels):
         hub.open(
-            Entry(channel, REVISIONS[ALL[number % 5]], frozenset(), {"a:b": "a:b"}, number if number % 5 == 4 else None)
+            Entry(channel, REVISIONS[ALL[number % 5]], uris={"a:b": "a:b"}, tag=number if number % 5 == 4 else None)
         )
     encoded = 0
     encode = Hub._encode
@@ -639,4 +639,4 @@ async def test_a_listener_that_goes_away_while_others_are_told_does_no_harm() ->
 
 
 def test_the_filter_says_nothing_it_was_not_asked() -> None:
-    assert __import__("msgspec").json.encode(SubscriptionFilter()) == b"{}"
+    assert msgspec.json.encode(SubscriptionFilter()) == b"{}"

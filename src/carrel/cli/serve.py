@@ -24,6 +24,7 @@ examples:
   carrel serve ./docs ./src --exclude '*.min.js' --name project
 """
 INSTALL_HINT = "pip install 'carrel[serve]'"
+SSE_PATH = "/sse"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAMPLE = 200
 
@@ -54,6 +55,11 @@ def parser() -> Parser:
         default=[],
         help="accept requests from web pages of this origin, for example https://app.example; may be repeated",
     )
+    group.add_argument(
+        "--sse",
+        action="store_true",
+        help=f"serve old applications too, which know only the deprecated HTTP+SSE transport, at {SSE_PATH}",
+    )
     return reader
 
 
@@ -64,8 +70,8 @@ def run(arguments: list[str]) -> int:
         ConfigError: wrong use, a path that cannot be shared, a port that is taken, packages that are missing.
     """
     options = parser().parse_intermixed_args(arguments)
-    if options.http is None and (options.path or options.allow_host or options.allow_origin):
-        raise ConfigError("--path, --allow-host and --allow-origin need --http")
+    if options.http is None and (options.path or options.allow_host or options.allow_origin or options.sse):
+        raise ConfigError("--path, --allow-host, --allow-origin and --sse need --http")
     paths = check_paths(options.paths)
     for path in paths:
         if is_empty(path):
@@ -127,10 +133,12 @@ def serve_http(app: Server, paths: list[str], options: argparse.Namespace) -> No
     host, port = read_address(options.http)
     check_address(host, port)
     greeting: list[asyncio.Task[None]] = []
+    path = "/" + (options.path or "/mcp").strip("/")
 
     def greet(url: str) -> None:
         reachable = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        greeting.append(asyncio.get_running_loop().create_task(say_welcome(app, reachable, paths)))
+        old = f"{reachable.removesuffix(path)}{SSE_PATH}" if options.sse else None
+        greeting.append(asyncio.get_running_loop().create_task(say_welcome(app, reachable, paths, old)))
 
     if host not in LOOPBACK:
         warn(f"listening on {host}, where other machines may reach it, without authentication")
@@ -138,14 +146,15 @@ def serve_http(app: Server, paths: list[str], options: argparse.Namespace) -> No
         "http",
         host=host,
         port=port,
-        path=options.path or "/mcp",
+        path=path,
         allowed_hosts=options.allow_host,
         allowed_origins=options.allow_origin,
+        sse_path=SSE_PATH if options.sse else None,
         on_started=greet,
     )
 
 
-async def say_welcome(app: Server, url: str, paths: list[str]) -> None:
+async def say_welcome(app: Server, url: str, paths: list[str], old: str | None = None) -> None:
     """Print where the server is and how to use it, with a file that is really there as the example."""
     from contextlib import suppress
 
@@ -155,7 +164,7 @@ async def say_welcome(app: Server, url: str, paths: list[str]) -> None:
     for source in app.resources.sources:
         with suppress(MCPError):
             example = example or choose((await source.list(None, SAMPLE)).items)
-    sys.stderr.write(welcome(app.name, url, paths, example))
+    sys.stderr.write(welcome(app.name, url, paths, example, old))
     sys.stderr.flush()
 
 

@@ -19,8 +19,8 @@ __all__ = ["choose", "curl", "welcome"]
 SMALL = 8 * 1024
 
 
-def welcome(name: str, url: str, paths: Sequence[str], example: Resource | None) -> str:
-    """Return the text. ``example`` is a resource that is shared, if there is one."""
+def welcome(name: str, url: str, paths: Sequence[str], example: Resource | None, old: str | None = None) -> str:
+    """Return the text. ``example`` is a resource that is shared, ``old`` the URL of HTTP+SSE, if there is one."""
     shared = "\n".join(f"             {path}" for path in paths).lstrip()
     install = f"{this_program()} install"
     remote = f"--http {quote(url)} --name {quote(name)}"
@@ -29,6 +29,7 @@ def welcome(name: str, url: str, paths: Sequence[str], example: Resource | None)
         f"  carrel {__version__} is ready: {name!r}",
         "",
         f"    URL      {url}",
+        *([] if old is None else [f"    old URL  {old} (HTTP+SSE)"]),
         f"    shares   {shared}",
         "    stop     Ctrl-C",
         "",

@@ -43,6 +43,7 @@ from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
+    from carrel.protocol.principal import Principal
 
 __all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Refusal", "Signal"]
 
@@ -114,7 +115,7 @@ class Call(msgspec.Struct, gc=False):
     raw: Raw
     headers: Mapping[bytes, bytes] | None = None
     """The headers of a stateless request over HTTP, by lower-case name."""
-    principal: Any = None
+    principal: Principal | None = None
     """Who calls, where the transport has found that out."""
     task: Any = None
     """The task that the call has become (kept by the server)."""

@@ -108,7 +108,7 @@ class Scopes:
         for target, needed in rules.items():
             self._add(target, read_scopes(needed, f"scopes[{target!r}]"))
         for scope in self._implied:
-            read_scopes(scope, "implies")
+            read_scopes([scope], "implies")
         particular = [scopes for rows in (*self._named.values(), self._uris, self._read_uris) for _, scopes in rows]
         self.basic: frozenset[str] = self.everywhere or frozenset().union(*self._methods.values())
         """What clients do well to ask for at first; the rest they are told of when they need it."""

@@ -23,7 +23,7 @@ from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidParams, MCPError, MethodNotFound, ResourceForbidden
 from carrel.protocol.server import Connection, Description, Refusal
-from carrel.server.asking import InputRequired, take_answer
+from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction, limited
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.prompts import Prompts
@@ -66,9 +66,10 @@ class Server:
     ``page_size`` is how many entries a list answers at once. ``subscribe`` and ``list_changed`` say whether clients
     can be told of changes to resources and to lists. ``ttl`` (seconds) and ``scope`` are the freshness hints of
     results that have none of their own. ``lifespan`` is called with the server and gives an asynchronous context
-    manager that is entered at start-up and left at shutdown; what it yields is ``app.state``. ``state_keys`` (32 bytes
-    each; the first one seals, all of them open) and ``state_ttl`` (seconds) are for the states that stateless clients
-    keep while they answer questions; replicas have to share the keys, one process makes its own.
+    manager that is entered at start-up and left at shutdown; what it yields is ``app.state``. ``state_ttl`` is how long
+    clients may take to answer a question, in seconds. ``state_keys`` (32 bytes each; the first one seals, all of them
+    open) are for the states that stateless clients keep meanwhile; replicas have to share them, one process makes its
+    own.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -125,8 +126,12 @@ class Server:
         self._subscribe = subscribe
         self._list_changed = list_changed
         self._lifespan = lifespan
+        if any(len(key) != 32 for key in state_keys):
+            raise ConfigError("A key of request states has 32 bytes")
+        if state_ttl <= 0:
+            raise ConfigError(f"state_ttl must be more than 0 seconds, not {state_ttl}")
+        self.state_ttl = state_ttl
         self._state_keys = tuple(state_keys)
-        self._state_ttl = state_ttl
         self._sealer: Sealer | None = None
         self._tasks: Tasks | None = None
         self._on_startup: list[Hook] = []
@@ -434,7 +439,8 @@ class Server:
         return Connection(self.description)
 
     def disconnect(self, connection: Connection) -> None:
-        """Forget a connection and all it listened to."""
+        """Forget a connection, all it listened to, and what it was asked."""
+        abandon(connection)
         if connection.subscriptions is not None:
             self.hub.close(connection.subscriptions)
             connection.subscriptions = None
@@ -461,11 +467,16 @@ class Server:
 
     async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes]) -> bytes | Refusal:
         try:
-            return call.connection.reply(call, await pending)
-        except InputRequired as more:
-            return call.connection.reply(call, more.result)
+            try:
+                result = await pending
+            except (InputRequired, BaseExceptionGroup) as more:
+                result = required_by(more)
+            return call.connection.reply(call, result)
         except Exception as error:
             return self._refuse(call, error)
+        finally:
+            if call.connection.asked:
+                withdraw(call)
 
     @property
     def tasks(self) -> Tasks:
@@ -487,7 +498,7 @@ class Server:
         if self._sealer is None:
             from carrel.server.request_state import Sealer
 
-            self._sealer = Sealer(self._state_keys, self._state_ttl)
+            self._sealer = Sealer(self._state_keys, self.state_ttl)
         return self._sealer
 
     @staticmethod
@@ -502,7 +513,7 @@ class Server:
     @staticmethod
     def report(call: Call, error: Exception) -> None:
         """Log an error that is not one of the protocol."""
-        if not isinstance(error, MCPError):
+        if not isinstance(error, MCPError) or isinstance(error, ConfigError):
             log.error("%s failed", call.request.method, exc_info=error)
 
     async def read(self, uri: str, context: Context) -> Sequence[TextResourceContents | BlobResourceContents]:

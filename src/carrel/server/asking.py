@@ -10,6 +10,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -17,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.errors import InvalidParams, MissingCapability, PeerError, ProtocolError
+from carrel.errors import (
+    INTERNAL_ERROR,
+    InvalidMessage,
+    InvalidParams,
+    MissingCapability,
+    PeerError,
+    ProtocolError,
+    TransportError,
+)
 from carrel.protocol.encoding import encode
 from carrel.wire.asking import (
     CreateMessageParams,
@@ -29,13 +38,15 @@ from carrel.wire.asking import (
     ListRootsParams,
     ListRootsResult,
     SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
 )
-from carrel.wire.content import TextContent
+from carrel.wire.content import AudioContent, TextContent
 from carrel.wire.jsonrpc import ErrorObject, Notification
 
 if TYPE_CHECKING:
     from carrel.protocol.revision import Revision
-    from carrel.protocol.server import Answer, Connection
+    from carrel.protocol.server import Answer, Call, Connection
     from carrel.server.context import Context
 
 __all__ = [
@@ -43,27 +54,33 @@ __all__ = [
     "InputRequired",
     "Question",
     "Round",
+    "abandon",
     "ask",
     "begin",
     "form_question",
     "page_question",
+    "required_by",
     "roots_question",
     "sampling_question",
     "take_answer",
+    "withdraw",
 ]
 
 T = TypeVar("T")
+log = logging.getLogger("carrel")
 
-#: How often an answer that does not fit is asked for again.
+#: How often a question is asked, if the answers do not fit.
 MAX_ATTEMPTS = 3
+#: Hosts whose pages need no https:, because they are on this machine.
+LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class InputRequired(BaseException):
     """Ends a handler whose questions a stateless client has yet to answer. Not an error: nothing should catch it."""
 
-    def __init__(self, result: InputRequiredResult) -> None:
+    def __init__(self, context: Context) -> None:
         super().__init__("more input is required")
-        self.result = result
+        self.context = context
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -84,19 +101,17 @@ class Question(msgspec.Struct, frozen=True):
             MissingCapability: it did not declare that it can.
         """
         declared = msgspec.to_builtins(context.capabilities)
+        if "url" not in declared.get("elicitation", ("url",)):
+            declared["elicitation"]["form"] = {}  # who names no mode means this one
         if self.operation not in context.call.peer.revision.questions or not _declares(declared, self.needs):
             raise MissingCapability(self.needs)
 
 
-def _declares(declared: Mapping[str, Any], needed: Mapping[str, Any]) -> bool:
-    for name, inner in needed.items():
-        if name not in declared:
-            return False
-        if name == "elicitation" and inner == {} and declared[name] and "form" not in declared[name]:
-            return False  # only "url" was declared
-        if inner and not _declares(declared[name] or {}, inner):
-            return False
-    return True
+def _declares(declared: Any, needed: Mapping[str, Any]) -> bool:
+    return not needed or (
+        isinstance(declared, dict)
+        and all(name in declared and _declares(declared[name], inner) for name, inner in needed.items())
+    )
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):
@@ -114,11 +129,14 @@ class Elicited(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Round(msgspec.Struct):
-    """What is known in one run of a handler: the answers of earlier rounds, and what this one still needs."""
+    """What is known in one run of a handler: the answers of earlier rounds, and what this one still needs.
 
-    answers: dict[str, Any]
-    digests: dict[str, bytes]
-    kept: dict[str, Any]
+    ``digests`` tell which questions were asked; ``kept`` are the values of ``Context.once``.
+    """
+
+    answers: dict[str, Any] = {}
+    digests: dict[str, bytes] = {}
+    kept: dict[str, Any] = {}
     needed: dict[str, Question] = {}
     asked: dict[str, int] = {}
 
@@ -148,7 +166,7 @@ def binding_of(context: Context) -> bytes:
     params = msgspec.json.decode(call.raw)
     salient = {key: params.get(key) for key in ("name", "uri", "arguments")}
     who = getattr(call.principal, "id", None) or ""
-    return sha256(encode([who, call.request.method, salient]))
+    return sha256(msgspec.json.encode([who, call.request.method, salient], order="sorted"))
 
 
 def begin(context: Context) -> Round:
@@ -158,17 +176,18 @@ def begin(context: Context) -> Round:
         InvalidParams: its state or its answers are not valid.
     """
     params = context.call.params
-    kept: dict[str, Any] = {"answers": {}, "digests": {}, "kept": {}}
-    if params.request_state is not UNSET:
-        kept = context.app.sealer.open(params.request_state, binding_of(context))
-    answers: dict[str, Any] = kept["answers"]
+    current, has_state = Round(), params.request_state is not UNSET
+    if has_state:
+        current = Round(**context.app.sealer.open(params.request_state, binding_of(context)))
     if params.input_responses is not UNSET:
         try:
             given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
         except msgspec.ValidationError as error:
             raise InvalidParams(f"Invalid params: inputResponses: {error}", parameter="inputResponses") from None
-        answers.update((key, msgspec.json.decode(raw)) for key, raw in given.items() if key not in answers)
-    return Round(answers, kept["digests"], kept["kept"])
+        for key, raw in given.items():
+            if key not in current.answers and (key in current.digests or not has_state):
+                current.answers[key] = msgspec.json.decode(raw)
+    return current
 
 
 async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -207,21 +226,38 @@ async def _ask_stateless(context: Context, questions: Mapping[str | None, Questi
     for given, question in questions.items():
         key = current.key_for(question.operation, given)
         digest = digest_of(question)
-        if key in current.answers and current.digests.get(key, digest) == digest:
+        answer = current.answers.pop(key, UNSET)
+        if current.digests.setdefault(key, digest) != digest:
+            log.warning("%s: question %s is not what it was; make it with once()", context.call.request.method, key)
+            current.digests[key] = digest
+        elif answer is not UNSET:
             try:
-                found.append(question.read(current.answers[key]))
-            except ValueError:
-                pass
+                found.append(question.read(answer))
+            except ValueError as error:
+                log.debug("the answer to question %s does not fit: %s", key, error)
             else:
-                current.digests[key] = digest
+                current.answers[key] = answer
                 continue
-        current.answers.pop(key, None)
-        current.digests.pop(key, None)
         current.needed[key] = question
-    if not current.needed:
+    if len(found) == len(questions):
         return found
     await asyncio.sleep(0)  # questions asked side by side travel together
-    raise InputRequired(required(context))
+    raise InputRequired(context)
+
+
+def required_by(error: BaseException) -> InputRequiredResult:
+    """Return the result that asks for what ended a handler: ``InputRequired``, or a group of them.
+
+    Raises:
+        BaseExceptionGroup: the group holds something else.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        _, others = error.split(InputRequired)
+        if others is not None:
+            raise others
+        error = error.exceptions[0]
+    assert isinstance(error, InputRequired)
+    return required(error.context)
 
 
 def required(context: Context) -> InputRequiredResult:
@@ -233,10 +269,8 @@ def required(context: Context) -> InputRequiredResult:
         for key, question in current.needed.items()
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
-    state: Any = UNSET
-    if answers or current.kept:
-        value = {"answers": answers, "digests": current.digests, "kept": current.kept}
-        state = context.app.sealer.seal(value, binding_of(context))
+    value = {"answers": answers, "digests": current.digests, "kept": current.kept}
+    state = context.app.sealer.seal(value, binding_of(context))
     return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
 
 
@@ -251,6 +285,13 @@ async def _ask_session(context: Context, question: Question) -> Any:
     raise ProtocolError(f"The client's answers do not fit: {problem}")
 
 
+class Pending(msgspec.Struct):
+    """A question on its way: whose it is, and what gets the answer."""
+
+    call: Call
+    answer: asyncio.Future[Any]
+
+
 class ServerRequest(msgspec.Struct):
     jsonrpc: str
     id: int
@@ -262,43 +303,61 @@ async def _request(context: Context, question: Question) -> Any:
     """Send a question as a request of our own and wait for its answer."""
     call = context.call
     connection, revision = call.connection, call.peer.revision
+    if getattr(context.channel, "muted", False):  # of all channels only HTTP has one that nobody listens to
+        raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
+    method = revision.questions[question.operation]
+    params = revision.project(question.params)
+    if call.task is not None:
+        params = msgspec.structs.replace(params, meta=context.related)
     if connection.asked is None:
         connection.asked = {}
     connection.questions += 1
     id = connection.questions
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    connection.asked[id] = future
-    method = revision.questions[question.operation]
-    params = revision.project(question.params)
-    if call.task is not None:
-        params = msgspec.structs.replace(params, meta=context.related)
+    connection.asked[id] = Pending(call, future)
     context.channel.send(encode(ServerRequest("2.0", id, method, params)))
+    limit = None if call.task is not None else context.app.state_ttl  # a task has an end of its own
     try:
-        return await future
-    except asyncio.CancelledError:
-        reason = {"requestId": id, "reason": "the request that needed it was cancelled"}
-        context.channel.send(encode(Notification("2.0", revision.events["cancelled"], reason)))
-        raise
+        async with asyncio.timeout(limit):
+            try:
+                return await future
+            except asyncio.CancelledError:
+                reason = {"requestId": id, "reason": "the answer is not needed any more"}
+                context.channel.send(encode(Notification("2.0", revision.events["cancelled"], reason)))
+                raise
+    except TimeoutError:
+        raise TransportError(f"The client did not answer within {limit:g} seconds") from None
     finally:
         connection.asked.pop(id, None)
 
 
 def take_answer(connection: Connection, answer: Answer) -> None:
     """Give an answer to whoever waits for it. One that nobody waits for is dropped."""
-    future = None if connection.asked is None else connection.asked.get(answer.id)
-    if future is None or future.done():
-        return
-    if answer.error is not UNSET:
-        try:
-            error = msgspec.json.decode(answer.error, type=ErrorObject)
-        except msgspec.DecodeError:
-            error = ErrorObject(-32603, "The client answered with an error that cannot be read")
-        future.set_exception(PeerError(error.code, error.message, None if error.data is UNSET else error.data))
+    pending = None if connection.asked is None else connection.asked.get(answer.id)
+    if pending is None or pending.answer.done():
         return
     try:
-        future.set_result(msgspec.json.decode(answer.result))  # type: ignore[arg-type]
-    except msgspec.DecodeError as problem:
-        future.set_exception(PeerError(-32603, f"The client's answer cannot be read: {problem}"))
+        if answer.error is UNSET:
+            pending.answer.set_result(msgspec.json.decode(answer.result))  # type: ignore[arg-type]
+            return
+        error = msgspec.json.decode(answer.error, type=ErrorObject)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        error = ErrorObject(INTERNAL_ERROR, f"The client's answer cannot be read: {problem}")
+    pending.answer.set_exception(PeerError(error.code, error.message, None if error.data is UNSET else error.data))
+
+
+def withdraw(call: Call) -> None:
+    """Take back the questions of a call that has been answered, although some part of its handler still waits."""
+    for pending in list((call.connection.asked or {}).values()):
+        if pending.call.id == call.id and pending.call.task is None:
+            pending.answer.cancel()
+
+
+def abandon(connection: Connection) -> None:
+    """Let nobody wait any longer for answers of a client that is gone."""
+    for pending in (connection.asked or {}).values():
+        if not pending.answer.done():
+            pending.answer.set_exception(TransportError("The client went away before it answered"))
 
 
 def form_question(message: str, kind: Any) -> Question:
@@ -311,25 +370,30 @@ def form_question(message: str, kind: Any) -> Question:
         result = msgspec.convert(answer, ElicitResult)
         if result.action != "accept":
             return Elicited(result.action)
-        if result.content is UNSET:
-            raise ValueError("the form was accepted, but not filled in")
-        return Elicited(result.action, form.read(result.content))
+        return Elicited(result.action, form.read({} if result.content is UNSET else result.content))
 
-    return Question("elicit", ElicitParams(message=message, requested_schema=form.schema), {"elicitation": {}}, read)
+    params = ElicitParams(message=message, requested_schema=form.schema)
+    return Question("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
 
 
 def page_question(message: str, url: str, revision: Revision) -> Question:
     """Return the question that opens a page. See ``Context.elicit_url``.
 
     Raises:
-        ValueError: the URL is neither https: nor, on this machine, http:.
+        ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
     """
-    if not url.startswith(("https://", "http://localhost", "http://127.0.0.1", "http://[::1]")):
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOCAL):
         raise ValueError("the page of an elicitation must be at an https: URL")
+    odd = any(character <= " " or character > "~" or character == "\\" for character in url)
+    if odd or not parts.hostname or parts.username is not None:
+        raise ValueError("the URL of a page names a host, nobody's name or password, and is percent-encoded")
     id = None if revision.stateless else os.urandom(16).hex()
     params = ElicitParams(mode="url", message=message, url=url, elicitation_id=UNSET if id is None else id)
     return Question(
-        "elicit",
+        "elicit_page",
         params,
         {"elicitation": {"url": {}}},
         lambda answer: Elicited(msgspec.convert(answer, ElicitResult).action, None, id),
@@ -337,7 +401,10 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
 
 
 def sampling_question(
-    messages: str | SamplingMessage | Sequence[str | SamplingMessage], max_tokens: int, details: dict[str, Any]
+    messages: str | SamplingMessage | Sequence[str | SamplingMessage],
+    max_tokens: int,
+    details: dict[str, Any],
+    revision: Revision,
 ) -> Question:
     """Return the question to the client's model. See ``Context.sample``."""
     several = [messages] if isinstance(messages, str | SamplingMessage) else messages
@@ -349,12 +416,25 @@ def sampling_question(
         max_tokens=max_tokens,
         **details,
     )
+    blocks = [
+        block
+        for message in params.messages
+        for block in (message.content if isinstance(message.content, list) else [message.content])
+    ]
     needs: dict[str, Any] = {}
-    if params.tools is not UNSET or params.tool_choice is not UNSET:
+    operation = "sample"
+    if any(isinstance(block, AudioContent) for block in blocks):
+        operation = "sample_with_audio"
+    if (
+        params.tools is not UNSET
+        or params.tool_choice is not UNSET
+        or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
+    ):
+        operation = "sample_with_tools"
         needs["tools"] = {}
-    if params.include_context not in (UNSET, "none"):
-        needs["context"] = {}
-    return Question("sample", params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
+    if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
+        needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
+    return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
 
 
 def roots_question() -> Question:

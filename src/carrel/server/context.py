@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from carrel.protocol.encoding import encode_event
 from carrel.server.asking import (
     Elicited,
+    Question,
     Round,
     ask,
     begin,
@@ -28,6 +30,7 @@ from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.app import Server
 
@@ -47,18 +50,27 @@ class Sent:
             yield from self._channel.drain().__await__()
 
 
+class InnerRead(ReadResourceParams, kw_only=True):
+    """A read within a handler: what it asks belongs to the round of that handler."""
+
+    round: Round
+
+
 class Context:
     """A parameter of this type gets the context of the call. Its name is up to you.
 
-    Everything here may be used from the event loop and from the threads in which sync functions run.
+    Messages may be sent from the event loop and from the threads in which sync functions run. To ask takes an async
+    function.
     """
 
-    __slots__ = ("_loop", "_progress", "_round", "_thread", "app", "call", "channel")
+    __slots__ = ("_loop", "_progress", "_round", "_thread", "app", "call", "channel", "over")
 
     def __init__(self, app: Server, call: Call, channel: Channel) -> None:
         self.app = app
         self.call = call
         self.channel = channel
+        self.over = False
+        """Whether the handler has ended, or was cancelled: then nothing more is said about it."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._progress: float | None = None
@@ -85,6 +97,11 @@ class Context:
         return self.call.peer.capabilities or ClientCapabilities()
 
     @property
+    def principal(self) -> Principal | None:
+        """Who calls, as their access token says: subject, scopes, claims. None without authorization."""
+        return self.call.principal
+
+    @property
     def meta(self) -> dict[str, Any]:
         """The request's ``_meta``, with every key that came."""
         return self.call.meta
@@ -94,19 +111,21 @@ class Context:
     async def elicit(self, message: str, form: Any = str, *, key: str | None = None) -> Elicited[Any]:
         """Ask the user to fill in a form.
 
-        ``form`` is a class with simple fields (dataclass, TypedDict, struct, pydantic model), one simple type, or a
-        flat JSON Schema. What comes back is an ``Elicited``, whose ``content`` is of that type. An answer that does not
-        fit is asked for again. ``key`` names the question where several are asked in an order that may change.
+        ``form`` is a class with simple fields (dataclass, TypedDict, struct, pydantic model), one simple type, a flat
+        JSON Schema, or None to ask for no more than agreement. What comes back is an ``Elicited``, whose ``content`` is
+        of that type. An answer that does not fit is asked for again. ``key`` names the question where several are asked
+        in an order that may change.
 
         To a stateless client (2026-07-28) this ends the handler; it is run again, from its beginning, once there is an
         answer. See ``once`` for what must not happen twice.
 
         Raises:
-            MissingCapability: the client cannot show forms.
+            MissingCapability: the client cannot show such a form.
+            PeerError: the client answered with an error.
+            TransportError: it did not answer in time, or went away.
             ConfigError: the form has fields that a form cannot have.
         """
-        found: list[Elicited[Any]] = await ask(self, {key: form_question(message, form)})
-        return found[0]
+        return await self._ask(form_question(message, form), key)  # type: ignore[no-any-return]
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
         """Ask the user to visit a page, for what must not pass through the client: credentials, payments, consent.
@@ -115,17 +134,25 @@ class Context:
 
         Raises:
             MissingCapability: the client cannot open pages.
-            ValueError: the URL is neither https: nor, on this machine, http:.
+            PeerError: the client answered with an error.
+            TransportError: it did not answer in time, or went away.
+            ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
         """
-        found: list[Elicited[None]] = await ask(self, {key: page_question(message, url, self.call.peer.revision)})
-        return found[0]
+        question = page_question(message, url, self.call.peer.revision)
+        return await self._ask(question, key)  # type: ignore[no-any-return]
 
-    def elicitation_completed(self, id: str) -> Sent:
-        """Tell a client of 2025-11-25 that what was done on a page is done; other clients find out by themselves."""
-        if "elicitation_complete" not in self.call.peer.revision.events:
+    def elicitation_completed(self, id: str | None) -> Sent:
+        """Tell the client that what was to be done on a page is done, even after the call that asked has been answered.
+
+        ``id`` is that of the ``Elicited``. Only clients of 2025-11-25 can be told; nothing happens for others.
+        https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation
+        """
+        call = self.call
+        if id is None or "elicitation_complete" not in call.peer.revision.events:
             return Sent(None)
-        params = ElicitationCompleteParams(elicitation_id=id)
-        return self._send(encode_event(self.call.peer.revision, "elicitation_complete", params))
+        answered = call.connection.in_flight is not None and call.id not in call.connection.in_flight
+        message = encode_event(call.peer.revision, "elicitation_complete", ElicitationCompleteParams(elicitation_id=id))
+        return self._send(message, call.connection.channel if answered and call.task is None else self.channel)
 
     async def sample(
         self,
@@ -140,36 +167,54 @@ class Context:
 
         Raises:
             MissingCapability: the client has no model for us, or not with tools.
+            PeerError: the client answered with an error.
+            TransportError: it did not answer in time, or went away.
         """
-        found: list[CreateMessageResult] = await ask(self, {key: sampling_question(messages, max_tokens, details)})
-        return found[0]
+        question = sampling_question(messages, max_tokens, details, self.call.peer.revision)
+        return await self._ask(question, key)  # type: ignore[no-any-return]
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
         """Ask for the directories and files that the client lets servers work on.
 
         Raises:
             MissingCapability: the client has none.
+            PeerError: the client answered with an error.
+            TransportError: it did not answer in time, or went away.
         """
-        found: list[ListRootsResult] = await ask(self, {key: roots_question()})
-        return found[0].roots
+        found: ListRootsResult = await self._ask(roots_question(), key)
+        return found.roots
+
+    async def _ask(self, question: Question, key: str | None) -> Any:
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("Questions are asked on the event loop of the server: in a function with async def")
+        return (await ask(self, {key: question}))[0]
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returns, and do not call it again when this handler is run again for the same request.
 
         For what must not happen twice, or must stay the same, although a question follows it. The value travels,
-        sealed, with the client: it has to be something that JSON can hold, and small.
+        sealed, with the client, so it should be small. It comes back as JSON has it, in the first run already.
+
+        Raises:
+            TypeError: JSON cannot hold the value.
         """
         kept = self.round.kept
         if name not in kept:
+            from carrel.server.signature import to_json
+
             value = make()
-            kept[name] = await value if hasattr(value, "__await__") else value
+            value = await value if hasattr(value, "__await__") else value
+            kept[name] = msgspec.json.decode(to_json(value))
         return kept[name]
 
     @property
     def round(self) -> Round:
         """What is known in this run of the handler."""
         if self._round is None:
-            self._round = begin(self) if self.call.peer.revision.stateless else Round({}, {}, {})
+            if isinstance(self.call.params, InnerRead):
+                self._round = self.call.params.round
+            else:
+                self._round = begin(self) if self.call.peer.revision.stateless else Round()
         return self._round
 
     @property
@@ -191,13 +236,15 @@ class Context:
 
     def call_for(self, uri: str) -> Call:
         """Return a call that reads ``uri`` for the same client."""
-        return msgspec.structs.replace(self.call, params=ReadResourceParams(uri=uri, meta=self.call.params.meta))
+        params = InnerRead(uri=uri, meta=self.call.params.meta, round=self.round)
+        return msgspec.structs.replace(self.call, params=params)
 
-    def _send(self, message: bytes) -> Sent:
+    def _send(self, message: bytes, channel: Channel | None = None) -> Sent:
+        channel = channel or self.channel
         if threading.get_ident() == self._thread:
-            self.channel.send(message)
-            return Sent(self.channel)
-        self._loop.call_soon_threadsafe(self.channel.send, message)
+            channel.send(message)
+            return Sent(channel)
+        self._loop.call_soon_threadsafe(channel.send, message)
         return Sent(None)
 
     def pause_stream(self, retry: float | None = None) -> None:
@@ -215,9 +262,14 @@ class Context:
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
         """Report progress, if the client asked for it.
 
-        ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped.
+        ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped, and so
+        is one that is no finite number or comes after the end of the call.
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
         """
+        if self.over or not isfinite(progress):
+            return Sent(None)
+        if total is not None and not isfinite(total):
+            total = None
         task = self.call.task
         if task is not None and self.call.peer.revision.stateless:
             share = "" if total is None else f" of {total:g}"
@@ -239,6 +291,7 @@ class Context:
     def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> Sent:
         """Send a log message, if the client wants that level. ``data`` is any value that JSON can hold.
 
+        What comes after the end of the call is dropped.
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging
 
         Raises:
@@ -248,7 +301,7 @@ class Context:
         if severity is None:
             raise ValueError(f"{level!r} is not a log level; they are {', '.join(SEVERITY)}")
         threshold = self.call.peer.log_level
-        if threshold is None or severity < threshold:
+        if self.over or threshold is None or severity < threshold:
             return Sent(None)
         params = LoggingMessageParams(
             meta=self.related, level=level, logger=UNSET if logger is None else logger, data=data

@@ -49,12 +49,27 @@ class Function:
     def invoke(self, arguments: dict[str, Any], call: Call, channel: Channel) -> Any:
         """Call the function with ``arguments`` and, if it wants one, a ``Context``."""
         if self._context is not None:
-            arguments[self._context] = Context(self._app, call, channel)
+            context = arguments[self._context] = Context(self._app, call, channel)
+            return self._invoke_with(context, arguments)
         if self.immediate:
             return run_now(self._call(**arguments))
         if self._is_async:
             return self._call(**arguments)
         return self._run_in_thread(arguments)
+
+    def _invoke_with(self, context: Context, arguments: dict[str, Any]) -> Any:
+        if not self.immediate:
+            return self._end_later(context, arguments)
+        try:
+            return run_now(self._call(**arguments))
+        finally:
+            context.over = True
+
+    async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
+        try:
+            return await (self._call(**arguments) if self._is_async else self._run_in_thread(arguments))
+        finally:
+            context.over = True
 
     async def _run_in_thread(self, arguments: dict[str, Any]) -> Any:
         value = await asyncio.to_thread(self._call, **arguments)

@@ -7,6 +7,7 @@ insertions and removals never make a reader skip or repeat anything else. A page
 from __future__ import annotations
 
 import binascii
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -30,7 +31,7 @@ MAX_PAGES = 64
 
 
 class Listing(Generic[T]):
-    """Entries by key, in the order in which they came."""
+    """Entries by key, in the order in which they came. May be changed from any thread."""
 
     def __init__(self) -> None:
         self._entries: dict[str, T] = {}
@@ -38,14 +39,17 @@ class Listing(Generic[T]):
         self._order: list[int] = []
         self._keys: list[str] = []
         self._next = 0
+        self._lock = threading.Lock()
         self.pages: dict[tuple[str, int], bytes] = {}
         """Encoded pages, by revision and start; emptied by every change."""
+        self.changes = 0
+        """How many changes there have been."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._entries.values())
+        return iter(list(self._entries.values()))
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -56,13 +60,15 @@ class Listing(Generic[T]):
 
     def put(self, key: str, entry: T) -> None:
         """Add an entry at the end, or replace the one of that key where it stands."""
-        if key not in self._entries:
-            self._numbers[key] = self._next
-            self._order.append(self._next)
-            self._keys.append(key)
-            self._next += 1
-        self._entries[key] = entry
-        self.pages.clear()
+        with self._lock:
+            if key not in self._entries:
+                self._numbers[key] = self._next
+                self._order.append(self._next)
+                self._keys.append(key)
+                self._next += 1
+            self._entries[key] = entry
+            self.changes += 1
+            self.pages.clear()
 
     def remove(self, key: str) -> T:
         """Take an entry out and return it.
@@ -70,11 +76,13 @@ class Listing(Generic[T]):
         Raises:
             KeyError: there is none.
         """
-        entry = self._entries.pop(key)
-        position = bisect_left(self._order, self._numbers.pop(key))
-        del self._order[position], self._keys[position]
-        self.pages.clear()
-        return entry
+        with self._lock:
+            entry = self._entries.pop(key)
+            position = bisect_left(self._order, self._numbers.pop(key))
+            del self._order[position], self._keys[position]
+            self.changes += 1
+            self.pages.clear()
+            return entry
 
     def page(self, after: int, limit: int) -> tuple[list[T], int | None]:
         """Return up to ``limit`` entries after number ``after`` (-1 for the start), and where the next page starts.
@@ -82,18 +90,21 @@ class Listing(Generic[T]):
         Raises:
             InvalidCursor: there never was an entry of that number.
         """
-        if after >= self._next:
-            raise InvalidCursor
-        start = bisect_right(self._order, after)
-        keys = self._keys[start : start + limit]
-        more = start + limit < len(self._order)
-        return [self._entries[key] for key in keys], self._order[start + len(keys) - 1] if more else None
+        with self._lock:
+            if after >= self._next:
+                raise InvalidCursor
+            start = bisect_right(self._order, after)
+            keys = self._keys[start : start + limit]
+            more = start + limit < len(self._order)
+            return [self._entries[key] for key in keys], self._order[start + len(keys) - 1] if more else None
 
-    def keep(self, revision: str, after: int, page: bytes) -> bytes:
-        """Remember an encoded page until the next change."""
-        if len(self.pages) >= MAX_PAGES:
-            self.pages.clear()
-        self.pages[revision, after] = page
+    def keep(self, revision: str, after: int, page: bytes, changes: int) -> bytes:
+        """Remember an encoded page until the next change. It was made when there had been so many ``changes``."""
+        with self._lock:
+            if changes == self.changes:
+                if len(self.pages) >= MAX_PAGES:
+                    self.pages.clear()
+                self.pages[revision, after] = page
         return page
 
 
@@ -112,9 +123,10 @@ def answer_page(
     revision = call.peer.revision.name
     page = listing.pages.get((revision, after))
     if page is None:
+        changes = listing.changes
         entries, more = listing.page(after, limit)
         result = make(entries, UNSET if more is None else encode_cursor(0, more))
-        page = listing.keep(revision, after, encode(call.connection.finish(call, result)))
+        page = listing.keep(revision, after, encode(call.connection.finish(call, result)), changes)
     return page
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import UNSET, to_builtins
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["mirror"]
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 READ_ONLY = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 
 
@@ -28,6 +32,7 @@ def mirror(app: Server) -> None:
         ConfigError: a tool of that name is there already.
     """
 
+    @_mendable
     async def list_resources(
         directory: Annotated[str | None, "URI of a directory to look into; without it, everything is listed"] = None,
         cursor: Annotated[str | None, "nextCursor of the answer before, to go on"] = None,
@@ -43,6 +48,7 @@ def mirror(app: Server) -> None:
                 return _described(list(page.items), more)
         raise ResourceNotFound(directory)
 
+    @_mendable
     async def read_resource(
         uri: Annotated[str, "URI of the resource, as list_resources or search_resources gave it"], context: Context
     ) -> list[Any]:
@@ -56,12 +62,25 @@ def mirror(app: Server) -> None:
     ) -> dict[str, Any]:
         """Find resources by name."""
         if limit < 1:
-            raise InvalidParams("limit must be at least 1", parameter="limit")
+            raise ValueError("limit must be at least 1")
         return _described(await _search(app, query, min(limit, 100)))
 
     app.tools.add(list_resources, title="List resources", annotations=READ_ONLY)
     app.tools.add(read_resource, title="Read a resource", annotations=READ_ONLY, structured=False)
     app.tools.add(search_resources, title="Search resources", annotations=READ_ONLY)
+
+
+def _mendable(function: F) -> F:
+    """Let the model hear of wrong parameters, which would otherwise be an error of the protocol."""
+
+    @wraps(function)
+    async def call(**arguments: Any) -> Any:
+        try:
+            return await function(**arguments)
+        except InvalidParams as error:
+            raise ValueError(error.message.removeprefix("Invalid params: ")) from None
+
+    return call  # type: ignore[return-value]
 
 
 async def _list(app: Server, cursor: str | None) -> dict[str, Any]:

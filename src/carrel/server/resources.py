@@ -152,7 +152,7 @@ class Resources:
         """
         if uri in self._families:
             family = self._families.remove(uri)
-            self._by_precedence.remove(family)
+            self._by_precedence = [other for other in self._by_precedence if other is not family]
         else:
             uri = self._check_uri(uri)
             self._fixed.remove(uri)
@@ -279,8 +279,8 @@ class Resources:
         completers = Completers({name: values for name, values in choices.items() if values})
         family = Family(template, pattern, _freshness(ttl, scope), completers, called)
         self._families.put(uri_template, family)
-        self._by_precedence.append(family)
-        self._by_precedence.sort(key=lambda other: -other.pattern.literal_length)
+        families = [*self._by_precedence, family]  # a new list: the old one may be in use on another thread
+        self._by_precedence = sorted(families, key=lambda other: -other.pattern.literal_length)
         self.used = True
         self._app.announce(lists=("resources_list_changed",))
         return family

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from carrel.errors import ConfigError, InvalidParams, MissingCapability, ProtocolError
+from carrel.errors import (
+    ConfigError,
+    InvalidParams,
+    MissingCapability,
+    ProtocolError,
+    ResourceForbidden,
+    ResourceNotFound,
+)
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
@@ -233,6 +240,8 @@ def failure_of(error: Exception, name: str, *, stateless: bool) -> CallToolResul
     if isinstance(error, ProtocolError) and not (isinstance(error, MissingCapability) and not stateless):
         raise error
     log.debug("tool %s failed", name, exc_info=error)
+    if isinstance(error, ResourceForbidden):
+        error = ResourceNotFound(error.uri)  # what may not be read does not exist
     return CallToolResult(content=[TextContent(str(error) or type(error).__name__)], is_error=True)
 
 

@@ -77,7 +77,10 @@ class Dialogue:
 
     def receive(self, data: bytes) -> bytes | None:
         """Take one message. Return what can be answered at once; all else is sent later."""
-        event = self.connection.receive(data)
+        return self.take(self.connection.receive(data))
+
+    def take(self, event: Event) -> bytes | None:
+        """Take a message that the connection has read."""
         if type(event) is Call:
             if len(self._tasks) >= MAX_IN_FLIGHT:
                 return encode_error(event.id, INTERNAL_ERROR, f"Too many requests at a time: at most {MAX_IN_FLIGHT}")

@@ -13,46 +13,32 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from carrel.errors import INVALID_REQUEST, HeaderMismatch
+from carrel.errors import INVALID_REQUEST, ConfigError, HeaderMismatch
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import verify
+from carrel.protocol.principal import Caller, Challenge
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, Connection, Event, Refusal, Signal
+from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
 from carrel.transports.application import Application
-from carrel.transports.dialogue import answer_batch, spawn
+from carrel.transports.authorizer import Authorizer, Lease, let_in, owner_of, permit
+from carrel.transports.dialogue import CLEANUP, MAX_IN_FLIGHT, Work, answer_batch, begin, cancel, spawn
+from carrel.transports.exchange import Exchange, Receive, Send, disconnected, pump, respond
 from carrel.transports.origin import Origins
-from carrel.transports.streams import Send, Session, Stream
+from carrel.transports.request import Headers, Rejection, accepts, is_json, read_body, read_headers
+from carrel.transports.streams import MutedStream, Session, Stream
+
+if TYPE_CHECKING:
+    from carrel.transports.http_sse import HTTPWithSSE
 
 __all__ = ["StreamableHTTP"]
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Headers = dict[bytes, bytes]
-
-JSON = b"application/json"
-EVENTS = b"text/event-stream"
-#: Headers that may be there once only: two parties that read different ones would see different requests.
-SINGLE = frozenset((b"accept", b"content-type", b"host", b"last-event-id", b"origin"))
-STREAM_HEADERS = [
-    (b"content-type", EVENTS),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
-
-
-class Rejection(Exception):
-    """A request that is refused before anybody reads its message."""
-
-    def __init__(self, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = list(headers)
 
 
 class StreamableHTTP:
@@ -72,6 +58,11 @@ class StreamableHTTP:
         keep_alive: seconds after which a silent stream gets a comment, so that nobody on the way closes it.
         patience: seconds that an answer may take before a stream is begun for a client with a session.
         body_timeout: seconds in which a body has to come in.
+        sse_path: where clients of the deprecated HTTP+SSE transport open their streams; None for nowhere.
+        authorization: who may come in, such as ``carrel.security.Authorization``; None for everybody.
+
+    Raises:
+        ConfigError: two endpoints would be in the same place.
     """
 
     def __init__(
@@ -79,16 +70,19 @@ class StreamableHTTP:
         app: Application,
         *,
         path: str = "/mcp",
-        allowed_hosts: Iterable[str] = (),
-        allowed_origins: Iterable[str] = (),
+        allowed_hosts: str | Iterable[str] = (),
+        allowed_origins: str | Iterable[str] = (),
         max_body: int = 16 * 1024 * 1024,
         session_ttl: float = 1800.0,
         max_sessions: int = 10_000,
         keep_alive: float = 15.0,
         patience: float = 0.5,
         body_timeout: float = 60.0,
+        sse_path: str | None = None,
+        authorization: Authorizer | None = None,
     ) -> None:
         self._app = app
+        self._authorization = authorization
         self._path = "/" + path.strip("/")
         self._origins = Origins(allowed_hosts, allowed_origins)
         self._max_body = max_body
@@ -99,32 +93,74 @@ class StreamableHTTP:
         self._body_timeout = body_timeout
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._streams: set[Stream] = set()
-        self._keeper: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._answers: set[Work] = set()
+        self._life: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None] | None = None
+        self._stopping = asyncio.Event()
+        self._running = False
         self._stateless = frozenset(name.encode() for name, row in REVISIONS.items() if row.stateless)
         self._known = frozenset(name.encode() for name in REVISIONS)
-        self._answers: set[asyncio.Task[Any]] = set()
+        self._sse: HTTPWithSSE | None = None
+        if sse_path is not None:
+            from carrel.transports.http_sse import HTTPWithSSE  # few need it
+
+            self._sse = HTTPWithSSE(
+                app,
+                "/" + sse_path.strip("/"),
+                alternative=self._path,
+                max_body=max_body,
+                body_timeout=body_timeout,
+                max_sessions=max_sessions,
+                streams=self._streams,
+                works=self._answers,
+                authorization=authorization,
+            )
+            if self._sse.owns(self._path):
+                raise ConfigError(f"the endpoint of HTTP+SSE at {sse_path} is in the way of {path}")
 
     # Starting and stopping
 
     async def start(self) -> None:
-        """Start the server. Happens by itself where the ASGI server sends lifespan events."""
-        await self._app.start()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+        """Start the server, unless it runs. Happens by itself where the ASGI server sends lifespan events."""
+        loop = asyncio.get_running_loop()
+        if self._life is None or self._started is None:
+            self._started = loop.create_future()
+            self._stopping.clear()
+            self._life = loop.create_task(self._live(self._started))
+        await asyncio.shield(self._started)
 
     async def stop(self) -> None:
         """End all streams and sessions, and stop the server."""
+        life, self._life = self._life, None
+        if life is None:
+            return
         self.end_streams()
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-            self._keeper = None
-        for id in list(self._sessions):
-            self._end(id)
+        self.cancel()
         if self._answers:
-            await asyncio.wait(self._answers, timeout=5)
-        self._starting = None
-        await self._app.stop()
+            await asyncio.wait(self._answers, timeout=CLEANUP)
+        self._stopping.set()
+        await life
+
+    async def _live(self, started: asyncio.Future[None]) -> None:
+        """Start and stop the server in one task, as task groups and others in a lifespan need it."""
+        try:
+            await self._app.start()
+        except BaseException as error:
+            self._life = None
+            if isinstance(error, Exception):
+                started.set_exception(error)
+                return
+            started.cancel()
+            raise
+        self._running = True
+        started.set_result(None)
+        try:
+            await self._keep()
+        finally:
+            self._running = False
+            if self._authorization is not None:
+                await self._authorization.stop()
+            await self._app.stop()
 
     def end_streams(self) -> None:
         """End every open stream properly, such as before the process stops."""
@@ -133,28 +169,33 @@ class StreamableHTTP:
             for stream in session.listening:
                 stream.done = True
                 stream.wake()
+        if self._sse is not None:
+            self._sse.end_streams()
+
+    def cancel(self) -> None:
+        """Cancel everything that is in work, such as when the process cannot wait any longer."""
+        for id in list(self._sessions):
+            self._end(id)
+        for work in self._answers:
+            cancel(work)
+        if self._sse is not None:
+            self._sse.cancel()
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Start and stop with an outer application: ``Starlette(routes=…, lifespan=mcp.lifespan)``."""
-        await self._ensure_started()
+        await self.start()
         try:
             yield
         finally:
             await self.stop()
 
-    async def _ensure_started(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.get_running_loop().create_task(self.start())
-        await asyncio.shield(self._starting)
-
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            await self._ensure_started()
+            await self.start()
         except Exception as error:
-            self._starting = None
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -163,20 +204,22 @@ class StreamableHTTP:
 
     async def _keep(self) -> None:
         """Keep silent streams open, and end sessions that nobody uses."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(self._keep_alive)
-            for stream in self._streams:
-                stream.ping = True
-                stream.wake()
-            self._sweep(loop.time())
+        while not self._stopping.is_set():
+            try:
+                await asyncio.wait_for(self._stopping.wait(), self._keep_alive)
+            except TimeoutError:
+                for stream in self._streams:
+                    stream.ping = True
+                    stream.wake()
+                self._sweep()
 
-    def _sweep(self, now: float) -> None:
-        for id, session in list(self._sessions.items()):
-            if session.touched > now - self._session_ttl:
-                break  # they are in the order of their last use
-            if not session.busy:
-                self._end(id)
+    def _sweep(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for id in [id for id, session in self._sessions.items() if self._is_over(session, now)]:
+            self._end(id)
+
+    def _is_over(self, session: Session, now: float) -> bool:
+        return session.touched < now - self._session_ttl and not session.busy
 
     def _end(self, id: str) -> None:
         session = self._sessions.pop(id)
@@ -193,44 +236,79 @@ class StreamableHTTP:
         if kind != "http":
             await send({"type": "websocket.close", "code": 1000})
             return
-        if self._keeper is None:
-            await self._ensure_started()
+        if not self._running:
+            await self.start()
+        exchange = await self._serve(scope, receive, send)
+        if exchange is not None:
+            patience = self._keep_alive if exchange.stateless else self._patience
+            await exchange.run(receive, send, patience, self._streams, self._answers)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
+        """Answer a request, or return how it will be answered later."""
+        extra: list[tuple[bytes, bytes]] = []
         try:
             headers = self._check(scope)
+            extra = self._origins.answer(headers)
             method = scope["method"]
-            if method == "POST":
-                await self._post(headers, receive, send)
+            if self._authorization is not None and await self._describe(scope, headers, send, extra):
+                return None
+            path = self._find(scope)
+            caller = None
+            if self._authorization is not None and method != "OPTIONS":
+                caller = await let_in(self._authorization, scope, headers, self._path)
+            if path != self._path and method != "OPTIONS":
+                assert self._sse is not None
+                await self._sse.serve(path, scope, headers, receive, send, extra, caller)
+            elif method == "POST":
+                return await self._post(headers, receive, send, extra, caller)
             elif method == "GET":
-                await self._get(headers, receive, send)
+                await self._get(headers, receive, send, extra, caller)
             elif method == "DELETE":
-                await self._delete(headers, send)
+                await self._delete(headers, send, extra, caller)
             elif method == "OPTIONS" and b"origin" in headers:
-                await _respond(send, 204, b"", self._origins.preflight(headers))
+                await respond(send, 204, b"", self._origins.preflight(headers))
             else:
                 raise Rejection(405, f"{method} is not for this endpoint", [(b"allow", b"GET, POST, DELETE, OPTIONS")])
         except Rejection as refusal:
             body = encode_error(UNSET, INVALID_REQUEST, str(refusal))
-            await _respond(send, refusal.status, body, refusal.headers)
+            await respond(send, refusal.status, body, [*refusal.headers, *extra])
+        return None
+
+    async def _describe(self, scope: Scope, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]]) -> bool:
+        """Send the document that tells clients how to be let in, if that is what they ask for."""
+        if self._authorization is None or scope["method"] not in ("GET", "OPTIONS"):
+            return False
+        document = self._authorization.document(scope, self._path)
+        if document is None:
+            return False
+        if isinstance(document, Challenge):
+            raise Rejection(document.status, document.message, document.headers)
+        if scope["method"] == "OPTIONS":
+            await respond(send, 204, b"", self._origins.preflight(headers))
+        else:
+            await respond(send, 200, document, [(b"cache-control", b"max-age=300"), *extra])
+        return True
 
     def _check(self, scope: Scope) -> Headers:
-        """Check where the request goes and where it comes from; return its headers by lower-case name."""
-        path, root = scope["path"], scope.get("root_path", "")
-        if root and path.startswith(root):
-            path = path[len(root) :]
-        if path != self._path and path.rstrip("/") != self._path.rstrip("/"):
-            raise Rejection(404, f"The MCP endpoint is {root}{self._path}")
-        headers: Headers = dict(scope["headers"])
-        if len(headers) != len(scope["headers"]):
-            names = [name for name, _ in scope["headers"]]
-            for name in names:
-                if names.count(name) > 1 and (name in SINGLE or name.startswith(b"mcp-")):
-                    raise Rejection(400, f"The {name.decode('latin-1')} header is there more than once")
+        """Check where the request comes from; return its headers by lower-case name."""
+        headers = read_headers(scope["headers"])
         problem = self._origins.check(headers)
         if problem is not None:
             raise Rejection(403, problem)
         return headers
 
-    def _session(self, headers: Headers, *, required: bool) -> Session | None:
+    def _find(self, scope: Scope) -> str:
+        """Return the path of the endpoint that the request goes to."""
+        path, root = scope["path"], scope.get("root_path", "")
+        if root and path.startswith(root):
+            path = path[len(root) :]
+        if path == self._path or path.rstrip("/") == self._path.rstrip("/"):
+            return self._path
+        if self._sse is None or not self._sse.owns(path):
+            raise Rejection(404, f"The MCP endpoint is {root}{self._path}")
+        return str(path)
+
+    def _session(self, headers: Headers, caller: Caller | None, *, required: bool) -> Session | None:
         """Return the session that a request belongs to.
 
         A request of a stateless revision has none, whatever its headers say.
@@ -242,49 +320,33 @@ class StreamableHTTP:
                 raise Rejection(400, "The Mcp-Session-Id header is missing")
             return None
         session = self._sessions.get(id.decode("latin-1"))
-        if session is None:
+        now = asyncio.get_running_loop().time()
+        if session is not None and self._is_over(session, now):
+            self._end(session.id)
+            session = None
+        if session is None or session.owner != owner_of(caller):
             raise Rejection(404, "There is no such session (any more): initialize a new one")
         if version is not None and version not in self._known:
             raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not spoken here")
-        session.touched = asyncio.get_running_loop().time()
+        session.touched = now
         self._sessions.move_to_end(session.id)
         return session
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        length = headers.get(b"content-length")
-        if length is not None and length.isdigit() and int(length) > self._max_body:
-            raise Rejection(413, f"The body is too long: at most {self._max_body} bytes")
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Rejection(400, "The client went away")
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body", False):
-            if len(body) > self._max_body:
-                raise Rejection(413, f"The body is too long: at most {self._max_body} bytes")
-            return body
-        pieces, size = [body], len(body)
-        try:
-            async with asyncio.timeout(self._body_timeout):
-                while message.get("more_body", False):
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Rejection(400, "The client went away")
-                    pieces.append(message.get("body", b""))
-                    size += len(pieces[-1])
-                    if size > self._max_body:
-                        raise Rejection(413, f"The body is too long: at most {self._max_body} bytes")
-        except TimeoutError:
-            raise Rejection(408, f"The body did not come within {self._body_timeout} seconds") from None
-        return b"".join(pieces)
-
-    async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
-        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
+    async def _post(
+        self,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None = None,
+    ) -> Exchange | None:
+        if not is_json(headers):
             raise Rejection(415, "The content type must be application/json")
-        json, events = _accepts(headers.get(b"accept", b"*/*"))
+        json, events = accepts(headers.get(b"accept", b"*/*"))
         if not json and not events:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
-        session = self._session(headers, required=False)
-        body = await self._body(headers, receive)
+        session = self._session(headers, caller, required=False)
+        body = await read_body(headers, receive, self._max_body, self._body_timeout)
         if session is None:
             connection = self._app.connect()
             version = headers.get(b"mcp-protocol-version")
@@ -292,67 +354,88 @@ class StreamableHTTP:
         else:
             connection = session.connection
         event = connection.receive(body)
-        extra = self._origins.answer(headers)
+        permit(self._authorization, caller, event)
         if type(event) is not Call:
-            await self._post_other(event, connection, session, receive, send, extra, json, events)
-            return
+            return await self._post_other(event, session, headers, send, extra, json=json, events=events)
+        opened = None
         if event.peer.revision.stateless:
             event.headers = headers
             try:
                 verify(event, headers)
             except HeaderMismatch as error:
                 refusal = connection.refuse(event, error)
-                await _respond(send, refusal.status, refusal.reply, extra)
-                return
+                await respond(send, refusal.status, refusal.reply, extra)
+                return None
             session = None
-        elif session is None and event.request.operation == "initialize":
-            session = self._new_session(connection)
+        elif session is not None:
+            self._check_load(session)
+        elif event.request.operation == "initialize":
+            session = opened = self._new_session(connection)
+            session.owner = owner_of(caller)
             extra = [*extra, (b"mcp-session-id", session.id.encode())]
-        stream = Stream() if session is None else session.new_stream()
+        else:
+            raise Rejection(400, "The Mcp-Session-Id header is missing")
+        stream = _stream(session, events=events)
         answer = self._app.answer(event, stream)
+        event.headers = None  # they are checked, and a stream may live long
+        if type(answer) is Refusal:
+            if opened is not None:
+                self._end(opened.id)
+            await respond(send, answer.status, answer.reply, extra)
+            return None
         if type(answer) is bytes:
             if stream.idle and json:
-                await _respond(send, 200, answer, extra)
-                return
+                await respond(send, 200, answer, extra)
+                return None
             answer = _ready(answer)
-        elif type(answer) is Refusal:
-            if event.request.operation == "initialize" and session is not None:
-                self._end(session.id)
-            await _respond(send, answer.status, answer.reply, extra)
-            return
-        await self._answer_later(event.id, answer, stream, session, receive, send, extra, json, events)
+        work = begin(event, answer)
+        if caller is not None and event.request.operation == "listen":
+            lease = Lease(stream.expire)
+            lease.extend(caller)
+            work.add_done_callback(lease.cancel)
+        return Exchange(event.id, work, stream, session, extra, json=json, events=events)
+
+    @staticmethod
+    def _check_load(session: Session) -> None:
+        if len(session.in_flight) >= MAX_IN_FLIGHT:
+            raise Rejection(429, f"There are too many requests at a time: at most {MAX_IN_FLIGHT}")
 
     async def _post_other(
         self,
         event: Event,
-        connection: Connection,
         session: Session | None,
-        receive: Receive,
+        headers: Headers,
         send: Send,
         extra: list[tuple[bytes, bytes]],
+        *,
         json: bool,
         events: bool,
-    ) -> None:
+    ) -> Exchange | None:
         """Take a notification, a response, a batch, or what is none of them."""
         if type(event) is Refusal:
-            await _respond(send, event.status, event.reply, extra)
-            return
+            await respond(send, event.status, event.reply, extra)
+            return None
         if type(event) is Batch:
             assert session is not None  # a batch needs a session to be of a revision that has batches
-            stream = session.new_stream()
-            pending = self._answer_batch(event, session, stream)
-            await self._answer_later(stream, pending, stream, session, receive, send, extra, json, events)
-            return
+            self._check_load(session)
+            stream = _stream(session, events=events)
+            answers = spawn(self._answer_batch(event, session, stream))
+            return Exchange(stream, answers, stream, session, extra, json=json, events=events)
+        if session is None and headers.get(b"mcp-protocol-version") not in self._stateless:
+            raise Rejection(400, "The Mcp-Session-Id header is missing")
         self._take(event, session)
-        await _respond(send, 202, b"", extra)
+        await respond(send, 202, b"", extra)
+        return None
 
     def _take(self, event: Event, session: Session | None) -> bytes | None:
         if type(event) is Refusal:
             return event.reply
         if type(event) is Signal and event.operation == "cancelled" and session is not None:
-            task = session.in_flight.get(event.params.request_id)
-            if task is not None:
-                task.cancel()
+            work = session.in_flight.get(event.params.request_id)
+            if work is not None:
+                cancel(work)
+        elif type(event) is Answer and session is not None:
+            self._app.take_answer(session.connection, event)
         return None
 
     async def _answer_batch(self, batch: Batch, session: Session, stream: Stream) -> bytes:
@@ -364,7 +447,7 @@ class StreamableHTTP:
     def _new_session(self, connection: Connection) -> Session:
         loop = asyncio.get_running_loop()
         if len(self._sessions) >= self._max_sessions:
-            self._sweep(loop.time())
+            self._sweep()
             idle = next((id for id, session in self._sessions.items() if not session.busy), None)
             if len(self._sessions) >= self._max_sessions:
                 if idle is None:
@@ -374,169 +457,53 @@ class StreamableHTTP:
         self._sessions[session.id] = session
         return session
 
-    # Answers that are not ready at once
+    # GET and DELETE: sessions only
 
-    async def _answer_later(
+    async def _get(
         self,
-        key: Any,
-        pending: Coroutine[Any, Any, bytes | Refusal],
-        stream: Stream,
-        session: Session | None,
+        headers: Headers,
         receive: Receive,
         send: Send,
         extra: list[tuple[bytes, bytes]],
-        json: bool,
-        events: bool,
+        caller: Caller | None = None,
     ) -> None:
-        """Send what a request leads to: its answer as JSON if that is all there is, otherwise a stream of events."""
-        task: asyncio.Task[bytes | Refusal] = spawn(pending)
-        self._answers.add(task)
-        if session is not None:
-            session.in_flight[key] = task
-        loop = asyncio.get_running_loop()
-
-        def finish(_: asyncio.Task[Any]) -> None:
-            self._answers.discard(task)
-            if session is not None:
-                session.in_flight.pop(key, None)
-                session.touched = loop.time()
-            if streaming:
-                self._close(stream, task)
-            stream.wake()
-
-        streaming = False
-        task.add_done_callback(finish)
-        gone = loop.create_task(_disconnected(receive))
-        gone.add_done_callback(lambda _: stream.wake())
-        timer = loop.call_later(self._patience if session is not None else self._keep_alive, stream.nudge)
-        try:
-            while events and not (task.done() or gone.done()) and stream.idle:
-                await stream.wait()
-            if json and not events:
-                await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-            if task.done() and (stream.idle or not events) and json:
-                await self._respond_once(task, send, extra)
-                return
-            if gone.done():
-                return
-            streaming = True
-            if task.done():
-                self._close(stream, task)
-            if session is not None:
-                session.keep(stream)
-            await self._pump(stream, gone, send, extra, stream.open())
-        finally:
-            timer.cancel()
-            gone.cancel()
-            if not task.done() and not (streaming and stream.id):
-                task.cancel()  # nobody can get the answer any more
-                await asyncio.wait((task,))
-
-    @staticmethod
-    def _close(stream: Stream, task: asyncio.Task[bytes | Refusal]) -> None:
-        """Put the answer at the end of the stream."""
-        if stream.done:
-            return
-        if not task.cancelled():
-            answer = task.result()
-            reply = answer.reply if type(answer) is Refusal else answer
-            if reply:
-                stream.send(reply)  # type: ignore[arg-type]
-        stream.done = True
-
-    @staticmethod
-    async def _respond_once(task: asyncio.Task[bytes | Refusal], send: Send, extra: list[tuple[bytes, bytes]]) -> None:
-        if task.cancelled():
-            await _respond(send, 202, b"", extra)  # cancelled by the client: there is no answer
-            return
-        answer = task.result()
-        if type(answer) is Refusal:
-            await _respond(send, answer.status, answer.reply, extra)
-        else:
-            await _respond(send, 200 if answer else 202, answer, extra)  # type: ignore[arg-type]
-
-    async def _pump(
-        self, stream: Stream, gone: asyncio.Task[None], send: Send, extra: list[tuple[bytes, bytes]], opening: bytes
-    ) -> None:
-        """Send a stream until it is over, the client is gone, or it has come back on another connection."""
-        await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *extra]})
-        self._streams.add(stream)
-        connection = stream.attach()
-        try:
-            if opening:
-                await send({"type": "http.response.body", "body": opening, "more_body": True})
-            while not gone.done() and stream.connection == connection:
-                data = stream.take()
-                if data:
-                    await send({"type": "http.response.body", "body": data, "more_body": True})
-                elif stream.paused:
-                    await send({"type": "http.response.body", "body": stream.close(), "more_body": True})
-                    break
-                elif stream.done:
-                    break
-                else:
-                    await stream.wait()
-            if not gone.done():
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            if stream.connection == connection:
-                stream.detach()
-                self._streams.discard(stream)
-
-    # GET and DELETE: sessions only
-
-    async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
-        if not _accepts(headers.get(b"accept", b""))[1]:
+        if not accepts(headers.get(b"accept", b""))[1]:
             raise Rejection(406, "This is an MCP endpoint: GET is for streams, and must accept text/event-stream")
-        session = self._session(headers, required=True)
+        session = self._session(headers, caller, required=True)
         assert session is not None
-        extra = self._origins.answer(headers)
         last = headers.get(b"last-event-id")
         found = None if last is None else session.find_stream(last.decode("latin-1"))
-        stream, after = (session.new_stream(), -1) if found is None else found
-        gone = asyncio.get_running_loop().create_task(_disconnected(receive))
-        gone.add_done_callback(lambda _: stream.wake())
+        stream, after = (session.new_stream(), None) if found is None else found
         standing = found is None or stream.standing
         if standing:
             stream.standing = True
             session.keep(stream)
             session.listen(stream)
+        gone = disconnected(receive, stream)
+        lease = Lease(stream.expire)
+        lease.extend(caller)
         try:
-            await self._pump(stream, gone, send, extra, stream.open() if found is None else stream.replay(after))
+            await pump(stream, gone, send, extra, self._streams, after)
         finally:
             gone.cancel()
+            lease.cancel()
             if standing:
                 session.unlisten(stream)
 
-    async def _delete(self, headers: Headers, send: Send) -> None:
-        session = self._session(headers, required=True)
+    async def _delete(
+        self, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]], caller: Caller | None = None
+    ) -> None:
+        session = self._session(headers, caller, required=True)
         assert session is not None
         self._end(session.id)
-        await _respond(send, 204, b"", self._origins.answer(headers))
+        await respond(send, 204, b"", extra)
 
 
-def _accepts(accept: bytes) -> tuple[bool, bool]:
-    """Say whether JSON and whether event streams are accepted."""
-    if accept == b"application/json, text/event-stream":
-        return True, True
-    kinds = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
-    everything = b"*/*" in kinds
-    return (
-        everything or JSON in kinds or b"application/*" in kinds,
-        everything or EVENTS in kinds or b"text/*" in kinds,
-    )
+def _stream(session: Session | None, *, events: bool) -> Stream:
+    if not events:
+        return MutedStream()
+    return Stream() if session is None else session.new_stream()
 
 
 async def _ready(answer: bytes) -> bytes:
     return answer
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _respond(send: Send, status: int, body: bytes, extra: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    headers = [(b"content-type", JSON), (b"content-length", b"%d" % len(body)), *extra] if body else [*extra]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

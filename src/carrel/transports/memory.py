@@ -40,7 +40,8 @@ class MemoryPeer:
         self._take(msgspec.json.decode(message))
 
     async def drain(self) -> None:
-        """Nothing to wait for: messages arrive at once."""
+        """Give others a turn. There is nothing to wait for: messages arrive at once."""
+        await asyncio.sleep(0)
 
     def pause(self, retry: int | None = None) -> None:
         """Nothing to pause: there is no connection to close."""

@@ -33,11 +33,12 @@ class Origins:
     have to be in ``origins``. "*" among the hosts allows any host, among the origins any origin.
     """
 
-    def __init__(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
-        hosts = [host.lower() for host in hosts]
+    def __init__(self, hosts: str | Iterable[str], origins: str | Iterable[str]) -> None:
+        hosts = [host.lower() for host in ([hosts] if isinstance(hosts, str) else hosts)]
         self._any_host = "*" in hosts
-        self._hosts = LOOPBACK | {_host_name(host) or host for host in hosts}
-        self._any_origin = "*" in (origins := [origin.lower().rstrip("/") for origin in origins])
+        self._hosts = LOOPBACK | {_host_name(host) or f"[{host}]" for host in hosts}  # IPv6 has brackets in headers
+        origins = [origin.lower().rstrip("/") for origin in ([origins] if isinstance(origins, str) else origins)]
+        self._any_origin = "*" in origins
         self._origins = frozenset(origins)
         self._good: set[tuple[bytes | None, bytes | None]] = set()
 

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET
@@ -34,6 +35,9 @@ MAX_MESSAGE = 16 * 1024 * 1024
 
 #: How many bytes may wait for a reader that is behind, before we stop reading ourselves.
 HIGH_WATER = 1024 * 1024
+
+#: How many messages a handler may send before others have their turn.
+BURST = 64
 
 #: How many bytes of answers that are ready are collected into one write.
 WRITE_SIZE = 64 * 1024
@@ -70,8 +74,10 @@ class Lines:
 
     def finish(self) -> list[bytes | None]:
         """Return what was left without an end."""
-        lines = [None] if self._skipping else [self._join(b"")] if self._rest else []
-        self._skipping = False
+        lines: list[bytes | None] = [self._join(b"")] if self._rest else []
+        if self._skipping:
+            lines = [None]
+            self._skipping = False
         return lines
 
     def _join(self, end: bytes) -> bytes | None:
@@ -89,6 +95,7 @@ class Stdio(asyncio.Protocol):
         self._max_message = max_message
         self._unanswered: deque[bytes | None] = deque()
         self._at_end = False
+        self._burst = 0
         self._reader: Any = None
         self._writer: Any = None
         self._held: dict[Hashable, bytes] = {}
@@ -118,7 +125,7 @@ class Stdio(asyncio.Protocol):
                     size += len(reply)
             if replies:
                 replies.append(b"")
-                self._writer.write(b"\n".join(replies))
+                self._write(b"\n".join(replies))
         if self._at_end and not unanswered:
             self.ended.set()
 
@@ -160,7 +167,7 @@ class Stdio(asyncio.Protocol):
     def _release(self) -> None:
         held, self._held = self._held, {}
         for message in held.values():
-            self._writer.write(message + b"\n")
+            self._write(message + b"\n")
 
     def writing_lost(self) -> None:
         """The client is gone: nobody can get an answer any more."""
@@ -175,10 +182,18 @@ class Stdio(asyncio.Protocol):
         if key is not None and not self._may_write.is_set():
             self._held[key] = message
         else:
-            self._writer.write(message + b"\n")
+            self._burst += 1
+            self._write(message + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(data)
 
     async def drain(self) -> None:
         """Wait until the client reads again."""
+        if self._burst >= BURST:
+            self._burst = 0
+            await asyncio.sleep(0)
         await self._may_write.wait()
 
     def pause(self, retry: int | None = None) -> None:
@@ -199,8 +214,9 @@ class Stdio(asyncio.Protocol):
 class Nowhere:
     """Takes the place of a writer whose reader is gone."""
 
-    def write(self, data: bytes) -> None:
-        """Write nothing."""
+    def is_closing(self) -> bool:
+        """Say that nothing can be written any more."""
+        return True
 
     def close(self) -> None:
         """Close nothing."""
@@ -285,6 +301,7 @@ class ThreadWriter:
         self._waiting: list[bytes | None] = []
         self._size = 0
         self._paused = False
+        self._closing = False
         self._wake = threading.Condition()
         os.set_blocking(fd, True)
         threading.Thread(target=self._write, name="carrel-stdout", daemon=True).start()
@@ -298,7 +315,11 @@ class ThreadWriter:
             self._paused = True
             self._protocol.pause_writing()
 
+    def is_closing(self) -> bool:
+        return self._closing
+
     def close(self) -> None:
+        self._closing = True
         with self._wake:
             self._waiting.append(None)
             self._wake.notify()
@@ -348,18 +369,19 @@ def claim() -> tuple[int, int]:
     Raises:
         ConfigError: one of the standard streams is closed.
     """
-    try:
-        source, target = os.dup(0), os.dup(1)
-        os.dup2(2, 1)
-    except OSError:
-        raise ConfigError("standard input, output and error have to be open") from None
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # something else may have got their numbers
+        raise ConfigError("standard input, output and error have to be open")
+    source, target = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     if sys.stdout is not None:
         sys.stdout.flush()  # what was printed before goes to standard error too
         if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # as standard error does
+            sys.stdout.reconfigure(line_buffering=True)
+            with suppress(OSError):  # where it was a file, and had a position
+                sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does
     if sys.platform == "win32":
         import msvcrt
 
@@ -399,7 +421,7 @@ async def serve(
     try:
         stdio = Stdio(app, max_message)
         closed = asyncio.Event()
-        shared = os.path.sameopenfile(source, target)  # one socket or terminal for both: two transports would clash
+        shared = os.path.samestat(os.fstat(source), os.fstat(target))  # one socket for both: transports would clash
         writer = await _start_writing(loop, target, WritingEnd(stdio, closed), shared=shared)
         stdio.open(writer)
         signals = _listen_to_signals(loop, stdio.ended)

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
+from carrel.transports.dialogue import Work, cancel
 
-__all__ = ["Send", "Session", "Stream"]
+__all__ = ["MutedStream", "Session", "Stream"]
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-#: How many events of one stream can be had again.
+#: How many events of one stream can be had again, and how many bytes of them (but always the last one).
 MAX_EVENTS = 256
+MAX_EVENT_BYTES = 1024 * 1024
 
-#: How many streams of one session can be resumed.
+#: How many streams of one session can be resumed, and how many bytes they may take.
 MAX_STREAMS = 64
+MAX_STREAM_BYTES = 16 * 1024 * 1024
 
 #: Messages that may wait for a stream before ``drain`` waits for them to leave.
 HIGH_WATER = 64
@@ -50,6 +51,7 @@ class Stream:
         "ping",
         "primed",
         "retry",
+        "size",
         "standing",
     )
 
@@ -68,17 +70,26 @@ class Stream:
         self.standing = False
         """It was opened by GET, and carries what belongs to no request."""
         self.retry: int | None = None
+        self.size = 0
+        """How many bytes of events are kept."""
         self._messages: list[bytes] = []
         self._held: dict[Hashable, bytes] | None = None
         self._kept: deque[tuple[int, bytes]] | None = None
         self._next = 1
         self._waiter: asyncio.Future[None] | None = None
-        self._drained: asyncio.Future[None] | None = None
+        self._drained: asyncio.Event | None = None
 
     # The sending side
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message. Of those with the same key that have not left yet, the last one is enough."""
+        """Send a message. Of those with the same key that have not left yet, the last one is enough.
+
+        Without a connection only what can be kept for the next one is; if there will be none, nothing.
+        """
+        if self.connection < 0:
+            if self.id:
+                self._keep(message)
+            return
         if key is None:
             self._messages.append(message)
         else:
@@ -89,21 +100,29 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait while many messages have not left yet. Without a connection there is nobody to wait for."""
+        if self.connection < 0:
+            await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled
         while self.connection >= 0 and len(self._messages) > HIGH_WATER:
-            self._drained = asyncio.get_running_loop().create_future()
-            await self._drained
+            if self._drained is None:
+                self._drained = asyncio.Event()
+            await self._drained.wait()
 
     def pause(self, retry: int | None = None) -> None:
         """Close the connection, not the stream: the client is to come back for the rest, after ``retry`` ms.
 
         Only where clients know that this can happen (2025-11-25, with a session); otherwise nothing happens.
         """
-        if self.id and self.primed:
+        if self.id and self.primed and self.connection >= 0:
             self.retry = retry
             self.paused = True
             self.wake()
 
-    def wake(self) -> None:
+    def expire(self) -> None:
+        """Close the connection, because whoever opened it may not have it any longer."""
+        self.paused = True
+        self.wake()
+
+    def wake(self, _: Any = None) -> None:
         """Have the connection look again."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
@@ -136,56 +155,89 @@ class Stream:
         if self._held:
             messages.extend(self._held.values())
             self._held = None
-        for message in messages:
-            if self.id:
-                data = event(message, f"{self.id}-{self._next}")
-                if self._kept is None:
-                    self._kept = deque(maxlen=MAX_EVENTS)
-                self._kept.append((self._next, data))
-                self._next += 1
-                pieces.append(data)
-            else:
-                pieces.append(event(message))
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+        pieces.extend([self._keep(message) for message in messages] if self.id else map(event, messages))
+        self._let_go()
         return b"".join(pieces)
 
-    def attach(self) -> int:
-        """Begin to take messages on a new connection; the one before it, if any, takes no more. Return its number."""
+    def _keep(self, message: bytes) -> bytes:
+        """Make a message an event that can be had again, and return it."""
+        data = event(message, f"{self.id}-{self._next}")
+        if self._kept is None:
+            self._kept = deque()
+        self._kept.append((self._next, data))
+        self._next += 1
+        self.size += len(data)
+        while len(self._kept) > MAX_EVENTS or (self.size > MAX_EVENT_BYTES and len(self._kept) > 1):
+            self.size -= len(self._kept.popleft()[1])
+        return data
+
+    def _let_go(self) -> None:
+        if self._drained is not None:
+            self._drained.set()
+            self._drained = None
+
+    def attach(self, after: int | None = None) -> bytes:
+        """Begin to take messages on a new connection (``connection`` is its number), and return what goes first.
+
+        That is what begins a stream or, for a client that has all events up to number ``after``, the ones it missed.
+        The connection before this one, if any, takes no more.
+        """
         self.connection = abs(self.connection) + 1
         self.wake()
-        return self.connection
+        if after is None:
+            return event(b"", f"{self.id}-0", self.retry) if self.primed and self.id else b""
+        return b"".join(data for number, data in self._kept or () if number > after)
 
     def detach(self) -> None:
         """The connection is gone."""
         self.connection = -self.connection
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
-
-    def open(self) -> bytes:
-        """Return what a stream begins with."""
-        return event(b"", f"{self.id}-0", self.retry) if self.primed and self.id else b""
+        if self.id:
+            for message in self._messages:
+                self._keep(message)
+        self._messages.clear()
+        self._let_go()
 
     def close(self) -> bytes:
         """Return what to send before the connection is closed although the stream goes on."""
         self.paused = False
         return b"" if self.retry is None else b"retry: %d\n\n" % self.retry
 
-    def replay(self, after: int) -> bytes:
-        """Return the events after number ``after`` that have been sent before."""
-        return b"".join(data for number, data in self._kept or () if number > after)
+
+class MutedStream(Stream):
+    """The stream of a client that takes no events: what is not the answer is lost."""
+
+    __slots__ = ()
+    muted = True
+    """Nobody can be asked anything on it."""
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Drop a message."""
 
 
 class Session:
     """One client of a revision with handshakes, between its requests."""
 
-    __slots__ = ("_held", "_listening", "_numbers", "_streams", "connection", "id", "in_flight", "touched")
+    __slots__ = (
+        "_held",
+        "_listening",
+        "_numbers",
+        "_streams",
+        "closed",
+        "connection",
+        "id",
+        "in_flight",
+        "owner",
+        "touched",
+    )
 
     def __init__(self, id: str, connection: Connection, now: float) -> None:
         self.id = id
         self.connection = connection
+        self.closed = False
+        self.owner: str | None = None
+        """Whom the session belongs to, where the transport knows who calls."""
         self.touched = now
-        self.in_flight: dict[Any, asyncio.Task[Any]] = {}
+        self.in_flight: dict[Any, Work] = {}
         self._streams: OrderedDict[str, Stream] | None = None
         self._listening: list[Stream] | None = None
         self._held: dict[Hashable, bytes] | None = None
@@ -203,6 +255,16 @@ class Session:
     def listening(self) -> list[Stream]:
         """The open streams of GET requests."""
         return self._listening or []
+
+    def touch(self) -> None:
+        """Note that the session is in use."""
+        self.touched = asyncio.get_running_loop().time()
+
+    def finish(self, key: Any) -> None:
+        """A request is answered."""
+        self.in_flight.pop(key, None)
+        self._trim()
+        self.touch()
 
     # Messages that belong to no request: they go to one of the streams that GET requests opened
 
@@ -239,6 +301,7 @@ class Session:
         """The connection of a GET stream is gone; what did not leave waits for the next one."""
         if self._listening and stream in self._listening:
             self._listening.remove(stream)
+        self.touch()
 
     # Streams that can be resumed
 
@@ -257,8 +320,20 @@ class Session:
         if self._streams is None:
             self._streams = OrderedDict()
         self._streams[stream.id] = stream
-        while len(self._streams) > MAX_STREAMS:
-            self._streams.popitem(last=False)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Forget streams when they are too many or too large: first those that are over, the oldest first."""
+        streams = self._streams
+        if streams is None:
+            return
+        size = sum(stream.size for stream in streams.values())
+        for over in (True, False):
+            for stream in [stream for stream in streams.values() if stream.done is over]:
+                if len(streams) <= MAX_STREAMS and (size <= MAX_STREAM_BYTES or len(streams) == 1):
+                    return
+                size -= stream.size
+                del streams[stream.id]
 
     def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
         """Return the stream of an event id, and the number of that event in it; None if it is forgotten."""
@@ -270,8 +345,9 @@ class Session:
 
     def close(self) -> None:
         """Cancel what is in work and end every stream."""
-        for task in list(self.in_flight.values()):
-            task.cancel()
+        self.closed = True
+        for work in list(self.in_flight.values()):
+            cancel(work)
         for stream in (*(self._listening or ()), *({} if self._streams is None else self._streams).values()):
             stream.done = True
             stream.wake()

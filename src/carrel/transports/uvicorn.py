@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import signal
+import socket
 from collections.abc import Callable
 from typing import Any
 
 from carrel.errors import ConfigError
+from carrel.transports import process
 from carrel.transports.application import Application
 from carrel.transports.http import StreamableHTTP
 
 __all__ = ["serve"]
 
-#: Seconds that open connections get to finish when the process is told to stop.
+#: Seconds that requests in work get to finish when the process is told to stop.
 GRACE = 5
+
+#: How many connections may wait to be accepted.
+BACKLOG = 2048
+
+ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
 
 
 def serve(
@@ -22,57 +32,92 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     path: str = "/mcp",
-    allowed_hosts: tuple[str, ...] | list[str] = (),
+    allowed_hosts: str | tuple[str, ...] | list[str] = (),
     on_started: Callable[[str], None] | None = None,
     **options: Any,
 ) -> None:
     """Serve ``app`` on ``host`` and ``port`` until the process is told to stop.
 
     ``on_started`` is called with the URL of the endpoint once it can be reached; port 0 takes a free one. All other
-    options are those of ``StreamableHTTP``.
+    options are those of ``StreamableHTTP``. SIGTERM and SIGINT end streams properly; the process goes on after it.
 
     Raises:
-        ConfigError: uvicorn is not installed, or the port is taken.
+        ConfigError: uvicorn is not installed, or the address cannot be listened on.
     """
     try:
         import uvicorn
     except ImportError:
         raise ConfigError("HTTP needs uvicorn: pip install 'carrel[http]'") from None
 
-    hosts = [*allowed_hosts, *([] if host in ("0.0.0.0", "::", "") else [f"[{host}]" if ":" in host else host])]  # noqa: S104
-    endpoint = StreamableHTTP(app, path=path, allowed_hosts=hosts, **options)
+    names = [allowed_hosts] if isinstance(allowed_hosts, str) else list(allowed_hosts)
+    endpoint = StreamableHTTP(app, path=path, allowed_hosts=[*names, *([] if host in ANYWHERE else [host])], **options)
 
     class Server(uvicorn.Server):
-        """uvicorn waits for open streams before it stops; so they have to end first."""
+        """A server whose streams end before it waits for them, and which leaves the rest to its caller."""
+
+        async def startup(self, sockets: list[Any] | None = None) -> None:
+            await endpoint.start()
+            await super().startup(sockets)
+            if on_started is not None:
+                shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
+                on_started(f"http://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
 
         async def shutdown(self, sockets: list[Any] | None = None) -> None:
             endpoint.end_streams()
+            late = asyncio.get_running_loop().call_later(GRACE, endpoint.cancel)
             await super().shutdown(sockets)
+            late.cancel()
+            await endpoint.stop()
 
-        async def startup(self, sockets: list[Any] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started and on_started is not None:
-                bound = self.servers[0].sockets[0].getsockname()[1]
-                shown = f"[{host}]" if ":" in host else host
-                on_started(f"http://{shown}:{bound}{'/' + path.strip('/')}")
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            self.force_exit = self.should_exit and sig == signal.SIGINT
+            self.should_exit = True
 
     config = uvicorn.Config(
         endpoint,
-        host=host,
-        port=port,
-        lifespan="on",
+        lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=GRACE,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE + 1,
         ws="none",
     )
-    server = Server(config)
+    listeners = listen(host, port)
     try:
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(server.serve())
+        process.run(Server(config).serve(listeners), config.get_loop_factory())
     except KeyboardInterrupt:
         pass
-    except SystemExit:
-        raise ConfigError(f"cannot serve on {host} port {port}: see above; is the port taken?") from None
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on all addresses of ``host``, on the same port.
+
+    Raises:
+        ConfigError: there is no such host, or the port is taken or not allowed.
+    """
+    listeners: list[socket.socket] = []
+    problem: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):  # the latter for names that no host can have
+        raise ConfigError(f"cannot listen on {host}: there is no such host") from None
+    for family, _, _, _, (name, _, *more) in found:
+        address = (name, listeners[0].getsockname()[1] if listeners else port, *more)
+        try:
+            listeners.append(socket.create_server(address, family=family, backlog=BACKLOG))
+        except OSError as error:
+            problem = error
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # such as IPv6 where there is none
+                break
+    if problem is None or (listeners and problem.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)):
+        return listeners
+    for listener in listeners:
+        listener.close()
+    if problem.errno == errno.EADDRINUSE:
+        raise ConfigError(f"cannot listen on {host}: port {port} is in use")
+    raise ConfigError(f"cannot listen on {host} port {port}: {os.strerror(problem.errno or 0)}")

@@ -1,6 +1,6 @@
 """The official Python SDK 1.x on a tour of the golden application; prints what it saw as JSON.
 
-python_sdk_1.py (URL | COMMAND ARGUMENT…)
+python_sdk_1.py (URL | COMMAND ARGUMENT…); a URL that ends with /sse is one of HTTP+SSE
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 import sys
 
 from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -100,7 +101,9 @@ async def main() -> None:
         logs.append([params.level, params.data])
 
     async with contextlib.AsyncExitStack() as stack:
-        if len(target) == 1:
+        if target[0].endswith("/sse"):
+            read, write = await stack.enter_async_context(sse_client(target[0]))
+        elif len(target) == 1:
             read, write, _ = await stack.enter_async_context(streamable_http_client(target[0]))
         else:
             parameters = StdioServerParameters(command=target[0], args=target[1:])

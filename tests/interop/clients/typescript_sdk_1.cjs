@@ -1,5 +1,6 @@
 // The official TypeScript SDK 1.x on a tour of the golden application; prints what it saw as JSON.
-// typescript_sdk_1.cjs PACKAGE (URL | COMMAND ARGUMENT…), PACKAGE being the name under which one of its versions is installed
+// typescript_sdk_1.cjs PACKAGE (URL | COMMAND ARGUMENT…), PACKAGE being the name under which one of its versions is installed;
+// a URL that ends with /sse is one of HTTP+SSE
 const [sdk, ...target] = process.argv.slice(2);
 const { Client } = require(`${sdk}/client/index.js`);
 const types = require(`${sdk}/types.js`);
@@ -17,6 +18,11 @@ async function pages(list, key) {
 }
 
 function connection() {
+  if (target[0].endsWith("/sse")) {
+    globalThis.EventSource ??= require("eventsource").EventSource; // the first versions find it there
+    const { SSEClientTransport } = require(`${sdk}/client/sse.js`);
+    return new SSEClientTransport(new URL(target[0]));
+  }
   if (target.length === 1) {
     const { StreamableHTTPClientTransport } = require(`${sdk}/client/streamableHttp.js`);
     return new StreamableHTTPClientTransport(new URL(target[0]));

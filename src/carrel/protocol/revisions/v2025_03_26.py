@@ -18,10 +18,13 @@ def audio_as_resource(block: AudioContent) -> EmbeddedResource:
     return EmbeddedResource(contents, annotations=block.annotations)
 
 
-REVISION = v2024_11_05.REVISION.followed_by(
+PREVIOUS = v2024_11_05.REVISION
+
+REVISION = PREVIOUS.followed_by(
     "2025-03-26",
     batches=True,
     resumable=True,
+    questions={**PREVIOUS.questions, "sample_with_audio": "sampling/createMessage"},
     before={
         AudioContent: audio_as_resource,
         Tool: without("annotations"),

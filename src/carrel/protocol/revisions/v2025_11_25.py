@@ -42,8 +42,9 @@ def plain_form(params: ElicitParams) -> ElicitParams:
     """Choices were plain or had ``enumNames``, and only yes-or-no fields had defaults."""
     if params.requested_schema is UNSET:
         return params
-    fields = {name: plain_field(field) for name, field in params.requested_schema["properties"].items()}
-    return ElicitParams(message=params.message, requested_schema={**params.requested_schema, "properties": fields})
+    schema = {key: value for key, value in params.requested_schema.items() if key != "$schema"}
+    schema["properties"] = {name: plain_field(field) for name, field in schema["properties"].items()}
+    return ElicitParams(message=params.message, requested_schema=schema)
 
 
 def plain_field(field: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +63,12 @@ REVISION = PREVIOUS.followed_by(
         **PREVIOUS.events,
         "elicitation_complete": "notifications/elicitation/complete",
         "task_status": "notifications/tasks/status",
+    },
+    questions={
+        **PREVIOUS.questions,
+        "elicit_page": "elicitation/create",
+        "elicit_several": "elicitation/create",
+        "sample_with_tools": "sampling/createMessage",
     },
     primed=True,
     anonymous_errors=True,

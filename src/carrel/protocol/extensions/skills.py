@@ -1,0 +1,17 @@
+"""The skills extension.
+
+https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+"""
+
+from carrel.protocol.extension import Extension
+from carrel.protocol.revision import Request
+from carrel.wire.base import PageParams
+from carrel.wire.skills import GetSkillParams, ReadDirectoryParams
+
+REQUESTS = (
+    Request("skills/list", "list_skills", PageParams, cacheable=True),
+    Request("skills/get", "get_skill", GetSkillParams, cacheable=True),
+    Request("resources/directory/read", "read_directory", ReadDirectoryParams),
+)
+
+SKILLS = Extension(name="io.modelcontextprotocol/skills", requests={row.method: row for row in REQUESTS})

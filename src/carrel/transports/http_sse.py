@@ -1,0 +1,331 @@
+"""HTTP+SSE, the transport of 2024-11-05, for clients that know no other one over HTTP. Deprecated since 2025-03-26.
+
+GET opens a stream of events. Its first event names the URI to POST to; all messages of the server follow. What a client
+posts is answered on its stream. The stream is the session: they begin and end together. All revisions with a handshake
+may be spoken here; requests of a stateless revision are told which ones those are.
+
+https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Hashable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.protocol.encoding import encode_error
+from carrel.protocol.http import event
+from carrel.protocol.principal import Caller
+from carrel.protocol.revisions import REVISIONS
+from carrel.protocol.server import Refusal
+from carrel.transports.application import Application
+from carrel.transports.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.dialogue import Dialogue, Work, spawn
+from carrel.transports.exchange import Receive, Send, disconnected, pump, respond
+from carrel.transports.request import Headers, Rejection, accepts, is_json, read_body
+from carrel.transports.streams import Stream
+
+__all__ = ["HTTPWithSSE"]
+
+#: The bytes that may wait for a client: with more than the first, functions that care wait for it; with more than the
+#: second, it may not ask for anything.
+HIGH_WATER = 1024 * 1024
+MAX_WAITING = 64 * 1024 * 1024
+
+#: How many bytes are given to the connection at a time (but always a whole message).
+CHUNK = 256 * 1024
+
+#: Seconds that a request waits for its client to read what was sent before.
+PATIENCE = 30.0
+
+#: Seconds after which a client that reads nothing, although more than ``MAX_WAITING`` waits for it, is given up.
+STALL = 60.0
+
+#: Seconds that requests in work get when the server stops.
+GRACE = 5.0
+
+#: How errors begin that answer no request in particular.
+ANONYMOUS = tuple(encode_error(id, 0, "").partition(b'{"code"')[0] for id in (None, UNSET))
+
+NO_SESSION = "There is no such session (any more): open the stream again"
+
+
+class Listener(Stream):
+    """A client that listens: the stream to it, and the dialogue with it."""
+
+    __slots__ = ("_app", "_endpoint", "_leaving", "_moved", "_queued", "dialogue", "ending", "lease", "owner")
+
+    def __init__(self, app: Application, id: str, endpoint: str) -> None:
+        super().__init__()
+        self._app = app
+        self._endpoint = endpoint
+        self._queued = 0
+        self._leaving = 0
+        self._moved = 0.0
+        self.ending = False
+        self.owner: str | None = None
+        self.lease = Lease(self.end)
+        self.dialogue = Dialogue(app, self)
+        connection = self.dialogue.connection
+        connection.id = id
+        revisions = connection.description.revisions.items()
+        connection.description = msgspec.structs.replace(
+            connection.description, revisions={name: row for name, row in revisions if not row.stateless}
+        )
+
+    # The sending side
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of messages the client has yet to read."""
+        return self._queued + self._leaving
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message. Of those with the same key that have not left yet, the last one is enough."""
+        if self.done:
+            return
+        if key is None:
+            now = asyncio.get_running_loop().time()
+            if not self.waiting:
+                self._moved = now
+            elif self.waiting > MAX_WAITING and now > self._moved + STALL:
+                self._give_up()
+                return
+            self._queued += len(message)
+        super().send(message, key)
+
+    def _give_up(self) -> None:
+        self.done = True
+        self._messages.clear()
+        self._held = None
+        self._queued = 0
+        self._let_go()
+        asyncio.get_running_loop().call_soon(self._forget)
+
+    def _forget(self) -> None:
+        self.dialogue.cancel()
+        self._app.disconnect(self.dialogue.connection)
+
+    async def drain(self) -> None:
+        """Wait while much has not left yet."""
+        await self._fall(HIGH_WATER)
+
+    async def _fall(self, mark: int) -> None:
+        while self.connection >= 0 and self.waiting > mark:
+            if self._drained is None:
+                self._drained = asyncio.Event()
+            await self._drained.wait()
+
+    async def be_ready(self) -> None:
+        """Wait until the client may ask for more.
+
+        Raises:
+            Rejection: it does not read what there is already, or it is gone.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._fall(MAX_WAITING)
+        except TimeoutError:
+            complaint = f"Read the stream first: {self.waiting} bytes wait for you in it"
+            raise Rejection(429, complaint, [(b"retry-after", b"10")]) from None
+        if self.done:
+            raise Rejection(404, NO_SESSION)
+
+    # The connection's side
+
+    def attach(self, after: int | None = None) -> bytes:
+        """Begin to take messages, and return what goes first: where to post."""
+        super().attach(after)
+        return event(self._endpoint.encode(), name="endpoint")
+
+    def take(self) -> bytes:
+        """Return some of what waits, as events; nothing is an empty string."""
+        pieces = [b":\r\n\r\n"] if self.ping else []
+        self.ping = False
+        size = count = 0
+        for message in self._messages:
+            pieces.append(event(message, name="message"))
+            size += len(message)
+            count += 1
+            if size >= CHUNK:
+                break
+        del self._messages[:count]
+        if self._held:
+            pieces.extend(event(message, name="message") for message in self._held.values())
+            self._held = None
+        self._queued -= size
+        self._leaving = size
+        self._moved = asyncio.get_running_loop().time()
+        self._let_go()
+        return b"".join(pieces)
+
+    # The end
+
+    async def finish(self) -> None:
+        """Answer what is in work, if that takes no longer than ``GRACE``, and end the stream."""
+        await self.dialogue.close(GRACE)
+        self.end()
+
+    def end(self) -> None:
+        """End the stream once everything in it has left, and cancel what is in work."""
+        self.dialogue.cancel()
+        self.done = True
+        self.wake()
+
+
+class HTTPWithSSE:
+    """The two endpoints of HTTP+SSE: GET ``path`` to listen, POST ``path``/messages to speak.
+
+    Args:
+        app: the server, which is started and stopped by somebody else.
+        path: where clients listen, within where this application is mounted.
+        alternative: where requests of stateless revisions belong.
+        max_body: the longest body that is read, in bytes.
+        body_timeout: seconds in which a body has to come in.
+        max_sessions: how many clients may listen at a time.
+        streams: where the streams are that get a comment now and then.
+        works: what has to be awaited before the application stops.
+        authorization: who may come in.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        path: str,
+        *,
+        alternative: str,
+        max_body: int,
+        body_timeout: float,
+        max_sessions: int,
+        streams: set[Stream],
+        works: set[Work],
+        authorization: Authorizer | None = None,
+    ) -> None:
+        self._app = app
+        self._authorization = authorization
+        self._path = path
+        self._messages = f"{path.rstrip('/')}/messages"
+        self._alternative = alternative
+        self._max_body = max_body
+        self._body_timeout = body_timeout
+        self._max_sessions = max_sessions
+        self._streams = streams
+        self._works = works
+        self._listeners: dict[str, Listener] = {}
+
+    def owns(self, path: str) -> bool:
+        """Say whether a path is one of the two."""
+        return path.rstrip("/") in (self._path.rstrip("/"), self._messages)
+
+    def end_streams(self) -> None:
+        """End every stream properly: after the answers to what is in work, and soon."""
+        for listener in self._listeners.values():
+            if not listener.ending:
+                listener.ending = True
+                work = spawn(listener.finish())
+                self._works.add(work)
+                work.add_done_callback(self._works.discard)
+
+    def cancel(self) -> None:
+        """Cancel everything that is in work, and end every stream."""
+        for listener in self._listeners.values():
+            listener.end()
+
+    async def serve(
+        self,
+        path: str,
+        scope: dict[str, Any],
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None = None,
+    ) -> None:
+        """Answer a request to a path that this ``owns``, whose Host, Origin and ``caller`` have been checked.
+
+        Raises:
+            Rejection: it is refused.
+        """
+        listening = path.rstrip("/") != self._messages
+        method, allowed = scope["method"], "GET" if listening else "POST"
+        if method != allowed:
+            raise Rejection(405, f"{method} is not for this endpoint of HTTP+SSE", [(b"allow", allowed.encode())])
+        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1").strip(" \t")
+        if version and (version not in REVISIONS or REVISIONS[version].stateless):
+            complaint = f"MCP-Protocol-Version {version[:50]!r} is not spoken over HTTP+SSE: use {self._alternative}"
+            raise Rejection(400, complaint)
+        if listening:
+            await self._listen(scope.get("root_path", ""), headers, receive, send, extra, caller)
+        else:
+            await self._post(scope.get("query_string", b""), headers, receive, send, extra, caller)
+
+    async def _listen(
+        self,
+        root: str,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None,
+    ) -> None:
+        if not accepts(headers.get(b"accept", b"*/*"))[1]:
+            raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
+        if len(self._listeners) >= self._max_sessions:
+            raise Rejection(503, "There are too many sessions", [(b"retry-after", b"10")])
+        id = secrets.token_urlsafe(16)
+        listener = Listener(self._app, id, f"{quote(root.rstrip('/') + self._messages)}?sessionId={id}")
+        listener.owner = owner_of(caller)
+        listener.lease.extend(caller)
+        self._listeners[id] = listener
+        gone = disconnected(receive, listener)
+        try:
+            await pump(listener, gone, send, extra, self._streams)
+        finally:
+            gone.cancel()
+            listener.lease.cancel()
+            del self._listeners[id]
+            await listener.dialogue.close()
+
+    async def _post(
+        self,
+        query: bytes,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None,
+    ) -> None:
+        listener = self._find(query)
+        if listener.owner != owner_of(caller):
+            raise Rejection(404, NO_SESSION)
+        listener.lease.extend(caller)
+        if not is_json(headers):
+            raise Rejection(415, "The content type must be application/json")
+        await listener.be_ready()
+        body = await read_body(headers, receive, self._max_body, self._body_timeout)
+        if listener.done or listener.connection < 0:
+            raise Rejection(404, NO_SESSION)
+        message = listener.dialogue.connection.receive(body)
+        permit(self._authorization, caller, message)
+        if type(message) is Refusal and message.reply.startswith(ANONYMOUS):
+            await respond(send, message.status, message.reply, extra)  # in the stream, nobody would know what it is to
+            return
+        reply = listener.dialogue.take(message)
+        if reply is not None:
+            listener.send(reply)
+        await respond(send, 202, b"", extra)
+
+    def _find(self, query: bytes) -> Listener:
+        values = [pair.partition(b"=")[2] for pair in query.split(b"&") if pair.partition(b"=")[0] == b"sessionId"]
+        if len(values) != 1:
+            raise Rejection(400, f"{self._path} tells where to post: there has to be one sessionId in the query")
+        listener = self._listeners.get(values[0].decode("latin-1"))
+        if listener is None or listener.done:
+            raise Rejection(404, NO_SESSION)
+        return listener

@@ -1,0 +1,1 @@
+"""The transports, against real pipes, sockets and processes."""

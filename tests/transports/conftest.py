@@ -1,0 +1,94 @@
+"""A server over HTTP for each test that wants one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest_asyncio
+
+from carrel import Context, Server
+
+from .site import Site, serving
+
+
+class Shop:
+    """A server, and what its handlers wait for."""
+
+    def __init__(self) -> None:
+        self.app = Server("shop", version="1")
+        self.go = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.finished = asyncio.Event()
+        self.running = 0
+        app = self.app
+        app.resources.add("memo://text", "text", name="text")
+        app.resources.add("memo://other", "other", name="other")
+
+        @app.tool()
+        async def echo(text: str) -> str:
+            return text
+
+        @app.tool()
+        async def wait(ctx: Context) -> str:
+            """Wait for the test; on the way say what number it is."""
+            self.running += 1
+            self.begun.set()
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            finally:
+                self.running -= 1
+                self.finished.set()
+            return "waited"
+
+        @app.tool()
+        async def steps(n: int, ctx: Context) -> str:
+            """Report progress ``n`` times, then wait for the test, then report once more."""
+            for number in range(1, n + 1):
+                await ctx.progress(number)
+            self.begun.set()
+            try:
+                await self.go.wait()
+                await ctx.progress(n + 1)
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            finally:
+                self.finished.set()
+            return "done"
+
+        @app.tool()
+        async def pause(ctx: Context, retry: float | None = None) -> str:
+            """Close the stream, wait for the test, and go on."""
+            await ctx.progress(1)
+            ctx.pause_stream(retry)
+            await self.go.wait()
+            await ctx.progress(2)
+            return "after the pause"
+
+
+@pytest_asyncio.fixture
+async def shop() -> Shop:
+    return Shop()
+
+
+@pytest_asyncio.fixture
+async def serve(shop: Shop) -> AsyncIterator[Any]:
+    """Serve the shop with options: ``site = await serve(session_ttl=1)``."""
+    async with AsyncExitStack() as stack:
+
+        async def start(http: str = "httptools", **options: Any) -> Site:
+            return await stack.enter_async_context(serving(shop.app.asgi(**options), http=http))
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def site(serve: Any) -> Site:
+    return await serve()
