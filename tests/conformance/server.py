@@ -2,18 +2,20 @@
 
     python tests/conformance/server.py --port 8000
 
-It has everything the suite asks for, except what needs the client's user, model or roots, tasks and skills.
+It has everything the suite asks for, except tasks.
 """
-
-from __future__ import annotations
 
 import argparse
 import asyncio
 import base64
-from typing import Annotated, Any
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from carrel import Context, Server
 from carrel.errors import MissingCapability
+from carrel.server.asking import Elicited
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.prompts import PromptMessage
 from carrel.wire.resources import TextResourceContents
@@ -26,6 +28,7 @@ PNG = base64.b64decode(
 WAV = base64.b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")
 
 app = Server("carrel-conformance", version="1.0", instructions="This server exists to be tested.")
+app.skills(Path(__file__).parents[2] / "examples" / "skills")
 
 
 # Resources
@@ -143,9 +146,9 @@ async def test_reconnection(ctx: Context) -> str:
 
 
 @app.tool(structured=False)
-async def test_missing_capability() -> str:
+async def test_missing_capability(ctx: Context) -> str:
     """Needs a client that can sample."""
-    raise MissingCapability({"sampling": {}})
+    return (await ctx.sample("Say something.", 10)).text
 
 
 @app.tool(structured=False)
@@ -213,7 +216,170 @@ async def json_schema_2020_12_tool(**arguments: Any) -> str:
     return f"JSON Schema 2020-12 tool called with {arguments}"
 
 
+# Tools that ask, in the words of sessions
+
+
+@dataclass
+class User:
+    username: Annotated[str, "User's response"]
+    email: Annotated[str, "User's email address"]
+
+
+@dataclass
+class Defaults:
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
+#: Every way to write a choice, the one of old included.
+CHOICES = {
+    "type": "object",
+    "properties": {
+        "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
+        "titledSingle": {
+            "type": "string",
+            "oneOf": [
+                {"const": "value1", "title": "First Option"},
+                {"const": "value2", "title": "Second Option"},
+                {"const": "value3", "title": "Third Option"},
+            ],
+        },
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
+        "titledMulti": {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {"const": "value1", "title": "First Choice"},
+                    {"const": "value2", "title": "Second Choice"},
+                    {"const": "value3", "title": "Third Choice"},
+                ]
+            },
+        },
+    },
+    "required": [],
+}
+
+
+@app.tool(structured=False)
+async def test_sampling(ctx: Context, prompt: Annotated[str, "The prompt to send to the LLM"]) -> str:
+    """Asks the client's model."""
+    return f"LLM response: {(await ctx.sample(prompt, 100)).text}"
+
+
+@app.tool(structured=False)
+async def test_elicitation(ctx: Context, message: Annotated[str, "The message to show the user"]) -> str:
+    """Asks the user."""
+    answer = await ctx.elicit(message, User)
+    return f"User response: action={answer.action}, content={answer.content}"
+
+
+@app.tool(structured=False)
+async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
+    """Asks the user with a form that is filled in already."""
+    return completed(await ctx.elicit("Please review and update the form fields", Defaults))
+
+
+@app.tool(structured=False)
+async def test_elicitation_sep1330_enums(ctx: Context) -> str:
+    """Asks the user to choose, in every way there is."""
+    return completed(await ctx.elicit("Please select options", CHOICES))
+
+
+def completed(answer: Elicited[Any]) -> str:
+    return f"Elicitation completed: action={answer.action}, content={answer.content}"
+
+
+# Tools that ask, in rounds
+
+
+def asks_for(name: str, kind: str = "string") -> dict[str, Any]:
+    """Return the form with one required field."""
+    return {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
+
+
+async def name_of(ctx: Context, message: str = "What is your name?", key: str = "user_name") -> str:
+    answer: Elicited[dict[str, str]] = await ctx.elicit(message, asks_for("name"), key=key)
+    return "stranger" if answer.content is None else answer.content["name"]
+
+
+@app.tool(structured=False)
+async def test_input_required_result_elicitation(ctx: Context) -> str:
+    """Asks for a name."""
+    return f"Hello, {await name_of(ctx)}!"
+
+
+@app.tool(structured=False)
+async def test_input_required_result_sampling(ctx: Context) -> str:
+    """Asks the model."""
+    return (await ctx.sample("What is the capital of France?", 100, key="capital_question")).text
+
+
+@app.tool(structured=False)
+async def test_input_required_result_list_roots(ctx: Context) -> str:
+    """Asks for the roots."""
+    return f"Roots: {', '.join(root.uri for root in await ctx.roots(key='client_roots'))}"
+
+
+@app.tool(structured=False)
+async def test_input_required_result_request_state(ctx: Context) -> str:
+    """Asks for a confirmation, and knows what it knew when it asked."""
+    token = await ctx.once("token", lambda: "state-ok")
+    await ctx.elicit("Please confirm", asks_for("ok", "boolean"), key="confirm")
+    return f"Confirmed: {token}"
+
+
+@app.tool(structured=False)
+async def test_input_required_result_tampered_state(ctx: Context) -> str:
+    """Asks for a confirmation, and takes no other state than its own."""
+    await ctx.elicit("Please confirm", asks_for("ok", "boolean"), key="confirm")
+    return "Confirmed"
+
+
+@app.tool(structured=False)
+async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
+    """Asks the user, the model and for the roots, all at once."""
+    name, greeting, roots = await asyncio.gather(
+        name_of(ctx), ctx.sample("Generate a greeting", 50, key="greeting"), ctx.roots(key="client_roots")
+    )
+    return f"{greeting.text} {name} has {len(roots)} roots."
+
+
+@app.tool(structured=False)
+async def test_input_required_result_multi_round(ctx: Context) -> str:
+    """Asks one thing after the other."""
+    name = await name_of(ctx, "Step 1: What is your name?", "step1")
+    color = await ctx.elicit("Step 2: What is your favorite color?", asks_for("color"), key="step2")
+    return f"{name} likes {json.dumps(color.content)}."
+
+
+@app.tool(structured=False)
+async def test_input_required_result_capabilities(ctx: Context) -> str:
+    """Asks whoever there is to be asked."""
+    told = []
+    for ask in (name_of(ctx), ctx.sample("Say something.", 50), ctx.roots()):
+        try:
+            told.append(str(await ask))
+        except MissingCapability as missing:
+            told.append(str(missing))
+    return "; ".join(told)
+
+
 # Prompts
+
+
+@app.prompt()
+async def test_input_required_result_prompt(ctx: Context) -> str:
+    """A prompt that asks what it is to be about."""
+    answer = await ctx.elicit("What context should the prompt use?", asks_for("context"), key="user_context")
+    return f"Use this context: {answer.content}"
 
 
 @app.prompt()

@@ -6,6 +6,7 @@ No event loop, no transport: bytes in, events out.
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -540,6 +541,26 @@ def test_of_two_requests_with_one_id_in_a_batch_the_second_is_refused() -> None:
     )
     assert isinstance(batch, Batch)
     assert [type(event) for event in batch.events] == [Call, Refusal, Call]
+
+
+def test_a_stateless_request_is_not_part_of_a_batch() -> None:
+    batch = connected(MARCH).receive(pack([request("tools/list", {}, 1, LATEST), request("ping", id=2)]))
+    assert isinstance(batch, Batch)
+    assert [type(event) for event in batch.events] == [Refusal, Call]
+
+
+@pytest.mark.parametrize("revision", [MARCH, JUNE, None])
+@pytest.mark.parametrize("item", [b"1", b"[]", b"{}", b'""'])
+def test_a_batch_of_a_million_messages_takes_no_memory_to_refuse(revision: str | None, item: bytes) -> None:
+    connection = connected(revision)
+    data = b"[" + (item + b",") * 999_999 + item + b"]"
+    connection.receive(b"[]")  # what is made when the first batch comes has been made
+    tracemalloc.start()
+    try:
+        assert error_of(connection, data)["code"] == -32600
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(data) + 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 # Ids in use

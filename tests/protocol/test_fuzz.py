@@ -13,7 +13,7 @@ from carrel.errors import ResourceNotFound
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
 from protocol.speaking import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
-bounded = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+bounded = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 VALID = [
     initialize(MARCH),
@@ -171,7 +171,7 @@ def test_messages_with_an_exchanged_part(revision: str | None, message: Any, pat
     check(revision, pack(replaced(message, path, new)))
 
 
-@settings(bounded, max_examples=100)
+@settings(bounded, max_examples=60)
 @given(st.lists(st.sampled_from(VALID).map(pack) | JSON.map(pack) | st.binary(max_size=30), max_size=12))
 def test_any_conversation(messages: list[bytes]) -> None:
     check(None, *messages)

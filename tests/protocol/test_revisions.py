@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_type_hints
 
@@ -221,14 +221,19 @@ def test_a_value_that_never_changed_is_not_copied() -> None:
 # Who may know
 
 
-def literals() -> Iterator[tuple[Path, int, str]]:
+@cache
+def literals() -> list[tuple[Path, int, str]]:
     """Every string in the code of the package that is not a docstring, with the pieces of f-strings."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-                yield path.relative_to(SOURCE), node.lineno, node.value
+        found.extend(
+            (path.relative_to(SOURCE), node.lineno, node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+        )
+    return found
 
 
 def outside(path: Path) -> bool:

@@ -25,8 +25,8 @@ def has_one_reading_of_parameters(template: UriTemplate) -> bool:
 
 
 @st.composite
-def any_templates(draw: st.DrawFn) -> UriTemplate:
-    names = list(draw(st.permutations(NAMES)))
+def any_templates(draw: st.DrawFn, *, repeated: bool = False) -> UriTemplate:
+    names = ["a", "b"] * 8 if repeated else list(draw(st.permutations(NAMES)))
     parts = []
     for _ in range(draw(st.integers(0, 5))):
         if draw(st.booleans()) or len(names) < 3:
@@ -34,7 +34,8 @@ def any_templates(draw: st.DrawFn) -> UriTemplate:
             continue
         operator = draw(st.sampled_from(OPERATORS))
         modifiers = [
-            draw(st.sampled_from(["", "", "*", ":1", ":3"])) for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3])))
+            draw(st.sampled_from(["", "", "*", ":1", ":3"]))
+            for _ in range(draw(st.sampled_from([1] if repeated else [1, 1, 1, 2, 3])))
         ]
         parts.append("{" + operator + ",".join([names.pop() + modifier for modifier in modifiers]) + "}")
     return UriTemplate("".join(parts))
@@ -49,22 +50,32 @@ def without(excluded: str) -> Callable[[str], str]:
 
 
 @st.composite
-def expansions(draw: st.DrawFn) -> tuple[UriTemplate, dict[str, Value]]:
+def expansions(
+    draw: st.DrawFn, kind: Callable[[], st.SearchStrategy[UriTemplate]] = templates
+) -> tuple[UriTemplate, dict[str, Value]]:
     """A template, and values of every shape but those that the documentation excludes from the round trip."""
-    template = draw(templates())
+    template = draw(kind())
     parameters = any(variable.operator in PARAMETERS for variable in template.variables)
     values: dict[str, Value] = {}
-    for place, variable in enumerate(template.variables):
+    for place, name in enumerate(template.names):
+        variables = [variable for variable in template.variables if variable.name == name]
         texts = TEXTS
-        if variable.operator in ("+", "#"):
+        if any(variable.operator in ("+", "#") for variable in variables):
             # Expansion leaves escapes and delimiters in a reserved value alone, so that they can look like parameters.
             texts = texts.map(without("%;?&" if parameters else "%"))
         # The key of an exploded mapping cannot be told from another one or a parameter, nor its dots from separators.
         keys = texts.map(lambda text, place=place: f"key{place}" + text.replace(".", ""))
         scalars = st.none() | texts
         composites = st.lists(texts, max_size=3) | st.dictionaries(keys, texts, max_size=3)
-        values[variable.name] = draw(scalars if variable.prefix is not None else scalars | composites)
+        prefix = any(variable.prefix is not None for variable in variables)
+        values[name] = draw(scalars if prefix else scalars | composites)
     return template, values
+
+
+def repeating_templates() -> st.SearchStrategy[UriTemplate]:
+    """Templates in which names occur several times, alone in their expressions, but that are not ambiguous."""
+    templates = any_templates(repeated=True).filter(has_one_reading_of_parameters)
+    return templates.filter(lambda template: not template.ambiguous)
 
 
 @st.composite
@@ -203,6 +214,19 @@ def test_any_values_are_expanded_or_refused_with_the_documented_errors(
     except (UriTemplateError, TypeError):
         return
     assert uri.isascii()
+
+
+@settings(max_examples=200, deadline=None)
+@given(expansions(repeating_templates))
+def test_a_variable_may_be_repeated_where_the_template_is_not_ambiguous(
+    expansion: tuple[UriTemplate, dict[str, Value]],
+) -> None:
+    template, values = expansion
+    uri = template.expand(values)
+    found = template.match(uri)
+    assert found is not None
+    assert template.expand(found) == uri
+    assert template.required <= found.keys()
 
 
 @settings(max_examples=200, deadline=None)

@@ -231,7 +231,7 @@ async def test_keys_that_are_none_are_left_out_and_the_others_are_used(issuer: I
             "point": lambda: [{**good, "x": good["y"]}, {**good, "x": 5}, {**good, "crv": "P-999"}, {**good, "x": "!"}],
             "kid": lambda: [{**good, "kid": ["first"]}, {**good, "alg": 5, "kid": "x"}],
             "text": lambda: ["key", None, 5, []],
-            "many": lambda: [],
+            "many": list,
         }[name]()
     issuer.publish({"keys": [*bad, good]}, "/jwks")
     assert await holder(guard, issuer.token()) == "alice"

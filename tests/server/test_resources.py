@@ -94,7 +94,9 @@ VALUES: list[tuple[Any, str, Any, str]] = [
 
 
 @pytest.mark.parametrize("way", ["value", "sync", "async", "waiting", "template"])
-@pytest.mark.parametrize(("value", "field", "expected", "mime_type"), VALUES, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(
+    ("value", "field", "expected", "mime_type"), VALUES, ids=lambda value: repr(value).partition(" at 0x")[0][:30]
+)
 async def test_any_value_becomes_contents(way: str, value: Any, field: str, expected: Any, mime_type: str) -> None:
     app = Server("s")
 

@@ -1,17 +1,41 @@
-"""A server over HTTP for each test that wants one."""
+"""A server over HTTP for each test that wants one; and no test waits for ever."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
+import pathlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from carrel import Context, Server
 
 from .site import Site, serving
+
+#: Seconds that a test may take.
+LONGEST = 60.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == pathlib.Path(__file__).parent and inspect.iscoroutinefunction(item.obj):
+            item.obj = limited(item.obj)
+
+
+def limited(test: Any) -> Any:
+    """Return a test that fails when it takes too long."""
+
+    @functools.wraps(test)
+    async def within(*arguments: Any, **fixtures: Any) -> None:
+        async with asyncio.timeout(LONGEST):
+            await test(*arguments, **fixtures)
+
+    return within
 
 
 class Shop:

@@ -15,7 +15,7 @@ from typing import Any
 
 from carrel.cli import jsonc
 from carrel.cli.clients import CLIENTS, Client, locate
-from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, default_name
+from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, check_skills, default_name
 from carrel.errors import ConfigError
 
 __all__ = ["parser", "run"]
@@ -104,14 +104,14 @@ def configuration_file(client: Client, options: argparse.Namespace) -> Path:
 def server_entry(client: Client, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Return what the server is called in the configuration, and its entry."""
     if options.http is None:
-        if not options.paths:
-            raise ConfigError("say what to share: a PATH, or --http URL of a server that runs already")
-        paths = check_paths(options.paths)
+        if not (options.paths or options.skills):
+            raise ConfigError("say what to share: a PATH, --skills FOLDER, or --http URL of a server that runs already")
+        paths, skills = check_paths(options.paths), check_skills(options.skills)
         command, leading = this_command()
         arguments = [*leading, "serve", *paths, *as_arguments(options)]
-        return entry_name(options, paths), client.command(command, arguments)
+        return entry_name(options, [*paths, *skills]), client.command(command, arguments)
 
-    if options.paths:
+    if options.paths or options.skills:
         raise ConfigError("give a PATH to share or the --http URL of a server that runs already, not both")
     if not client.speaks_http:
         raise ConfigError(

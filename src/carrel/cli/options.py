@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from carrel.errors import ConfigError
 
-__all__ = ["Parser", "add_sharing_options", "as_arguments", "check_paths", "default_name"]
+__all__ = ["Parser", "add_sharing_options", "as_arguments", "check_paths", "check_skills", "default_name"]
 
 MAX_SIZE = 10 * 1024 * 1024
 PAGE_SIZE = 100
@@ -38,6 +38,13 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what is shared and how; ``as_arguments`` writes them down again."""
     group = parser.add_argument_group("what is shared")
     group.add_argument("--name", metavar="NAME", help="what the server is called (default: the name of the first path)")
+    group.add_argument(
+        "--skills",
+        metavar="FOLDER",
+        action="append",
+        default=[],
+        help="serve the skills in a folder (directories with a SKILL.md), or the one skill that it is; may be repeated",
+    )
     group.add_argument(
         "--include",
         metavar="GLOB",
@@ -91,6 +98,7 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
 def as_arguments(options: argparse.Namespace) -> list[str]:
     """Write what ``add_sharing_options`` read as arguments again; what is at its default is left out."""
     arguments = [f"--name={options.name}"] if options.name else []
+    arguments += [f"--skills={os.path.abspath(os.path.expanduser(folder))}" for folder in options.skills]
     arguments += [f"--include={glob}" for glob in options.include]
     arguments += [f"--exclude={glob}" for glob in options.exclude]
     arguments += ["--hidden"] if options.hidden else []
@@ -121,6 +129,19 @@ def check_paths(paths: list[str]) -> list[str]:
             if inside(whole, other) or inside(other, whole):
                 raise ConfigError(f"{path} and {other} share the same files; give only the outer one")
         checked.append(whole)
+    return checked
+
+
+def check_skills(folders: list[str]) -> list[str]:
+    """Return the paths of folders of skills as absolute paths.
+
+    Raises:
+        ConfigError: one of them is missing, is no folder, cannot be read, or is given twice.
+    """
+    checked = check_paths(folders)
+    for folder, path in zip(folders, checked, strict=True):
+        if not os.path.isdir(path):
+            raise ConfigError(f"--skills {folder} is not a folder")
     return checked
 
 

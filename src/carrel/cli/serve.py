@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from carrel.cli.options import Parser, add_sharing_options, check_paths, default_name
+from carrel.cli.options import Parser, add_sharing_options, check_paths, check_skills, default_name
 from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Share folders and files with AI applications: every file is a resource, live."
+SUMMARY = "Share folders, files and skills with AI applications: every file is a resource, live."
 EXAMPLES = """\
 examples:
   carrel serve ./notes                          on stdio, for an application that starts it
   carrel serve ./notes --http 8000              over HTTP, on this machine only
   carrel serve ./docs ./src --exclude '*.min.js' --name project
+  carrel serve --skills ./skills                skills for agents: directories with a SKILL.md
 """
 INSTALL_HINT = "pip install 'carrel[serve]'"
 SSE_PATH = "/sse"
@@ -32,7 +33,7 @@ SAMPLE = 200
 def parser() -> Parser:
     """Return the parser of ``carrel serve``."""
     reader = Parser("serve", SUMMARY, epilog=EXAMPLES)
-    reader.add_argument("paths", metavar="PATH", nargs="+", help="a folder or file to share")
+    reader.add_argument("paths", metavar="PATH", nargs="*", help="a folder or file to share")
     add_sharing_options(reader)
     group = reader.add_argument_group("HTTP")
     group.add_argument(
@@ -60,6 +61,11 @@ def parser() -> Parser:
         action="store_true",
         help=f"serve old applications too, which know only the deprecated HTTP+SSE transport, at {SSE_PATH}",
     )
+    group.add_argument(
+        "--tokens",
+        metavar="FILE",
+        help="let in only who has a token whose hash is in this file; python -m carrel.security NAME makes one",
+    )
     return reader
 
 
@@ -70,20 +76,23 @@ def run(arguments: list[str]) -> int:
         ConfigError: wrong use, a path that cannot be shared, a port that is taken, packages that are missing.
     """
     options = parser().parse_intermixed_args(arguments)
-    if options.http is None and (options.path or options.allow_host or options.allow_origin or options.sse):
-        raise ConfigError("--path, --allow-host, --allow-origin and --sse need --http")
-    paths = check_paths(options.paths)
-    for path in paths:
+    for_http = (options.path, options.allow_host, options.allow_origin, options.sse, options.tokens)
+    if options.http is None and any(for_http):
+        raise ConfigError("--path, --allow-host, --allow-origin, --sse and --tokens need --http")
+    if not (options.paths or options.skills):
+        raise ConfigError("say what to share: a PATH, or --skills FOLDER (see carrel serve --help)")
+    paths, skills = check_paths(options.paths), check_skills(options.skills)
+    for path in (*paths, *skills):
         if is_empty(path):
             warn(f"{path} is empty so far")
     try:
-        app = assemble(paths, options)
+        app = assemble(paths, skills, options)
         if options.http is None:
             if sys.stdin is not None and sys.stdin.isatty():
                 warn("waiting for an application on standard input; to look at it yourself, add --http 8000")
             app.run()
         else:
-            serve_http(app, paths, options)
+            serve_http(app, paths, skills, options)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("carrel"):
             raise
@@ -99,12 +108,12 @@ def is_empty(path: str) -> bool:
         return False
 
 
-def assemble(paths: list[str], options: argparse.Namespace) -> Server:
-    """Return the server that shares the paths."""
+def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -> Server:
+    """Return the server that shares the paths and the skills."""
     from carrel import Server, __version__
     from carrel.sources.files import FilesSource
 
-    app = Server(options.name or default_name(paths), __version__, page_size=options.page_size)
+    app = Server(options.name or default_name([*paths, *skills]), __version__, page_size=options.page_size)
     for path in paths:
         app.share(
             FilesSource(
@@ -117,12 +126,19 @@ def assemble(paths: list[str], options: argparse.Namespace) -> Server:
                 max_size=options.max_size,
             )
         )
+    app.skills(  # without any, clients can still look into the folders
+        *skills,
+        exclude=options.exclude,
+        hidden=options.hidden,
+        follow_symlinks=options.follow_symlinks,
+        gitignore=options.gitignore,
+    )
     if options.tools:
         app.mirror_tools()
     return app
 
 
-def serve_http(app: Server, paths: list[str], options: argparse.Namespace) -> None:
+def serve_http(app: Server, paths: list[str], skills: list[str], options: argparse.Namespace) -> None:
     """Listen for HTTP until the process is told to stop; say what to do next once it can be reached.
 
     Raises:
@@ -138,9 +154,16 @@ def serve_http(app: Server, paths: list[str], options: argparse.Namespace) -> No
     def greet(url: str) -> None:
         reachable = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         old = f"{reachable.removesuffix(path)}{SSE_PATH}" if options.sse else None
-        greeting.append(asyncio.get_running_loop().create_task(say_welcome(app, reachable, paths, old)))
+        greeting.append(
+            asyncio.get_running_loop().create_task(say_welcome(app, reachable, paths, skills, old, options.tokens))
+        )
 
-    if host not in LOOPBACK:
+    authorization = None
+    if options.tokens is not None:
+        from carrel.security import StaticTokens
+
+        authorization = StaticTokens(options.tokens)
+    elif host not in LOOPBACK:
         warn(f"listening on {host}, where other machines may reach it, without authentication")
     app.run(
         "http",
@@ -150,11 +173,14 @@ def serve_http(app: Server, paths: list[str], options: argparse.Namespace) -> No
         allowed_hosts=options.allow_host,
         allowed_origins=options.allow_origin,
         sse_path=SSE_PATH if options.sse else None,
+        authorization=authorization,
         on_started=greet,
     )
 
 
-async def say_welcome(app: Server, url: str, paths: list[str], old: str | None = None) -> None:
+async def say_welcome(
+    app: Server, url: str, paths: list[str], skills: list[str], old: str | None, tokens: str | None
+) -> None:
     """Print where the server is and how to use it, with a file that is really there as the example."""
     from contextlib import suppress
 
@@ -164,7 +190,7 @@ async def say_welcome(app: Server, url: str, paths: list[str], old: str | None =
     for source in app.resources.sources:
         with suppress(MCPError):
             example = example or choose((await source.list(None, SAMPLE)).items)
-    sys.stderr.write(welcome(app.name, url, paths, example, old))
+    sys.stderr.write(welcome(app.name, url, paths, example, old, skills, tokens))
     sys.stderr.flush()
 
 

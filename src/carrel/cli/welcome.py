@@ -19,11 +19,25 @@ __all__ = ["choose", "curl", "welcome"]
 SMALL = 8 * 1024
 
 
-def welcome(name: str, url: str, paths: Sequence[str], example: Resource | None, old: str | None = None) -> str:
-    """Return the text. ``example`` is a resource that is shared, ``old`` the URL of HTTP+SSE, if there is one."""
-    shared = "\n".join(f"             {path}" for path in paths).lstrip()
+def welcome(
+    name: str,
+    url: str,
+    paths: Sequence[str],
+    example: Resource | None,
+    old: str | None = None,
+    skills: Sequence[str] = (),
+    tokens: str | None = None,
+) -> str:
+    """Return the text.
+
+    ``example`` is a resource that is shared, ``old`` the URL of HTTP+SSE, ``tokens`` the file of those that are let in,
+    if there is one.
+    """
+    shared = "\n".join(f"             {path}" for path in (*paths, *(f"{path} (skills)" for path in skills))).lstrip()
+    arguments = (*paths, *(f"--skills={path}" for path in skills))
     install = f"{this_program()} install"
     remote = f"--http {quote(url)} --name {quote(name)}"
+    entry = {"url": url} if tokens is None else {"url": url, "headers": {"Authorization": "Bearer TOKEN"}}
     lines = [
         "",
         f"  carrel {__version__} is ready: {name!r}",
@@ -31,23 +45,23 @@ def welcome(name: str, url: str, paths: Sequence[str], example: Resource | None,
         f"    URL      {url}",
         *([] if old is None else [f"    old URL  {old} (HTTP+SSE)"]),
         f"    shares   {shared}",
+        *([] if tokens is None else [f"    tokens   {tokens}"]),
         "    stop     Ctrl-C",
         "",
         "  Connect an application (Claude Desktop starts a server of its own):",
         "",
-        f"    {install} vscode {remote}",
-        f"    {install} cursor {remote}",
-        f"    {install} claude-desktop {' '.join(quote(path) for path in paths)}",
+        *([] if tokens else [f"    {install} vscode {remote}", f"    {install} cursor {remote}"]),
+        f"    {install} claude-desktop {' '.join(quote(argument) for argument in arguments)}",
         "",
         "  or any other by hand:",
         "",
-        indent(json.dumps({"mcpServers": {name: {"url": url}}}, indent=2, ensure_ascii=False)),
+        indent(json.dumps({"mcpServers": {name: entry}}, indent=2, ensure_ascii=False)),
         "",
     ]
     if example is None:
         lines += ["  There is no file to read yet. New ones are noticed as they come.", ""]
     else:
-        lines += [f"  Read {example.name} with curl:", "", indent(curl(url, example.uri)), ""]
+        lines += [f"  Read {example.name} with curl:", "", indent(curl(url, example.uri, token=tokens is not None)), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -59,8 +73,10 @@ def choose(resources: Sequence[Resource]) -> Resource | None:
     return next(iter([*small, *texts, *files]), None)
 
 
-def curl(url: str, uri: str) -> str:
+def curl(url: str, uri: str, *, token: bool = False) -> str:
     """Return a command that reads a resource: one stateless request of the latest revision, headers and all.
+
+    With ``token``, one has to be filled in.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
     """
@@ -77,6 +93,7 @@ def curl(url: str, uri: str) -> str:
         f"MCP-Protocol-Version: {LATEST.name}",
         f"Mcp-Method: {method}",
         f"Mcp-Name: {uri}",
+        *(["Authorization: Bearer TOKEN"] if token else []),
     ]
     parts = [f"curl -s {quote(url)}", *(f"-H {quote(header)}" for header in headers), f"-d {quote(body.decode())}"]
     return (" " if sys.platform == "win32" else " \\\n  ").join(parts)

@@ -6,13 +6,13 @@ newer revision touched, neither themselves nor inside, have no projection at all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from carrel.protocol.revision import Downgrade
+from carrel.protocol.revision import Downgrade, Without
 from carrel.wire.asking import (
     CreateMessageParams,
     SamplingMessage,
@@ -78,42 +78,60 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
     projections: dict[type, Downgrade] = {}
 
     def chain(kind: type) -> list[tuple[int, Downgrade]]:
-        return [(age, table[kind]) for age, table in enumerate(newer) if kind in table]
+        """The downgrades of a type, newest first, with their ages; such as only leave out come together."""
+        steps: list[tuple[int, Downgrade]] = []
+        for age, table in enumerate(newer):
+            step = table.get(kind)
+            last = steps[-1][1] if steps else None
+            if isinstance(step, Without) and isinstance(last, Without):
+                steps.pop()
+                step = Without(last.fields + step.fields)
+            if step is not None:
+                steps.append((age, step))
+        return steps
 
     def touched(kind: type) -> bool:
         inside = INSIDE.get(kind, {})
         return bool(chain(kind)) or any(touched(part) for parts in inside.values() for part in parts)
 
-    def project(value: Any) -> Any:
-        projection = projections.get(type(value))
-        return value if projection is None else projection(value)
-
     def compile(kind: type) -> Downgrade:
-        steps = chain(kind)
-        fields = tuple(name for name, parts in INSIDE.get(kind, {}).items() if any(touched(part) for part in parts))
+        steps = [(age, step.fields if isinstance(step, Without) else (), step) for age, step in chain(kind)]
+        own = tuple(name for name, parts in INSIDE.get(kind, {}).items() if any(touched(part) for part in parts))
 
-        def apply(value: Any) -> Any:
-            for age, step in steps:
+        def apply(value: Any) -> Any:  # in one piece, as it is on the way of every result to an older peer
+            names: Iterable[str] = own
+            for age, fields, step in steps:
+                if fields:
+                    for field in fields:
+                        if getattr(value, field) is not UNSET:
+                            value = msgspec.structs.replace(value, **dict.fromkeys(fields, UNSET))
+                            break
+                    continue
                 value = step(value)
                 if type(value) is not kind:  # it became something else: that has a history of its own
                     for later, table in enumerate(newer):
                         if later > age and type(value) in table:
                             value = table[type(value)](value)
+                    names = INSIDE.get(type(value), {})
                     break
             changed: dict[str, Any] = {}
-            for name in fields if type(value) is kind else INSIDE.get(type(value), {}):
+            for name in names:
                 part = getattr(value, name)
-                if part is UNSET:
+                if type(part) is not list:
+                    projection = projections.get(type(part))
+                    if projection is not None:
+                        projected = projection(part)
+                        if projected is not part:
+                            changed[name] = projected
                     continue
-                if type(part) is list:
-                    projected: Any = [project(item) for item in part]
-                    if all(new is old for new, old in zip(projected, part, strict=True)):
-                        continue
-                else:
-                    projected = project(part)
-                    if projected is part:
-                        continue
-                changed[name] = projected
+                for index, item in enumerate(part):
+                    projection = projections.get(type(item))
+                    if projection is not None:
+                        projected = projection(item)
+                        if projected is not item:
+                            if name not in changed:
+                                changed[name] = part.copy()
+                            changed[name][index] = projected
             return msgspec.structs.replace(value, **changed) if changed else value
 
         return apply

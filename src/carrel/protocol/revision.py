@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from carrel.wire.base import CacheableResult, Params, Result
 
-__all__ = ["Announcement", "Downgrade", "Request", "Revision", "without"]
+__all__ = ["Announcement", "Downgrade", "Request", "Revision", "Without", "without"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 Downgrade: TypeAlias = Callable[[Any], Any]
@@ -108,14 +108,18 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return result
 
 
-def without(*fields: str) -> Downgrade:
-    """Return a downgrade that takes away the fields that a revision brought."""
-    nothing = dict.fromkeys(fields, UNSET)
+class Without(msgspec.Struct, frozen=True):
+    """A downgrade that takes away the fields that a revision brought."""
 
-    def step(value: Any) -> Any:
-        for field in fields:
+    fields: tuple[str, ...]
+
+    def __call__(self, value: Any) -> Any:
+        for field in self.fields:
             if getattr(value, field) is not UNSET:
-                return msgspec.structs.replace(value, **nothing)
+                return msgspec.structs.replace(value, **dict.fromkeys(self.fields, UNSET))
         return value
 
-    return step
+
+def without(*fields: str) -> Without:
+    """Return a downgrade that takes away the fields that a revision brought."""
+    return Without(fields)

@@ -10,6 +10,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -37,7 +38,7 @@ from carrel.protocol.peer import Peer
 from carrel.protocol.revision import Request, Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result
-from carrel.wire.jsonrpc import ErrorObject, Message, Response
+from carrel.wire.jsonrpc import ErrorObject, Identified, Message, Response
 from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
 from carrel.wire.utilities import SEVERITY
 
@@ -51,7 +52,8 @@ __all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Ref
 MAX_BATCH = 500
 
 _read_message = msgspec.json.Decoder(Message).decode
-_read_batch = msgspec.json.Decoder(list[Raw]).decode
+_read_id = msgspec.json.Decoder(Identified).decode
+_check_json = msgspec.json.Decoder(Raw).decode
 
 
 class _ParamsReaders(dict[type[Params], Callable[[Any], Any]]):
@@ -68,6 +70,13 @@ _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+@cache
+def _batch_reader() -> Callable[[bytes], Any]:
+    """Return a decoder of arrays that keeps one message more than a batch may hold, and skips whatever follows."""
+    fields = [(f"message_{number}", Raw | UnsetType, UNSET) for number in range(MAX_BATCH + 1)]
+    return msgspec.json.Decoder(msgspec.defstruct("Messages", fields, array_like=True)).decode
 
 
 class Description(msgspec.Struct):
@@ -283,22 +292,23 @@ class Connection:
         if text.lstrip()[:1] == b"[":
             return self._receive_batch(text)
         try:
-            value = _read_any(text)
+            id = _read_id(text).id
+        except msgspec.ValidationError:
+            id = UNSET
         except _UNREADABLE as worse:
             return self._refuse(UNSET, _unreadable(worse))
-        id = value.get("id", UNSET) if isinstance(value, dict) else UNSET
-        if type(id) is not int and type(id) is not str:
-            id = UNSET
         return self._refuse(id, InvalidMessage(f"Invalid request: {error}"))
 
     def _receive_batch(self, text: bytes) -> Event:
+        allowed = self.peer is not None and self.peer.revision.batches
         try:
-            raws = _read_batch(text)
+            messages: Any = (_batch_reader() if allowed else _check_json)(text)
             text.decode()
         except _UNREADABLE as error:
             return self._refuse(UNSET, _unreadable(error))
-        if self.peer is None or not self.peer.revision.batches:
+        if not allowed:
             return self._refuse(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
+        raws = [raw for raw in msgspec.structs.astuple(messages) if raw is not UNSET]
         if not 0 < len(raws) <= MAX_BATCH:
             return self._refuse(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
         return Batch(self._receive_each(raws))
@@ -312,7 +322,9 @@ class Connection:
                 continue
             event = self.receive(raw)
             if type(event) is Call:
-                if event.id in ids:
+                if not event.peer.revision.batches:
+                    event = self._refuse(event.id, InvalidMessage("Invalid request: its revision has no batches"))
+                elif event.id in ids:
                     event = self._refuse(event.id, InvalidMessage(_IN_USE))
                 else:
                     ids.add(event.id)

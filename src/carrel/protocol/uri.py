@@ -75,25 +75,7 @@ def parse(uri: str) -> Uri:
     Raises:
         UriError: the text is not an absolute URI with a scheme; the message says what is wrong and where.
     """
-    scheme, colon, rest = uri.partition(":")
-    if not colon or not scheme:
-        raise UriError("a URI begins with a scheme and a colon, as in file: or https:")
-    if scheme[0] not in ALPHA or scheme.encode("utf-8", "replace").translate(None, _SCHEME):
-        raise UriError("the scheme of a URI is a letter followed by letters, digits, '+', '-' and '.'")
-    rest, hash_sign, fragment = rest.partition("#")
-    rest, question_mark, query = rest.partition("?")
-    authority = None
-    path = rest
-    if rest.startswith("//"):
-        authority, slash, path = rest[2:].partition("/")
-        authority, path = _check_authority(authority), slash + path
-    return Uri(
-        scheme,
-        authority,
-        _check(path, _PATH, "path"),
-        _check(query, _QUERY, "query") if question_mark else None,
-        _check(fragment, _QUERY, "fragment") if hash_sign else None,
-    )
+    return _split(uri, normal=False)
 
 
 def normalize(uri: str) -> str:
@@ -106,19 +88,7 @@ def normalize(uri: str) -> str:
     Raises:
         UriError: as for `parse`.
     """
-    scheme, authority, path, query, fragment = parse(uri)
-    if authority is not None:
-        user, at_sign, host = authority.rpartition("@")
-        authority = _normalize_escapes(user) + at_sign + _normalize_escapes(host.lower())
-    return str(
-        Uri(
-            scheme.lower(),
-            authority,
-            _normalize_escapes(path),
-            None if query is None else _normalize_escapes(query),
-            None if fragment is None else _normalize_escapes(fragment),
-        )
-    )
+    return str(_split(uri, normal=True))
 
 
 def percent_encode(text: str, safe: str = UNRESERVED, *, undecodable: bool = False) -> str:
@@ -209,10 +179,34 @@ def file_path(uri: str | Uri, *, windows: bool = os.name == "nt") -> str:
     return f"{drive[1:]}{text}".replace("/", "\\") if windows else text
 
 
-def _check(text: str, legal: bytes, component: str, tolerated: str = TOLERATED) -> str:
+def _split(uri: str, *, normal: bool) -> Uri:
+    scheme, colon, rest = uri.partition(":")
+    if not colon or not scheme:
+        raise UriError("a URI begins with a scheme and a colon, as in file: or https:")
+    if scheme[0] not in ALPHA or scheme.encode("utf-8", "replace").translate(None, _SCHEME):
+        raise UriError("the scheme of a URI is a letter followed by letters, digits, '+', '-' and '.'")
+    rest, hash_sign, fragment = rest.partition("#")
+    rest, question_mark, query = rest.partition("?")
+    authority = None
+    path = rest
+    if rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        authority, path = _check_authority(authority, normal=normal), slash + path
+    return Uri(
+        scheme.lower() if normal else scheme,
+        authority,
+        _check(path, _PATH, "path", normal=normal),
+        _check(query, _QUERY, "query", normal=normal) if question_mark else None,
+        _check(fragment, _QUERY, "fragment", normal=normal) if hash_sign else None,
+    )
+
+
+def _check(text: str, legal: bytes, component: str, tolerated: str = TOLERATED, *, normal: bool) -> str:
     """Return the component percent-encoded, or raise at an illegal character."""
-    if _BAD_ESCAPE.search(text):
-        raise UriError(f"a '%' in the {component} is not followed by two hexadecimal digits")
+    if "%" in text:
+        if _BAD_ESCAPE.search(text):
+            raise UriError(f"a '%' in the {component} is not followed by two hexadecimal digits")
+        text = _normalize_escapes(text) if normal else text
     if text.isascii() and not text.encode().translate(None, legal):
         return text
     safe = legal.decode()
@@ -222,40 +216,39 @@ def _check(text: str, legal: bytes, component: str, tolerated: str = TOLERATED) 
     return percent_encode(text, safe)
 
 
-def _check_authority(authority: str) -> str:
+def _check_authority(authority: str, *, normal: bool) -> str:
     user, at_sign, host = authority.rpartition("@")
-    name, colon, port = host.rpartition(":")
-    if not colon or host.endswith("]"):
-        name, colon, port = host, "", ""
+    user = _check(user, _USER, "user part", "", normal=normal)
+    if host.startswith("["):
+        address, bracket, rest = host[1:].partition("]")
+        if not bracket or rest[:1] not in ("", ":") or not _is_address(address):
+            raise UriError("the brackets in the host of a URI do not contain an IPv6 address")
+        name, colon, port = f"[{address}]", rest[:1], rest[1:]
+    else:
+        name, colon, port = host.partition(":")
+        name = _check(name, _HOST, "host", "", normal=normal)
     if port.strip(DIGIT):
         raise UriError("the port of a URI is a number")
-    user = _check(user, _USER, "user part", "")
-    if name.startswith("["):
-        if not _is_address(name):
-            raise UriError("the brackets in the host of a URI do not contain an IPv6 address")
-    else:
-        name = _check(name, _HOST, "host", "")
+    if normal:
+        # Only now, for an escaped letter has a case, too; and the digits of an escape are upper case again.
+        name = _normalize_escapes(name.lower())
     return f"{user}{at_sign}{name}{colon}{port}"
 
 
-def _is_address(host: str) -> bool:
-    """Is this an address in brackets (RFC 3986, section 3.2.2, IP-literal)?"""
+def _is_address(text: str) -> bool:
+    """Is this what may stand in brackets (RFC 3986, section 3.2.2, IP-literal)?"""
     # Imported here because hardly any URI needs it.
     from ipaddress import AddressValueError, IPv6Address
 
-    address = host[1:-1]
-    if not host.endswith("]") or not address.isascii():
-        return False
-    if address[:1] in ("v", "V"):
-        version, _, name = address[1:].partition(".")
-        return bool(version and name) and not (
-            version.strip(_HEXADECIMAL) or name.strip(_USER.decode().replace("%", ""))
-        )
+    if text[:1] in ("v", "V"):
+        version, _, name = text[1:].partition(".")
+        legal = _USER.decode().replace("%", "")
+        return bool(version and name) and not (version.strip(_HEXADECIMAL) or set(name).difference(legal))
     try:
-        IPv6Address(address)
+        IPv6Address(text)
     except AddressValueError:
         return False
-    return "%" not in address
+    return "%" not in text
 
 
 def _check_file_name(path: str, *, windows: bool) -> None:
@@ -284,8 +277,6 @@ def _octets(text: str) -> bytes:
 
 def _normalize_escapes(text: str) -> str:
     first, *rest = text.split("%")
-    if not rest:
-        return text
     normalized = _normalized_escapes()
     return first + "".join([normalized[part[:2]] + part[2:] for part in rest])
 

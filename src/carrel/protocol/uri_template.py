@@ -183,6 +183,8 @@ class UriTemplate:
         found = fullmatch(uri)
         if found is None:
             return None
+        if not uri.isascii() and not _is_encodable(uri):
+            return None
         if self._plain and "%" not in uri and "," not in uri:
             return dict(zip(self.names, found.groups()))  # noqa: B905 - they are equally long, and this is the hot path
         return self._interpret(found.groups(), percent_decode)
@@ -202,10 +204,10 @@ class UriTemplate:
             self._prepare()
             return self.match(uri)
         head, tail = self._graphs[0].head, self._graphs[0].tail
-        if len(uri) > MAX_URI or any(character in uri for character in _STAND_INS):
+        # What stands for something else below is not part of a URI.
+        if len(uri) > MAX_URI or any(character in uri for character in _STAND_INS) or not _is_encodable(uri):
             return None
         try:
-            uri.encode()  # a surrogate of the URI's own would look like one of ours
             tokens = _tokenize(uri)
         except ValueError:
             return None
@@ -312,12 +314,8 @@ def _parse_expression(expression: str, position: int, template: str) -> _Express
             name = name[:-1]
         fault = _BAD_NAME.search(name)
         if fault:
-            what = (
-                f"{fault[0]!r} is not allowed in the name of a variable"
-                if fault[0]
-                else "the name of a variable is missing"
-            )
-            raise _error(what, position + fault.start(), template)
+            what = f"{fault[0]!r} is not allowed in" if fault[0] else "there has to be"
+            raise _error(f"{what} the name of a variable", position + fault.start(), template)
         if colon and (not 1 <= len(digits) <= 4 or digits.strip(DIGIT) or digits[0] == "0"):
             raise _error("a prefix is a number from 1 to 9999", position + len(name) + 1, template)
         variables.append(Variable(name, explode, int(digits) if colon else None, operator))
@@ -496,7 +494,7 @@ def _read_query(query: _Query, text: str, decode: Callable[[str], str]) -> dict[
     pieces = text[1:].split("&", MAX_ITEMS)
     keys = [_tokenize(piece.partition("=")[0]) for piece in pieces]
     places, exploded = query.places, query.exploded
-    named = [places[key] for key in keys if key in places]
+    named = {places[key] for key in keys if key in places}
     # Of several exploded variables, one whose own name is there is a list and takes nothing else.
     mappings = exploded if len(exploded) == 1 else [place for place in exploded if place not in named]
     shares: dict[int, dict[str, list[str]]] = {}
@@ -538,7 +536,9 @@ def _agree(found: Iterable[tuple[Variable, Found | None]]) -> list[tuple[Variabl
     agreed = []
     for name, places in names.items():
         candidates: dict[type, Found | None] = {}
-        for _, value in places:
+        # A list of one item is written like the item.
+        items = [value[0] for _, value in places if isinstance(value, list) and len(value) == 1]
+        for value in [*[value for _, value in places], *items]:
             known = candidates.get(type(value))
             if known is None or value is None or len(known) < len(value):
                 candidates[type(value)] = value
@@ -553,9 +553,11 @@ def _agree(found: Iterable[tuple[Variable, Found | None]]) -> list[tuple[Variabl
 
 def _same(variable: Variable, some: Found | None, other: Found | None) -> bool:
     """Are the two values written alike?"""
-    if variable.prefix is not None and not (isinstance(some, str) and isinstance(other, str)):
-        return some == other
-    return _expand((variable,), {variable.name: some}) == _expand((variable,), {variable.name: other})
+    try:
+        return _expand((variable,), {variable.name: some}) == _expand((variable,), {variable.name: other})
+    except UriTemplateError:
+        # A list where the variable has a prefix.
+        return False
 
 
 # Matching: one regular expression, where the next character decides
@@ -574,6 +576,8 @@ _READABLE["&"] = _READABLE["?"]
 def _compile(atoms: Sequence[_Atom]) -> Callable[[str], re.Match[str] | None] | None:
     """Return the regular expression for a template in which the next character decides, unless it needs the graph."""
     tail = atoms[-1] if len(atoms) > 1 and isinstance(atoms[-1], str) else ""
+    if "%" in tail:
+        return None
     pattern = ""
     for atom in atoms[: len(atoms) - bool(tail)]:
         if isinstance(atom, str):
@@ -592,8 +596,6 @@ def _compile(atoms: Sequence[_Atom]) -> Callable[[str], re.Match[str] | None] | 
     fullmatch = re.compile(pattern).fullmatch
     if not tail:
         return fullmatch
-    if "%" in tail:
-        return None
     return lambda uri: fullmatch(uri, 0, len(uri) - len(tail)) if uri.endswith(tail) else None
 
 
@@ -605,8 +607,9 @@ def _is_simple(expression: _Expression) -> bool:
 
 
 def _class(characters: str) -> str:
-    # Characters outside ASCII stand for their escapes; a lone surrogate stands for nothing.
-    return f"[{re.escape(characters)}\x80-\ud7ff\ue000-\U0010ffff]"
+    # By what it is not: characters outside ASCII stand for their escapes, and naming them makes compiling slow.
+    others = "".join([chr(octet) for octet in range(128) if chr(octet) not in characters])
+    return f"[^{re.escape(others)}]"
 
 
 def _literal_pattern(literal: str) -> str:
@@ -624,6 +627,15 @@ def _literal_pattern(literal: str) -> str:
 
 
 # Matching: a graph, where there are several readings
+
+
+def _is_encodable(uri: str) -> bool:
+    """Is it free of lone surrogates?"""
+    try:
+        uri.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _tokenize(text: str) -> str:
@@ -927,7 +939,7 @@ class _Graph:
         return UNRESERVED + _ESCAPED + _ESCAPED_RESERVED + ("" if plain else ",")
 
     def divide(self, text: _Text) -> dict[int, str] | None:
-        """Return the text in each slot that is not empty-handed, in the preferred reading; `None` if there is none."""
+        """Return the texts in the preferred reading by slot, without the absent ones; `None` if there is no reading."""
         sets = [1]
         reached: list[list[int]] = [[]]
         state, rounds = 1, 0

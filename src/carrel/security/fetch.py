@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from importlib import import_module
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,6 +31,9 @@ MAX_ANSWER = 512 * 1024
 
 #: How many questions may be under way at a time.
 MAX_CONNECTIONS = 20
+
+#: Addresses of IPv6 that stand for one of IPv4, which may be any (RFC 6052, RFC 3056).
+TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("2002::/16"))
 
 
 class NotThere(Unverifiable):
@@ -91,10 +94,11 @@ def _is_inside(host: str) -> bool:
     if is_loopback(host):
         return True
     try:
-        return not ip_address(host).is_global
+        address = ip_address(host)
     except ValueError:
         # other ways to write addresses, which some resolvers take: 2130706433, 0x7f.1, 017700000001
         return all(label[:1].isdigit() for label in host.rstrip(".").split("."))
+    return not address.is_global or any(address in network for network in TRANSLATED)
 
 
 class Fetcher:

@@ -20,6 +20,8 @@ from urllib.parse import unquote
 from msgspec import UNSET
 
 from carrel.errors import ConfigError
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Call
 
@@ -29,6 +31,7 @@ Rules: TypeAlias = Mapping[str, str | Iterable[str]]
 
 SCOPE = frozenset(map(chr, range(0x21, 0x7F))) - {'"', "\\"}
 EVERYTHING = "*"
+METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
 READING = next(row.method for row in REQUESTS.values() if row.operation == "read_resource")
 
 
@@ -117,18 +120,22 @@ class Scopes:
 
     def _add(self, target: str, scopes: frozenset[str]) -> None:
         method, _, name = target.partition(" ")
-        row = REQUESTS.get(method)
+        row = METHODS.get(method)
         if target == EVERYTHING:
             self.everywhere = scopes
-        elif row is None:
-            if ":" not in target or any(space in target for space in " \t\r\n"):
-                raise ConfigError(f"scopes: {target!r} is neither a method, nor a method and a name, nor a URI")
+        elif ":" in method:
+            if any(space in target for space in " \t\r\n"):
+                raise ConfigError(f"scopes: {target!r} is not a URI: it has spaces in it")
             self._uris.append((Pattern(fold(target)), scopes))
+        elif row is None and not _may_be_added(method):
+            raise ConfigError(
+                f"scopes: {target!r} is neither a method, nor a method and a name, nor a URI{_hint(method)}"
+            )
         elif not name:
             self._methods[method] = scopes
         elif method == READING:
             self._read_uris.append((Pattern(fold(name)), scopes))
-        elif row.name_field is None:
+        elif row is not None and row.name_field is None:
             raise ConfigError(f"scopes: {target!r}: requests of {method} name nothing")
         else:
             self._named.setdefault(method, []).append((Pattern(name), scopes))
@@ -139,8 +146,8 @@ class Scopes:
         needed = self._methods.get(method, frozenset())
         rows = self._named.get(method)
         if rows is not None:
-            name = getattr(call.params, call.request.name_field or "")
-            needed = needed.union(*(scopes for pattern, scopes in rows if pattern.matches(name)))
+            name = getattr(call.params, call.request.name_field or "", None)
+            needed = needed.union(*(scopes for pattern, scopes in rows if name is None or pattern.matches(name)))
         if self._uris or self._read_uris:
             rows = [*self._uris, *self._read_uris] if method == READING else self._uris
             needed = needed.union(*(self._of_resource(uri, rows) for uri in named_resources(call.params)))
@@ -166,6 +173,18 @@ class Scopes:
                 found.add(scope)
                 waiting.extend(self._implied.get(scope, ()))
         return frozenset(found)
+
+
+def _may_be_added(method: str) -> bool:
+    """Say whether an extension may bring a method of that name, and it is not one of ours that is misspelt."""
+    return "/" in method.strip("/") and not _hint(method)
+
+
+def _hint(method: str) -> str:
+    from difflib import get_close_matches
+
+    alike = get_close_matches(method.lower(), METHODS, 1, 0.8)
+    return f"; did you mean {alike[0]}?" if alike else ""
 
 
 def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:

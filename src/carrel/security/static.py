@@ -122,7 +122,7 @@ class StaticTokens(BearerAuthorization):
         mark, _, hexadecimal = words[0].partition(":")
         if mark + ":" != ALGORITHM or len(hexadecimal) != 64 or not set(hexadecimal) <= set("0123456789abcdefABCDEF"):
             raise ConfigError(
-                "a line begins with sha256: and the 64 hexadecimal digits of a token's hash (never with the token itself)"
+                "a line begins with sha256: and the hash of a token, 64 hexadecimal digits (never the token itself)"
             )
         if len(words) < 2:
             raise ConfigError("after the hash comes who the token belongs to")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from msgspec import UNSET
 
-from carrel.errors import ConfigError, InvalidParams, MCPError, MethodNotFound, ResourceForbidden
+from carrel.errors import (
+    ConfigError,
+    InvalidParams,
+    MCPError,
+    MethodNotFound,
+    ProtocolError,
+    ResourceError,
+    ResourceForbidden,
+)
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction, limited
@@ -44,13 +53,17 @@ from carrel.wire.tools import ToolAnnotations
 from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Answer, Call
     from carrel.server.context import Context
     from carrel.server.request_state import Sealer
+    from carrel.server.skills import Skills
     from carrel.server.source import Source
     from carrel.server.tasks import Tasks
+    from carrel.wire.apps import PageSecurity
 
 __all__ = ["Server"]
 
@@ -159,6 +172,7 @@ class Server:
             "unsubscribe": self._do_unsubscribe,
         }
         self._extensions: dict[str, dict[str, Any]] = {}
+        self._skills: Skills | None = None
         self._needs: dict[str, Resources | Tools | Prompts] = {
             "call_tool": self.tools,
             "list_tools": self.tools,
@@ -224,6 +238,8 @@ class Server:
         structured: bool | None = None,
         task: TaskSupport = "forbidden",
         detaches: bool = False,
+        ui: str | None = None,
+        visibility: Iterable[str] | None = None,
         meta: Meta | None = None,
     ) -> Callable[[F], F]:
         """Register the decorated function as a tool. See ``tools.add``."""
@@ -243,6 +259,8 @@ class Server:
                 structured=structured,
                 task=task,
                 detaches=detaches,
+                ui=ui,
+                visibility=visibility,
                 meta=meta,
             )
 
@@ -280,6 +298,50 @@ class Server:
             source = cast("Source", import_module("carrel.sources").open(source))
         self._shared.append(source)
         self.resources.used = True
+
+    def ui(
+        self,
+        uri: str,
+        html: str | Path,
+        *,
+        csp: PageSecurity | dict[str, Any] | None = None,
+        permissions: Iterable[str] = (),
+        domain: str | None = None,
+        prefers_border: bool | None = None,
+        **details: Any,
+    ) -> None:
+        """Offer a page that hosts show for tools (MCP Apps): HTML, or the Path of a file that is read anew each time.
+
+        ``csp`` are the origins that the page may use: connect_domains, resource_domains, frame_domains and
+        base_uri_domains, none of them by default. ``permissions`` are camera, microphone, geolocation and
+        clipboard_write. ``domain`` is an origin of its own, in the form that the host wants; ``prefers_border`` asks
+        for a border, or for none. ``details`` are those of ``resources.add``. Tools point at it with ``ui=uri``.
+
+        Raises:
+            ConfigError: the URI does not begin with ui://, or is taken, or something is not known.
+        """
+        from carrel.server.apps import add_page, page_meta
+
+        add_page(self, uri, html, page_meta(csp, permissions, domain, prefers_border), details)
+
+    def skills(self, *folders: str | os.PathLike[str], **options: Any) -> None:
+        """Serve the Agent Skills in folders: directories with a SKILL.md, each file of them as a ``skill:`` resource.
+
+        The options are ``exclude``, ``hidden``, ``follow_symlinks`` and ``gitignore``, as those of a folder that is
+        shared. With this, clients can also look into the directories of everything that is shared, and even without
+        folders. See docs/skills.md.
+
+        Raises:
+            ConfigError: the server is running.
+        """
+        if self._loop is not None:
+            raise ConfigError("serve skills before the server starts")
+        if self._skills is None:
+            from carrel.server.skills import Skills
+
+            self._skills = Skills(self)
+        if folders:
+            self._skills.add(*folders, **options)
 
     def extend(
         self,
@@ -368,6 +430,9 @@ class Server:
                 self.resources.attach(source)
                 if self._subscribe or self._list_changed:
                     self._watch(source)
+            for tool, page in self.tools.pages:
+                if self.resources.exists(page) is None:
+                    raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
         except BaseException:
             await self.stop()
             raise
@@ -508,12 +573,20 @@ class Server:
 
     def _refuse(self, call: Call, error: Exception) -> Refusal:
         self.report(call, error)
-        return call.connection.refuse(call, error)
+        try:
+            return call.connection.refuse(call, error)
+        except Exception as worse:  # the data of the error cannot be turned into JSON
+            self.report(call, worse)
+            return call.connection.refuse(call, worse)
 
     @staticmethod
     def report(call: Call, error: Exception) -> None:
-        """Log an error that is not one of the protocol."""
-        if not isinstance(error, MCPError) or isinstance(error, ConfigError):
+        """Log an error of which the client learns nothing: one that is neither of the protocol nor of a resource."""
+        if isinstance(error, ProtocolError | ResourceError):
+            return
+        if isinstance(error, MCPError) and not isinstance(error, ConfigError):
+            log.warning("%s failed: %s", call.request.method, error)
+        else:
             log.error("%s failed", call.request.method, exc_info=error)
 
     async def read(self, uri: str, context: Context) -> Sequence[TextResourceContents | BlobResourceContents]:

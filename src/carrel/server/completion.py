@@ -5,7 +5,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/comple
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import UNSET
 
 from carrel.errors import ConfigError
+from carrel.server.invocation import run_in_thread
 from carrel.wire.completion import Completion
 
 __all__ = ["CompletableFunction", "Completer", "Completers", "filter_choices", "limited"]
@@ -86,7 +86,7 @@ async def _suggest_in_thread(function: Completer, arguments: tuple[Any, ...]) ->
         suggestions = function(*arguments)
         return list(suggestions) if isinstance(suggestions, Iterator) else suggestions
 
-    suggestions = await asyncio.to_thread(collect)
+    suggestions = await run_in_thread(collect)
     return await suggestions if hasattr(suggestions, "__await__") else suggestions
 
 

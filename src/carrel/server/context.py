@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from carrel.errors import TransportError
 from carrel.protocol.encoding import encode_event
 from carrel.server.asking import (
     Elicited,
@@ -106,6 +107,13 @@ class Context:
         """The request's ``_meta``, with every key that came."""
         return self.call.meta
 
+    @property
+    def shows_pages(self) -> bool:
+        """Whether the client shows the pages of tools (MCP Apps)."""
+        from carrel.server.apps import shows_pages  # only those who have pages ask
+
+        return shows_pages(self.call.peer)
+
     # Asking
 
     async def elicit(self, message: str, form: Any = str, *, key: str | None = None) -> Elicited[Any]:
@@ -150,9 +158,8 @@ class Context:
         call = self.call
         if id is None or "elicitation_complete" not in call.peer.revision.events:
             return Sent(None)
-        answered = call.connection.in_flight is not None and call.id not in call.connection.in_flight
         message = encode_event(call.peer.revision, "elicitation_complete", ElicitationCompleteParams(elicitation_id=id))
-        return self._send(message, call.connection.channel if answered and call.task is None else self.channel)
+        return self._send(message, call.connection.channel if self.over and call.task is None else self.channel)
 
     async def sample(
         self,
@@ -187,6 +194,8 @@ class Context:
     async def _ask(self, question: Question, key: str | None) -> Any:
         if threading.get_ident() != self._thread:
             raise RuntimeError("Questions are asked on the event loop of the server: in a function with async def")
+        if self.over:
+            raise TransportError("Nobody can be asked any more: the call has ended")
         return (await ask(self, {key: question}))[0]
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:

@@ -72,7 +72,7 @@ def form_of(kind: Any) -> Form:
             _describe_fields(plain_type(kind), flat["properties"])
             return _form(flat, lambda content: msgspec.convert(content, kind))
         _describe(kind, flat)
-    except TypeError as error:
+    except (TypeError, NameError) as error:
         raise ConfigError(f"{kind!r} cannot be a form: {error}") from None
     required = [] if NOTHING in schema.get("anyOf", ()) else [VALUE]
     wrapped = {"type": "object", "properties": {VALUE: flat}, "required": required}
@@ -126,8 +126,10 @@ def _describe_fields(kind: Any, properties: dict[str, Any]) -> None:
 
 def _describe(annotation: Any, node: dict[str, Any]) -> None:
     """Put the choices of a field in the order of its author, and give those of an Enum titles."""
-    from carrel.server.schema import plain_type, values_of
+    from carrel.server.schema import describe, plain_type, values_of
 
+    for told in filter(None, map(describe, getattr(annotation, "__metadata__", ()))):
+        node.setdefault("description", told)
     if plain_type(annotation) is datetime.datetime:
         node["format"] = "date-time"  # otherwise said only of those with a time zone
     choices = () if plain_type(annotation) is bool else values_of(annotation)
@@ -175,7 +177,7 @@ def _shown(name: str, field: dict[str, Any]) -> dict[str, Any]:
         ConfigError: a form cannot have it.
     """
     kind: Any = field.get("type", "string" if "enum" in field or "oneOf" in field else None)
-    if kind not in SHOWN:
+    if not isinstance(kind, str) or kind not in SHOWN:
         raise ConfigError(f"{name}: a form has text, numbers, yes or no, and choices; not {kind or field}")
     odd = set(field) - {*SHOWN[kind], *COMMON, *UNSHOWN}
     if odd:
@@ -192,6 +194,8 @@ def _shown(name: str, field: dict[str, Any]) -> dict[str, Any]:
             if "enum" in items
             else _titled(name, items, "anyOf")
         )
+        if "default" in shown:
+            shown["default"] = list(shown["default"])
     elif "enum" in field:
         shown["enum"] = _texts(name, field["enum"])
     elif "oneOf" in field:

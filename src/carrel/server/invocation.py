@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.server.app import Server
 
-__all__ = ["Function", "run_now"]
+__all__ = ["Function", "run_in_thread", "run_now"]
 
 
 def run_now(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -28,6 +28,18 @@ def run_now(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return end.value
     coroutine.close()
     raise RuntimeError(f"{coroutine} waited, although its code has nothing to wait for")
+
+
+async def run_in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Run a plain function in a thread, and return its result."""
+
+    def run() -> Any:
+        try:
+            return function(*arguments, **named)
+        except StopIteration as error:  # a future cannot hold it, and its caller would wait for ever
+            raise RuntimeError("the function raised StopIteration") from error
+
+    return await asyncio.to_thread(run)
 
 
 class Function:
@@ -72,5 +84,5 @@ class Function:
             context.over = True
 
     async def _run_in_thread(self, arguments: dict[str, Any]) -> Any:
-        value = await asyncio.to_thread(self._call, **arguments)
+        value = await run_in_thread(self._call, **arguments)
         return await value if hasattr(value, "__await__") else value  # a plain function may make a coroutine

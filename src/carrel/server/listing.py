@@ -109,9 +109,11 @@ class Listing(Generic[T]):
 
 
 def answer_page(
-    listing: Listing[T], call: Call, limit: int, make: Callable[[list[T], str | UnsetType], Result]
+    listing: Listing[T], call: Call, limit: int, make: Callable[[list[T], str | UnsetType], Result], variant: str = ""
 ) -> bytes:
     """Answer a list request from a listing: the encoded page that its cursor asks for, made at most once per change.
+
+    Where clients of one revision see different lists, ``variant`` says which one ``make`` makes.
 
     Raises:
         InvalidCursor: the cursor was not given out by this listing.
@@ -120,7 +122,7 @@ def answer_page(
     segment, after = (0, -1) if cursor is UNSET else decode_cursor(cursor)
     if segment != 0 or not isinstance(after, int):
         raise InvalidCursor
-    revision = call.peer.revision.name
+    revision = call.peer.revision.name + variant
     page = listing.pages.get((revision, after))
     if page is None:
         changes = listing.changes

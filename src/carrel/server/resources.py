@@ -360,10 +360,25 @@ class Resources:
             entry = self._fixed.get(normal)
             if entry is not None:
                 return self._read_fixed(entry, call, channel)
+        source = self._owner(normal)
+        if source is None:
+            raise ResourceNotFound(uri)
+        return self._read_source(source, normal)
+
+    def _owner(self, uri: str) -> Source | None:
         for source in self._sources:
-            if source.owns(normal):
-                return self._read_source(source, normal)
-        raise ResourceNotFound(uri)
+            if source.owns(uri):
+                return source
+        return None
+
+    def find_source(self, uri: str) -> tuple[Source | None, str]:
+        """Return the source that a URI from outside belongs to, if there is one, and the normal form of the URI.
+
+        Raises:
+            InvalidParams: it is not a URI at all.
+        """
+        normal = self._validated(uri)
+        return self._owner(normal), normal
 
     @staticmethod
     def _validated(uri: str) -> str:
@@ -430,7 +445,7 @@ class Resources:
         if (
             normal in self._fixed
             or any(family.pattern.match(uri) is not None for family in self._by_precedence)
-            or any(source.owns(normal) for source in self._sources)
+            or self._owner(normal) is not None
         ):
             return normal
         return None

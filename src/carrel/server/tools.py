@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -61,6 +61,8 @@ class Entry(msgspec.Struct, eq=False):
     output: Validator | None = None
     tool: Tool | None = None
     headers: Mapping[bytes, tuple[str, ...]] | None = None
+    ui: dict[str, Any] | None = None
+    """What it says of the page that shows its results."""
 
     def describe(self) -> Tool:
         """Return the tool as it is listed."""
@@ -90,6 +92,7 @@ class Tools:
     def __init__(self, app: Server) -> None:
         self._app = app
         self._entries: Listing[Entry] = Listing()
+        self._have_pages = False
         self.used = False
 
     def add(
@@ -106,6 +109,8 @@ class Tools:
         structured: bool | None = None,
         task: TaskSupport = "forbidden",
         detaches: bool = False,
+        ui: str | None = None,
+        visibility: Iterable[str] | None = None,
         meta: Meta | None = None,
         replace: bool = False,
     ) -> F:
@@ -117,6 +122,9 @@ class Tools:
 
         ``task`` says whether a call may ("optional") or must ("required") become a task, whose result is fetched later;
         with ``detaches`` the function says itself when, by ``context.detach()``, and otherwise at once.
+
+        ``ui`` is the URI of a page (see ``Server.ui``) that shows the results, ``visibility`` who may see and call the
+        tool: "model" and "app" (the page), or one of them. Clients that do not show pages see neither.
 
         Raises:
             ConfigError: the name is taken and ``replace`` is not set, or a schema is not valid.
@@ -133,6 +141,13 @@ class Tools:
             "meta": or_unset(meta),
         }
         entry = Entry(name, details, called, structured, task, detaches)
+        if ui is not None or visibility is not None:
+            from carrel.server.apps import tool_meta, use
+
+            entry.ui = tool_meta(ui, visibility)
+            details["meta"] = {**(meta or {}), "ui": entry.ui}
+            self._have_pages = True
+            use(self._app)
         if task != "forbidden":
             _ = self._app.tasks  # the server has tasks from now on
         if input_schema is not None or output_schema is not None:
@@ -164,7 +179,20 @@ class Tools:
 
     def list(self, call: Call, channel: Channel) -> bytes:
         """Answer tools/list."""
-        return answer_page(self._entries, call, self._app.page_size, _list_result)
+        if not self._have_pages:
+            return answer_page(self._entries, call, self._app.page_size, _list_result)
+        from carrel.server.apps import shows_pages
+
+        if shows_pages(call.peer):
+            return answer_page(self._entries, call, self._app.page_size, _list_result_with_pages, " with pages")
+        return answer_page(self._entries, call, self._app.page_size, _list_result_without_pages)
+
+    @property
+    def pages(self) -> Iterator[tuple[str, str]]:
+        """The URIs of pages that tools point at, each with the name of the tool."""
+        for entry in self._entries:
+            if entry.ui is not None and "resourceUri" in entry.ui:
+                yield entry.name, entry.ui["resourceUri"]
 
     def call(self, call: Call, channel: Channel) -> Any:
         """Answer tools/call."""
@@ -222,6 +250,20 @@ async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Chan
 
 def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
     return ListToolsResult(tools=[entry.describe() for entry in entries], next_cursor=next_cursor)
+
+
+# What depends on the client must not be kept by anybody for others, whatever the server says of its lists.
+
+
+def _list_result_with_pages(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
+    return msgspec.structs.replace(_list_result(entries, next_cursor), cache_scope="private")
+
+
+def _list_result_without_pages(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
+    from carrel.server.apps import for_models, without_page
+
+    tools = [without_page(entry.describe()) for entry in entries if for_models(entry.ui)]
+    return ListToolsResult(tools=tools, next_cursor=next_cursor, cache_scope="private")
 
 
 def _read_object(raw: Raw) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from carrel.errors import TransportError
+from carrel.errors import ConfigError, TransportError
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, REVISIONS
 from carrel.transports.application import Application
 from carrel.transports.dialogue import Dialogue
@@ -56,6 +56,13 @@ class MemoryPeer:
             waiting = self._waiting.pop(message.get("id"), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
+
+    def leave(self) -> None:
+        """Wait for nothing any more: what was asked and not answered never will be."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(TransportError("the connection was closed before there was an answer"))
+                waiting.exception()  # nobody has to look at it
 
     def start(
         self, method: str, params: dict[str, Any] | None = None, id: Any = None
@@ -116,7 +123,12 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
     """Start ``app``, connect to it as a client of ``revision``, and stop both at the end.
 
     A handshake, where the revision has one, is done. ``capabilities`` are those that the client declares.
+
+    Raises:
+        ConfigError: there is no such revision.
     """
+    if revision not in REVISIONS:
+        raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
     await app.start()
     try:
         peer = MemoryPeer(app, revision)
@@ -131,5 +143,6 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
             yield peer
         finally:
             await peer.dialogue.close()
+            peer.leave()
     finally:
         await app.stop()

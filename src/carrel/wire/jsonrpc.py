@@ -24,6 +24,12 @@ class Message(msgspec.Struct, gc=False):
     error: Raw | UnsetType = UNSET
 
 
+class Identified(msgspec.Struct, gc=False):
+    """No more than the id of a message, for when the rest of it is wrong."""
+
+    id: Any = UNSET
+
+
 class Response(msgspec.Struct, gc=False):
     """A result on its way out."""
 

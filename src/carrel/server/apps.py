@@ -1,0 +1,137 @@
+"""MCP Apps: pages as resources, tools that point at them, and what clients see that do not show pages.
+
+https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, to_builtins
+
+from carrel.errors import ConfigError
+from carrel.protocol.extensions.ui import UI
+from carrel.protocol.uri import UriError, normalize
+from carrel.server.contents import Contents
+from carrel.server.metadata import or_unset, read_struct
+from carrel.wire.apps import PageMeta, PagePermissions, PageSecurity, ToolMeta
+from carrel.wire.tools import Tool
+
+if TYPE_CHECKING:
+    from carrel.protocol.peer import Peer
+    from carrel.server.app import Server
+
+__all__ = ["HTML", "add_page", "for_models", "page_meta", "shows_pages", "tool_meta", "use", "without_page"]
+
+#: The MIME type of pages, the only one so far.
+HTML = "text/html;profile=mcp-app"
+SCHEME = "ui://"
+#: Characters that would end an origin where hosts put it, a Content Security Policy.
+UNSAFE = frozenset(" \t\r\n\f\v;,'\"")
+#: A tool that points at a page. The oldest revisions have no place for that.
+PROBE = Tool(name="probe", input_schema={}, meta={"ui": {}})
+
+
+def use(app: Server) -> None:
+    """Say that the server has pages."""
+    app.extend(UI, {})
+
+
+def add_page(app: Server, uri: str, html: str | Path, ui: dict[str, Any], details: dict[str, Any]) -> None:
+    """Share a page as a resource.
+
+    Raises:
+        ConfigError: the URI is not one of a page, or is taken.
+    """
+    uri = page_uri(uri)
+    if not isinstance(html, str | Path):
+        raise ConfigError(f"{uri}: a page is text, or the Path of a file, not {type(html).__name__}")
+    meta = {"ui": ui} if ui else {}
+    value = Contents(html, mime_type=HTML, meta=meta or UNSET)
+    meta |= details.pop("meta", None) or {}
+    app.resources.add(uri, value, mime_type=HTML, meta=meta or None, **details)
+    use(app)
+
+
+def page_meta(
+    csp: PageSecurity | dict[str, Any] | None,
+    permissions: Iterable[str],
+    domain: str | None,
+    prefers_border: bool | None,
+) -> dict[str, Any]:
+    """Return what a page says of itself, as it travels.
+
+    Raises:
+        ConfigError: a field or a permission is not known, or an origin is not one.
+    """
+    security = UNSET if csp is None else read_struct(csp, PageSecurity, "csp")
+    if security is not UNSET:
+        for field in PageSecurity.__struct_fields__:
+            for origin in getattr(security, field) or ():
+                if not origin or UNSAFE & set(origin) or not origin.isprintable():
+                    raise ConfigError(f"csp: {origin!r} is not an origin such as https://api.example.com")
+    if isinstance(permissions, str):
+        raise ConfigError(f"permissions are several: [{permissions!r}]")
+    asked = {name: dict[str, Any]() for name in permissions}
+    meta = PageMeta(
+        csp=security,
+        permissions=read_struct(asked, PagePermissions, "permissions") if asked else UNSET,
+        domain=or_unset(domain),
+        prefers_border=or_unset(prefers_border),
+    )
+    built: dict[str, Any] = to_builtins(meta)
+    return built
+
+
+def tool_meta(page: str | None, visibility: Iterable[str] | None) -> dict[str, Any]:
+    """Return what a tool says of its page, as it travels.
+
+    Raises:
+        ConfigError: the URI is not one of a page, or the visibility is neither "model" nor "app".
+    """
+    if page is not None:
+        page = page_uri(page)
+    if isinstance(visibility, str):
+        visibility = [visibility]
+    seen = UNSET if visibility is None else list(visibility)
+    try:
+        meta = msgspec.convert(to_builtins(ToolMeta(resource_uri=or_unset(page), visibility=seen)), ToolMeta)  # type: ignore[arg-type]
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"visibility: {error}") from None
+    built: dict[str, Any] = to_builtins(meta)
+    return built
+
+
+def page_uri(uri: str) -> str:
+    """Return the URI of a page in the form in which it is shared."""
+    try:
+        if uri.startswith(SCHEME) and uri != SCHEME:
+            return normalize(uri)
+    except UriError:
+        pass
+    raise ConfigError(f"{uri!r} is not the URI of a page, such as ui://weather/dashboard.html")
+
+
+def shows_pages(peer: Peer) -> bool:
+    """Say whether a client shows pages of the type that there is, and can be told of them."""
+    settings = peer.settings(UI.name)
+    if not isinstance(settings, dict) or peer.revision.project(PROBE).meta is UNSET:
+        return False
+    types = settings.get("mimeTypes", [HTML])
+    return isinstance(types, list) and HTML in types
+
+
+def for_models(ui: dict[str, Any] | None) -> bool:
+    """Say whether models may see a tool, by what it says of its page; what only pages call is nothing for others."""
+    return ui is None or "model" in ui.get("visibility", ("model",))
+
+
+def without_page(tool: Tool) -> Tool:
+    """Return a tool as clients see it that do not show pages."""
+    if tool.meta is UNSET or "ui" not in tool.meta:
+        return tool
+    rest = {key: value for key, value in tool.meta.items() if key != "ui"}
+    return msgspec.structs.replace(tool, meta=rest or UNSET)

@@ -1,0 +1,105 @@
+"""The skills of a server, and its directories: what the skills extension adds to resources.
+
+https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import UNSET
+
+from carrel.errors import InvalidCursor, InvalidParams, ResourceForbidden, ResourceNotFound
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.server.listing import decode_cursor, encode_cursor
+from carrel.server.source import Page
+from carrel.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+
+__all__ = ["SkillSource", "Skills"]
+
+
+@runtime_checkable
+class SkillSource(Protocol):
+    """What a source has besides the abilities of ``Source`` if some of its resources are skills."""
+
+    async def skills(self, cursor: str | None, limit: int) -> Page[Skill]:
+        """Return up to ``limit`` skills in a stable order, from the start or from ``cursor``.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this source gave out.
+        """
+
+    async def skill(self, uri: str) -> Skill:
+        """Return the skill whose SKILL.md has this URI.
+
+        Raises:
+            ResourceNotFound: there is no such skill.
+        """
+
+
+class Skills:
+    """Answers the methods of the skills extension."""
+
+    def __init__(self, app: Server) -> None:
+        self._app = app
+        self._folders: Any = None
+        operations = {"list_skills": self.list, "get_skill": self.get, "read_directory": self.read_directory}
+        app.extend(SKILLS, operations, {"directoryRead": True})
+        app.resources.used = True  # a server with this extension declares resources, whether or not it has any
+
+    def add(self, *folders: str | os.PathLike[str], **options: Any) -> None:
+        """Serve the skills in folders. They are one source, so that all of them can have ``skill:`` URIs."""
+        if self._folders is None:
+            from importlib import import_module
+
+            self._folders = import_module("carrel.sources.skills").SkillsSource()
+            self._app.share(self._folders)
+        self._folders.add(*folders, **options)
+
+    async def list(self, call: Call, channel: Channel) -> ListSkillsResult:
+        """Answer skills/list: those of each source, in the order in which the sources were shared."""
+        cursor = call.params.cursor
+        sources = [source for source in self._app.resources.sources if isinstance(source, SkillSource)]
+        segment, position = (0, "") if cursor is UNSET else decode_cursor(cursor)
+        if not isinstance(position, str) or segment > len(sources):
+            raise InvalidCursor
+        found: list[Skill] = []
+        for number in range(segment, len(sources)):
+            room = self._app.page_size - len(found)
+            if room == 0:
+                return ListSkillsResult(skills=found, next_cursor=encode_cursor(number, ""))
+            page = await sources[number].skills(position or None, room)
+            found += page.items
+            if page.next_cursor is not None:
+                return ListSkillsResult(skills=found, next_cursor=encode_cursor(number, page.next_cursor))
+            position = ""
+        return ListSkillsResult(skills=found)
+
+    async def get(self, call: Call, channel: Channel) -> GetSkillResult:
+        """Answer skills/get."""
+        source, uri = self._app.resources.find_source(call.params.uri)
+        try:
+            if not isinstance(source, SkillSource):
+                raise ResourceNotFound(uri)
+            return GetSkillResult(skill=await source.skill(uri))
+        except (ResourceNotFound, ResourceForbidden):
+            raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
+
+    async def read_directory(self, call: Call, channel: Channel) -> ReadDirectoryResult:
+        """Answer resources/directory/read, for the resources of sources: others have nothing inside."""
+        source, uri = self._app.resources.find_source(call.params.uri)
+        cursor = call.params.cursor
+        try:
+            if source is None:
+                raise ResourceNotFound(uri)
+            page = await source.children(uri, None if cursor is UNSET else cursor, self._app.page_size)
+        except (ResourceNotFound, ResourceForbidden):
+            raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
+        next_cursor = UNSET if page.next_cursor is None else page.next_cursor
+        return ReadDirectoryResult(resources=list(page.items), next_cursor=next_cursor)

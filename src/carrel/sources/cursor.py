@@ -1,0 +1,47 @@
+"""Cursors: positions in a listing, as text that means something only to who gave it out.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
+"""
+
+from __future__ import annotations
+
+import binascii
+
+from carrel.errors import InvalidCursor
+from carrel.sources.tree import Position
+
+__all__ = ["read_cursor", "write_cursor"]
+
+MAX_CURSOR = 32_768
+
+
+def write_cursor(position: Position, listing: str) -> str:
+    """Return a position in a listing as a cursor. ``listing`` says which one, in words of our own."""
+    text = "/".join((position.kind[0], *position.parts)).encode("utf-8", "surrogateescape")
+    token = check_sum(text, listing) + text
+    return binascii.b2a_base64(token, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
+
+
+def read_cursor(cursor: str, listing: str) -> Position:
+    """Return the position that a cursor stands for.
+
+    Raises:
+        InvalidCursor: it was not given out for this listing.
+    """
+    if len(cursor) > MAX_CURSOR or not cursor.isascii():
+        raise InvalidCursor
+    padded = cursor.replace("-", "+").replace("_", "/") + "=" * (-len(cursor) % 4)
+    try:
+        token = binascii.a2b_base64(padded, strict_mode=True)
+    except binascii.Error:
+        raise InvalidCursor from None
+    text = token[4:]
+    if token[:4] != check_sum(text, listing):
+        raise InvalidCursor
+    kind, *parts = text.decode("utf-8", "surrogateescape").split("/")
+    return Position("file" if kind == "f" else "directory", tuple(parts))
+
+
+def check_sum(text: bytes, listing: str) -> bytes:
+    # No secret: a position that somebody makes up leads only to what may be listed anyway.
+    return binascii.crc32(text, binascii.crc32(listing.encode("utf-8", "surrogateescape"))).to_bytes(4, "big")

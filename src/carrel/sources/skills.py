@@ -1,0 +1,490 @@
+"""Skills as resources: every file of a skill under ``skill://``, as it is to the byte, and manifests of them.
+
+What is a skill, and what belongs to it, is decided in ``skill_folder``; nothing is kept but digests of files that have
+not changed, so that what is answered is always what is there.
+
+https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.protocol.uri import UriError, encode_path, file_path, normalize
+from carrel.server.source import Change, Hit, Page
+from carrel.sources.cursor import read_cursor, write_cursor
+from carrel.sources.files import annotate, display, translate
+from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_name
+from carrel.sources.root import Node, Parts
+from carrel.sources.skill_folder import MAX_BYTES, SKILL_FILE, SkillFolder, Stop, read_chunks
+from carrel.sources.tree import START, Entry, Position
+from carrel.wire.completion import Completion
+from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.skills import Skill, SkillResource
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from carrel.sources.watch import Watch
+
+__all__ = ["SkillsSource"]
+
+T = TypeVar("T")
+
+SCHEME = "skill://"
+TEMPLATE = SCHEME + "{+path}"
+WORKERS = 4
+PATIENCE = 5  # seconds that reads have to end when the source is stopped
+LISTED = 1000  # entries of a directory read at a time
+WORK = 20_000  # directories looked at for one page
+MAX_SUGGESTIONS = 100
+HEAD = 8192  # bytes by which a type is recognised
+
+
+class SkillsSource:
+    """Folders of skills. The first part of a skill's path is that of the first folder which has it.
+
+    ``add`` takes folders in, with options of their own, before the source is started.
+    """
+
+    name = "skills"
+
+    def __init__(self, *folders: str | os.PathLike[str], **options: Any) -> None:
+        self._folders: list[SkillFolder] = []
+        self._pool: ThreadPoolExecutor | None = None
+        self._watches: set[Watch] = set()
+        self._homes: dict[str, tuple[SkillFolder, Parts]] = {}
+        self._tops: list[list[str]] = []
+        self.add(*folders, **options)
+
+    def __repr__(self) -> str:
+        return f"SkillsSource({', '.join(repr(folder.path) for folder in self._folders)})"
+
+    def add(
+        self,
+        *folders: str | os.PathLike[str],
+        exclude: Iterable[str] = (),
+        hidden: bool = False,
+        follow_symlinks: bool = False,
+        gitignore: bool = True,
+    ) -> None:
+        """Serve the skills in more folders. The options are those of ``FilesSource``."""
+        exclude = tuple(exclude)
+        self._folders += [
+            SkillFolder(path, exclude=exclude, hidden=hidden, follow_symlinks=follow_symlinks, gitignore=gitignore)
+            for path in folders
+        ]
+
+    # Life
+
+    async def start(self) -> None:
+        """Look at the folders.
+
+        Raises:
+            ConfigError: one is not there, is no folder, or may not be read; or PyYAML is not installed.
+        """
+        from concurrent.futures import ThreadPoolExecutor  # not before there are skills
+
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="carrel-skills")
+        try:
+            for folder in self._folders:
+                await self._run(folder.inspect)
+        except BaseException:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+            raise
+
+    async def stop(self) -> None:
+        """End all watches, wait for reads that are under way, and forget what is kept."""
+        for watch in tuple(self._watches):
+            await watch.stop()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await asyncio.to_thread(pool.shutdown)
+            except TimeoutError:
+                pass  # a thread that hangs in a dead file system is left to it
+        for folder in self._folders:
+            folder.forget()
+        self._homes, self._tops = {}, []
+
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        if self._pool is None:
+            raise ConfigError(f"{self!r} has not been started, or has been stopped")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+    # Names
+
+    def owns(self, uri: str) -> bool:
+        """Say whether this is the URI of a file of a skill, whether or not there is one."""
+        return uri.startswith(SCHEME)
+
+    def _find_homes(self) -> Mapping[str, tuple[SkillFolder, Parts]]:
+        """Return where the paths of skills begin: a folder and a path in it, by the first part of their URIs."""
+        tops = [folder.tops() for folder in self._folders]
+        if len(tops) != len(self._tops) or any(new is not old for new, old in zip(tops, self._tops, strict=True)):
+            homes: dict[str, tuple[SkillFolder, Parts]] = {}
+            for folder, names in zip(self._folders, tops, strict=True):
+                for name in names:
+                    homes.setdefault(authority_of(name), (folder, () if folder.name else (name,)))
+            self._homes, self._tops = homes, tops
+        return self._homes
+
+    def _locate(self, uri: str) -> tuple[SkillFolder, Parts]:
+        """Find the folder of a URI, and the path in it, whether or not there is a file.
+
+        Raises:
+            ResourceNotFound: there is no such folder.
+            InvalidParams: the URI cannot be the one of a file.
+        """
+        authority, slash, path = uri.removeprefix(SCHEME).removesuffix("/").partition("/")
+        home = self._find_homes().get(authority) if uri.startswith(SCHEME) and "?" not in uri else None
+        if home is None:
+            raise ResourceNotFound(uri)
+        folder, top = home
+        if not slash:
+            return folder, top
+        try:
+            # The rules for names in paths are those of files, except that there is no drive.
+            parts = tuple(file_path(f"file:///{path}", windows=False).split("/")[1:])
+        except UriError as error:
+            raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
+        if "" in parts or (os.name == "nt" and ":" in "".join(parts)):
+            raise ResourceNotFound(uri)
+        return folder, top + parts
+
+    def _uri(self, folder: SkillFolder, parts: Parts) -> str:
+        names = (folder.name, *parts) if folder.name else parts
+        return SCHEME + "/".join([authority_of(names[0]), *map(encode_name, names[1:])]) if names else SCHEME
+
+    def _resource(self, folder: SkillFolder, entry: Entry, frontmatter: dict[str, Any] | None) -> Resource:
+        """Describe a file or a directory; with the frontmatter of the skill whose SKILL.md it is."""
+        name = entry.parts[-1] if entry.parts else folder.name
+        resource = Resource(
+            self._uri(folder, entry.parts),
+            display(name),
+            mime_type=DIRECTORY if entry.is_directory else type_of_name(name) or UNSET,
+            size=UNSET if entry.is_directory else entry.info.st_size,
+            annotations=annotate(entry.info.st_mtime),
+        )
+        if frontmatter is not None:
+            resource.name, resource.description = frontmatter["name"], frontmatter["description"]
+        return resource
+
+    # Skills
+
+    async def skills(self, cursor: str | None, limit: int) -> Page[Skill]:
+        """Return up to ``limit`` skills, in the order of their paths, those in others after them.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this source gave out.
+        """
+        return await self._run(self._list_skills, cursor, max(limit, 1))
+
+    def _list_skills(self, cursor: str | None, limit: int) -> Page[Skill]:
+        found: list[Skill] = []
+        index, position = self._read_cursor(cursor, "skills")
+        work = WORK
+        for number in range(index, len(self._folders)):
+            folder = self._folders[number]
+            for stop in self._walk(folder, position):
+                work -= 1
+                if stop.frontmatter is None or stop.visit.start:  # one that was on an earlier page
+                    continue
+                if len(found) == limit or work <= 0:
+                    return Page(found, self._cursor(number, Position("directory", stop.visit.parts), "skills"))
+                skill = self._describe_skill(folder, stop.visit.parts, stop.frontmatter)
+                if skill is not None:
+                    found.append(skill)
+            position = START
+        return Page(found)
+
+    async def skill(self, uri: str) -> Skill:
+        """Return the skill whose SKILL.md has this URI.
+
+        Raises:
+            ResourceNotFound: there is no such skill.
+            InvalidParams: the URI cannot be the one of a file.
+        """
+        return await self._run(self._get_skill, uri)
+
+    def _get_skill(self, uri: str) -> Skill:
+        folder, parts = self._locate(uri)
+        skill = None
+        try:
+            if parts and parts[-1] == SKILL_FILE and not uri.endswith("/") and folder.is_directory(parts[:-1]):
+                frontmatter = folder.skill_at(parts[:-1])
+                if frontmatter is not None:
+                    skill = self._describe_skill(folder, parts[:-1], frontmatter)
+        except OSError as error:
+            raise translate(error, uri) from None
+        if skill is None:
+            raise ResourceNotFound(uri)
+        return skill
+
+    def _describe_skill(self, folder: SkillFolder, parts: Parts, frontmatter: dict[str, Any]) -> Skill | None:
+        files = folder.manifest(parts)
+        if not files or files[0].parts[-1] != SKILL_FILE:  # too many, or gone by now
+            return None
+        resources = [SkillResource(self._uri(folder, file.parts), f"sha256:{file.digest}", file.size) for file in files]
+        return Skill(resources[0].uri, frontmatter, resources)
+
+    # Listing
+
+    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return the files of all skills, those of a directory before those of directories in it.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this source gave out.
+        """
+        return await self._run(self._list, cursor, max(limit, 1))
+
+    def _list(self, cursor: str | None, limit: int) -> Page[Resource]:
+        found: list[Resource] = []
+        index, position = self._read_cursor(cursor, "files")
+        last = START
+        work = WORK
+        for number in range(index, len(self._folders)):
+            folder = self._folders[number]
+            for stop in self._walk(folder, position):
+                work -= 1
+                if work <= 0 and not stop.visit.start:
+                    return Page(found, self._cursor(number, Position("directory", stop.visit.parts), "files"))
+                for entry in folder.files(stop.visit):
+                    if len(found) == limit:
+                        return Page(found, self._cursor(number, last, "files"))
+                    found.append(self._resource(folder, entry, frontmatter_for(entry, stop)))
+                    last = Position("file", entry.parts)
+            position = last = START
+        return Page(found)
+
+    def _walk(self, folder: SkillFolder, after: Position = START) -> Iterator[Stop]:
+        """Visit the directories of a folder that belong to skills, without those whose name another one has taken."""
+        homes = self._find_homes()
+        for stop in folder.walk(after):
+            top = () if folder.name else stop.visit.parts[:1]
+            if homes.get(authority_of(folder.name or top[0])) == (folder, top):
+                yield stop
+
+    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return the entries of a directory, directories first: one of a skill, or one that leads to skills.
+
+        Raises:
+            ResourceNotFound: there is no such directory.
+            InvalidCursor: the cursor is not one that this source gave out for this directory.
+        """
+        return await self._run(self._children, uri, cursor, max(limit, 1))
+
+    def _children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        folder, parts = self._locate(uri)
+        listing = f"skill entries {self._uri(folder, parts)}"
+        position = START if cursor is None else read_cursor(cursor, listing)
+        try:
+            inside = folder.in_skill(parts)
+            if not folder.is_directory(parts) or not (inside or self._leads_to_skill(folder, parts)):
+                raise ResourceNotFound(uri)
+            entries, then = folder.tree.children(parts, position, limit)
+            found = [entry for entry in entries if self._belongs(folder, entry, inside)]
+        except OSError as error:
+            raise translate(error, uri) from None
+        frontmatter = folder.skill_at(parts) if inside else None
+        items = [
+            self._resource(folder, entry, frontmatter if entry.parts[-1] == SKILL_FILE else None) for entry in found
+        ]
+        return Page(items, None if then is None else write_cursor(then, listing))
+
+    def _belongs(self, folder: SkillFolder, entry: Entry, inside: bool) -> bool:
+        if not entry.is_directory:
+            return inside
+        try:
+            return folder.is_directory(entry.parts) and (inside or self._leads_to_skill(folder, entry.parts))
+        except OSError:
+            return False
+
+    @staticmethod
+    def _leads_to_skill(folder: SkillFolder, parts: Parts) -> bool:
+        first = next(folder.walk(Position("directory", parts)), None)
+        return first is not None and first.visit.parts[: len(parts)] == parts
+
+    def _cursor(self, number: int, position: Position, listing: str) -> str:
+        return f"{number}.{write_cursor(position, f'{listing} {self._folders[number].path}')}"
+
+    def _read_cursor(self, cursor: str | None, listing: str) -> tuple[int, Position]:
+        if cursor is None:
+            return 0, START
+        number, _, rest = cursor.partition(".")
+        if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) < len(self._folders)):
+            raise InvalidCursor
+        return int(number), read_cursor(rest, f"{listing} {self._folders[int(number)].path}")
+
+    # Reading
+
+    async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
+        """Return a file as it is, or the entries of a directory, in JSON.
+
+        Text is text only if its bytes are UTF-8, because digests are of bytes.
+
+        Raises:
+            ResourceNotFound: there is no such file in a skill.
+            ResourceForbidden: it is not shared, or may not be read.
+            ResourceTooLarge: it is larger than a skill may be.
+            InvalidParams: the URI cannot be the one of a file.
+        """
+        return [await self._run(self._read, uri)]
+
+    def _read(self, uri: str) -> TextResourceContents | BlobResourceContents:
+        folder, parts = self._locate(uri)
+        try:
+            with folder.tree.open(parts) as node:
+                if node.place is None:
+                    if uri.endswith("/") or not (folder.is_directory(parts[:-1]) and folder.in_skill(parts[:-1])):
+                        raise ResourceNotFound(uri)
+                    return read_exactly(node, uri, parts[-1])
+        except OSError as error:
+            raise translate(error, uri) from None
+        items: list[Resource] = []
+        cursor: str | None = None
+        while True:
+            page = self._children(uri, cursor, LISTED)
+            items += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return TextResourceContents(uri, msgspec.json.encode(items).decode(), mime_type=DIRECTORY)
+
+    # Templates, completion, search
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """Return the one template: a file of a skill by its path."""
+        return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
+
+    async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
+        """Suggest the paths of files that begin with what has been typed."""
+        return await self._run(self._complete, prefix)
+
+    def _complete(self, prefix: str) -> Completion:
+        wanted = prefix.casefold()
+        uris = (resource.uri.removeprefix(SCHEME) for resource in self._served())
+        values = [path for path in uris if path.casefold().startswith(wanted)]
+        return Completion(values=values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+
+    async def search(self, query: str, limit: int) -> Sequence[Hit]:
+        """Find files by the words in their paths, and skills by those in their descriptions."""
+        return await self._run(self._search, query, limit)
+
+    def _search(self, query: str, limit: int) -> Sequence[Hit]:
+        words = query.casefold().split()
+        hits = []
+        for resource in self._served() if words else ():
+            score = rate(words, resource)
+            if score:
+                hits.append(Hit(resource, score))
+        hits.sort(key=lambda hit: -hit.score)
+        return hits[: max(limit, 0)]
+
+    def _served(self) -> Iterator[Resource]:
+        for folder in self._folders:
+            for stop in self._walk(folder):
+                for entry in folder.files(stop.visit):
+                    yield self._resource(folder, entry, frontmatter_for(entry, stop))
+
+    # Changes
+
+    async def watch(self) -> AsyncIterator[Collection[Change]]:
+        """Yield what changes, in batches. The first one is empty, and says that from now on nothing is missed.
+
+        A SKILL.md whose frontmatter has changed is listed in other words, and counts as created.
+
+        Raises:
+            ConfigError: watchfiles is not installed.
+        """
+        from carrel.sources.skill_changes import compare, merge  # not before somebody listens
+        from carrel.sources.watch import Watch
+
+        watches = [
+            Watch(folder.tree, folder.path, partial(self._uri, folder), is_file=False) for folder in self._folders
+        ]
+        self._watches.update(watches)
+        before: dict[str, Any] | None = None
+        try:
+            async for batch in merge(watches):
+                if self._pool is None:
+                    return
+                now = await self._run(self._survey)
+                changes = [] if before is None else compare(before, now, batch)
+                if changes or before is None:
+                    yield changes
+                before = now
+        finally:
+            self._watches.difference_update(watches)
+            for watch in watches:
+                await watch.stop()
+
+    def _survey(self) -> dict[str, Any]:
+        """Return the URIs of all files of skills, and of the directories that lead to them; with their frontmatter."""
+        found: dict[str, Any] = {}
+        for folder in self._folders:
+            for stop in self._walk(folder):
+                for depth in range(not folder.name, len(stop.visit.parts) + 1):
+                    found.setdefault(self._uri(folder, stop.visit.parts[:depth]))
+                for entry in folder.files(stop.visit):
+                    found[self._uri(folder, entry.parts)] = frontmatter_for(entry, stop)
+        return found
+
+
+def authority_of(name: str) -> str:
+    """Return a name as the first part of a URI, in which the case of letters does not count."""
+    encoded = encode_name(name)
+    return normalize(SCHEME + encoded).removeprefix(SCHEME) if "%" in encoded else encoded.lower()
+
+
+def encode_name(name: str) -> str:
+    return encode_path((name,))
+
+
+def frontmatter_for(entry: Entry, stop: Stop) -> dict[str, Any] | None:
+    """Return the frontmatter of the skill whose SKILL.md this file is."""
+    return stop.frontmatter if entry.parts[-1] == SKILL_FILE else None
+
+
+def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
+    """Read an open file so that its bytes can be had again from what is returned.
+
+    Raises:
+        ResourceTooLarge: it is larger than a skill may be.
+    """
+    data = b"".join(read_chunks(node.descriptor, MAX_BYTES + 1))
+    if len(data) > MAX_BYTES:
+        raise ResourceTooLarge(uri, f"The file has more than {MAX_BYTES:,} bytes, which is more than a skill may have")
+    if b"\0" not in data:
+        try:
+            return TextResourceContents(uri, data.decode(), mime_type=type_of_text(name))
+        except UnicodeDecodeError:
+            pass
+    return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
+
+
+def type_of_text(name: str) -> str:
+    named = type_of_name(name)
+    return named if named is not None and (is_textual(named) or named.startswith("image/svg")) else "text/plain"
+
+
+def rate(words: list[str], resource: Resource) -> float:
+    """Rate how well a file fits: by its name or that of its skill, by its path, by its description; 0 if not at all."""
+    name, path = resource.name.casefold(), resource.uri.removeprefix(SCHEME).casefold()
+    description = (resource.description or "").casefold()
+    if " ".join(words) in (name, name.rpartition(".")[0]):
+        return 1.0
+    for score, text in ((0.8, name), (0.6, path), (0.4, f"{path} {description}")):
+        if all(word in text for word in words):
+            return score
+    return 0.0

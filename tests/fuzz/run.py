@@ -1,0 +1,210 @@
+"""Fuzz the parsers: ``python tests/fuzz/run.py SECONDS [TARGET…]``, in an environment that has atheris.
+
+Each target gets that many seconds, one after the other. A finding is written to ``.cache/fuzz/TARGET/`` and printed,
+and the exit code is 1; ``python tests/fuzz/run.py --replay TARGET FILE`` runs it again. What was reached is kept there
+too, so that the next campaign goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve()
+CORPUS = HERE.parents[2] / ".cache" / "fuzz"
+Target = Callable[[bytes], None]
+
+
+def receive() -> Target:
+    """``Connection.receive``: documented events only, and replies that are JSON-RPC."""
+    from carrel.errors import ResourceNotFound
+    from carrel.protocol.revisions import REVISIONS
+    from carrel.protocol.server import Answer, Batch, Call, Connection, Description, Refusal, Signal
+    from carrel.wire.base import Implementation
+    from carrel.wire.lifecycle import ServerCapabilities
+
+    description = Description(Implementation("server", "1"), ServerCapabilities)
+    names = [*REVISIONS, None]
+
+    def connected(name: str | None) -> Connection:
+        connection = Connection(description)
+        if name is not None and not REVISIONS[name].stateless:
+            client = {"name": "c", "version": "1"}
+            params = {"protocolVersion": name, "capabilities": {}, "clientInfo": client}
+            message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+            call = connection.receive(json.dumps(message).encode())
+            assert isinstance(call, Call)
+            connection.initialize(call)
+        return connection
+
+    def check_reply(data: bytes) -> None:
+        reply = json.loads(data)
+        assert reply["jsonrpc"] == "2.0"
+        assert ("result" in reply) != ("error" in reply)
+
+    def check(connection: Connection, event: Any) -> None:
+        if isinstance(event, Refusal):
+            check_reply(event.reply)
+            assert event.status in (200, 400, 404)
+        elif isinstance(event, Batch):
+            for part in event.events:
+                check(connection, part)
+        elif isinstance(event, Call):
+            assert isinstance(event.meta, dict)
+            assert event.progress_token is None or type(event.progress_token) in (int, str)
+            check_reply(connection.reply(event, b"{}"))
+            check_reply(connection.refuse(event, ValueError()).reply)
+            check_reply(connection.refuse(event, ResourceNotFound("a:b")).reply)
+        else:
+            assert isinstance(event, Signal | Answer)
+
+    def run(data: bytes) -> None:
+        connection = connected(names[data[0] % len(names)] if data else None)
+        for message in data[1:].split(b"\n"):
+            check(connection, connection.receive(message))
+
+    return run
+
+
+def template() -> Target:
+    """``UriTemplate``: what parses matches any URI without surprise, and what is expanded is matched."""
+    from carrel.protocol.uri_template import UriTemplate, UriTemplateError
+
+    def run(data: bytes) -> None:
+        text, _, uri = data.decode("utf-8", "surrogateescape").partition("\n")
+        try:
+            pattern = UriTemplate(text)
+        except UriTemplateError:
+            return
+        found = pattern.match(uri)
+        if found is not None:
+            assert set(found) <= set(pattern.names)
+            try:
+                again = pattern.expand(found)
+            except UriTemplateError:
+                return
+            assert pattern.match(again) is not None, (text, uri, found, again)
+
+    return run
+
+
+def uri() -> Target:
+    """``uri``: a URI or a ``UriError``; the normal form is stable, and file names survive."""
+    from carrel.protocol.uri import UriError, file_path, normalize, parse, percent_decode
+
+    def run(data: bytes) -> None:
+        text = data.decode("utf-8", "surrogateescape")
+        try:
+            parsed = parse(text)
+        except UriError:
+            return
+        assert str(parse(str(parsed))) == str(parsed)
+        normal = normalize(text)
+        assert normalize(normal) == normal
+        for function in (percent_decode, file_path):
+            try:
+                function(normal)
+            except ValueError:
+                pass
+
+    return run
+
+
+def lines() -> Target:
+    """The line splitter of stdio: cut anywhere, the lines are the same, and too long ones are None."""
+    from carrel.transports.stdio import Lines
+
+    limit = 16
+
+    def run(data: bytes) -> None:
+        step, stream = data[0] % 40 + 1 if data else 1, data[1:]
+        splitter, found = Lines(limit), list[bytes | None]()
+        for begin in range(0, len(stream), step):
+            found += splitter.feed(stream[begin : begin + step])
+        found += splitter.finish()
+        expected = stream.split(b"\n")
+        if not expected[-1]:
+            expected.pop()
+        assert len(found) == len(expected)
+        for line, whole in zip(found, expected, strict=True):
+            assert line == whole if len(whole) <= limit else line is None or line == whole
+
+    return run
+
+
+TARGETS: dict[str, Callable[[], Target]] = {"receive": receive, "template": template, "uri": uri, "lines": lines}
+
+SEEDS: dict[str, list[bytes]] = {
+    "receive": [
+        b'\x00{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1},"_meta":'
+        b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}',
+        b'\x03[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]',
+        b'\x02{"jsonrpc":"2.0","id":"x","method":"resources/read","params":{"uri":"a:b","_meta":{"progressToken":1}}}',
+        b'\x05{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":'
+        b'{},"clientInfo":{"name":"c","version":"1"}}}\n{"jsonrpc":"2.0","id":1,"result":{}}',
+    ],
+    "template": [
+        b"x://{a}/{+b}{?c,d*}\nx://1/2/3?c=4&e=5",
+        b"{/p*}{.q:3}{;r}{#s}\n/a/b.c;r=1#x",
+        b"file:///{+path}{?lines,bytes}\nfile:///a%20b?lines=1-2",
+    ],
+    "uri": [b"file:///a%20b/%E7%B3%96?x=1#y", b"http://user@[::1]:80/..//a", b"x:y", "memo://caf\xe9".encode()],
+    "lines": [b"\x03one\ntwo\n\nthree", b"\x01" + b"x" * 40 + b"\ny"],
+}
+
+
+def fuzz(name: str, seconds: int) -> None:
+    """Fuzz one target in this process. Does not return."""
+    import atheris  # not a dependency: only who fuzzes has it
+
+    with atheris.instrument_imports(include=["carrel"]):
+        import carrel.protocol.server
+        import carrel.protocol.uri_template
+        import carrel.transports.stdio  # noqa: F401
+    folder = CORPUS / name
+    (folder / "corpus").mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(SEEDS[name]):
+        (folder / "corpus" / f"seed-{number}").write_bytes(seed)
+    options = [f"-max_total_time={seconds}", "-max_len=4096", "-timeout=10", "-print_final_stats=1", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], str(folder / "corpus"), f"-artifact_prefix={folder}/", *options], TARGETS[name]())
+    atheris.Fuzz()
+
+
+def campaign(seconds: int, names: list[str]) -> int:
+    """Fuzz several targets, each in a process of its own; return the exit code."""
+    failed = []
+    for name in names:
+        command = [sys.executable, str(HERE), "--fuzz", name, str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        runs = [line.split()[-1] for line in done.stderr.splitlines() if "number_of_executed_units" in line]
+        verdict = "a FINDING" if done.returncode else "no finding"
+        print(f"{name}: {runs[0] if runs else 'no'} inputs in {seconds} s, {verdict}", flush=True)
+        if done.returncode:
+            failed.append(name)
+            print(done.stderr[-4000:])
+    return 1 if failed else 0
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) == 3 and arguments[0] == "--fuzz":
+        fuzz(arguments[1], int(arguments[2]))
+    if len(arguments) == 3 and arguments[0] == "--replay" and arguments[1] in TARGETS:
+        TARGETS[arguments[1]]()(Path(arguments[2]).read_bytes())
+        return 0
+    if not arguments or not arguments[0].isdecimal() or not set(arguments[1:]) <= set(TARGETS):
+        print(__doc__, f"Targets: {', '.join(TARGETS)}", sep="\n", file=sys.stderr)
+        return 2
+    try:
+        import atheris  # noqa: F401
+    except ImportError:
+        print("fuzzing takes atheris: pip install atheris", file=sys.stderr)
+        return 2
+    return campaign(int(arguments[0]), arguments[1:] or list(TARGETS))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

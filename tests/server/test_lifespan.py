@@ -1,0 +1,228 @@
+"""Starting and stopping: hooks, lifespans, sources, and doing it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from carrel import Context, Server
+from carrel.errors import ConfigError
+from carrel.transports import memory
+from server.asking import JUNE, call, listed, read
+from server.test_listing import Numbers
+
+
+class Noted(Numbers):
+    """A source that notes when it starts and stops."""
+
+    def __init__(self, name: str, notes: list[str], fails: bool = False) -> None:
+        super().__init__(name, 2)
+        self.notes = notes
+        self.fails = fails
+
+    async def start(self) -> None:
+        self.notes.append(f"{self.name} starts")
+        if self.fails:
+            raise OSError("no such disk")
+
+    async def stop(self) -> None:
+        self.notes.append(f"{self.name} stops")
+
+
+async def test_everything_starts_in_order_and_stops_in_the_opposite_one() -> None:
+    notes: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Server) -> AsyncIterator[dict[str, str]]:
+        notes.append(f"{app.name} opens")
+        yield {"database": "open"}
+        notes.append(f"{app.name} closes")
+
+    app = Server("s", lifespan=lifespan)
+
+    @app.on_startup
+    async def first() -> None:
+        notes.append("async hook")
+
+    @app.on_startup
+    def second() -> None:
+        notes.append(f"sync hook, {app.state}")
+
+    @app.on_shutdown
+    async def third() -> None:
+        notes.append("shutdown 1")
+
+    @app.on_shutdown
+    def fourth() -> None:
+        notes.append("shutdown 2")
+
+    app.share(Noted("a", notes))
+    app.share(Noted("b", notes))
+
+    @app.tool()
+    async def state(context: Context) -> Any:
+        return context.app.state
+
+    async with memory.connect(app) as peer:
+        assert (await call(peer, "state"))["structuredContent"] == {"database": "open"}
+        notes.append("serving")
+    assert notes == [
+        "s opens",
+        "async hook",
+        "sync hook, {'database': 'open'}",
+        "a starts",
+        "b starts",
+        "serving",
+        "b stops",
+        "a stops",
+        "shutdown 2",
+        "shutdown 1",
+        "s closes",
+    ]
+
+
+async def test_a_server_may_run_again() -> None:
+    notes: list[str] = []
+    app = Server("s")
+    app.share(Noted("a", notes))
+    for _ in range(3):
+        async with memory.connect(app, JUNE) as peer:
+            assert [item["uri"] for item in await listed(peer)] == ["a:0", "a:1"]
+            assert len(await listed(peer, "resourceTemplates")) == 1
+            assert (await read(peer, "a:1"))[0]["text"] == "a:1"
+    assert notes == ["a starts", "a stops"] * 3
+
+
+async def test_a_server_runs_once_at_a_time() -> None:
+    app = Server("s")
+    async with memory.connect(app):
+        with pytest.raises(ConfigError, match="running already"):
+            await app.start()
+        with pytest.raises(ConfigError, match="before the server starts"):
+            app.share(Numbers("a", 1))
+    app.share(Numbers("a", 1))
+
+
+@pytest.mark.parametrize("where", ["lifespan", "hook", "source"])
+async def test_what_fails_at_the_start_stops_what_has_started(where: str) -> None:
+    notes: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Server) -> AsyncIterator[None]:
+        if where == "lifespan":
+            raise OSError("no such disk")
+        notes.append("opens")
+        try:
+            yield
+        finally:
+            notes.append("closes")
+
+    app = Server("s", lifespan=lifespan)
+
+    @app.on_startup
+    async def hook() -> None:
+        if where == "hook":
+            raise OSError("no such disk")
+
+    @app.on_shutdown
+    def last() -> None:
+        notes.append("shutdown")
+
+    app.share(Noted("a", notes))
+    app.share(Noted("b", notes, fails=where == "source"))
+    with pytest.raises(OSError, match="no such disk"):
+        async with memory.connect(app):
+            pytest.fail("it must not start")
+    expected = {
+        "lifespan": [],
+        "hook": ["opens", "closes"],
+        "source": ["opens", "a starts", "b starts", "a stops", "shutdown", "closes"],
+    }
+    assert notes == expected[where]
+    assert app.resources.sources == []
+    with pytest.raises(OSError, match="no such disk"):  # and it may be tried again
+        await app.start()
+
+
+async def test_what_fails_at_the_end_does_not_keep_the_rest_from_ending() -> None:
+    notes: list[str] = []
+    app = Server("s")
+    app.share(Noted("a", notes))
+
+    @app.on_shutdown
+    def last() -> None:
+        notes.append("shutdown 1")
+
+    @app.on_shutdown
+    def broken() -> None:
+        raise OSError("cannot write")
+
+    with pytest.raises(OSError, match="cannot write"):
+        async with memory.connect(app):
+            pass
+    assert notes == ["a starts", "a stops", "shutdown 1"]
+    assert app.resources.sources == []
+
+
+async def test_stopping_what_does_not_run_does_nothing() -> None:
+    app = Server("s")
+    await app.stop()
+    app.end_streams()
+    async with memory.connect(app):
+        pass
+    await app.stop()
+
+
+async def test_what_is_watched_is_no_longer_watched_after_the_end() -> None:
+    class Watched(Numbers):
+        def __init__(self) -> None:
+            super().__init__("w", 1)
+            self.watching = asyncio.Event()
+            self.ended = asyncio.Event()
+
+        async def watch(self) -> AsyncIterator[Any]:
+            self.watching.set()
+            try:
+                await asyncio.Event().wait()
+                yield []
+            finally:
+                self.ended.set()
+
+    source = Watched()
+    app = Server("s")
+    app.share(source)
+    async with memory.connect(app):
+        await asyncio.wait_for(source.watching.wait(), 10)
+    assert source.ended.is_set()
+    assert app._watchers == set()
+
+
+async def test_a_server_that_tells_no_changes_watches_nothing() -> None:
+    app = Server("s", subscribe=False, list_changed=False)
+    app.share(Numbers("a", 1))
+    async with memory.connect(app):
+        assert app._watchers == set()
+
+
+def test_a_server_serves_on_transports_that_there_are() -> None:
+    with pytest.raises(ConfigError, match="'stdio' or 'http'"):
+        Server("s").run("carrier pigeon")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"name": ""},
+        {"name": "s", "ttl": -1},
+        {"name": "s", "scope": "all"},
+        {"name": "s", "page_size": 0},
+        {"name": "s", "icons": ["ftp://x"]},
+    ],
+)
+def test_a_server_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Server(**arguments)

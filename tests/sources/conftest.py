@@ -1,0 +1,46 @@
+"""A folder to fill, and sources of it that are stopped at the end of the test."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel.sources.files import FilesSource
+from carrel.testing import running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder that is shared. What is next to it must never be seen."""
+    path = tmp_path / "root"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def put(folder: Path) -> Callable[..., Path]:
+    """Return a function that writes a file into the folder, with the directories above it."""
+
+    def put(path: str | bytes, data: str | bytes = "text\n") -> Path:
+        target = Path(os.fsdecode(os.path.join(os.fsencode(folder), os.fsencode(path))))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data.encode() if isinstance(data, str) else data)
+        return target
+
+    return put
+
+
+@pytest.fixture
+async def share(folder: Path) -> AsyncIterator[Callable[..., Awaitable[FilesSource]]]:
+    """Return a function that shares the folder, or another path."""
+    async with AsyncExitStack() as stack:
+
+        async def share(path: Path = folder, **options: Any) -> FilesSource:
+            source = FilesSource(path, **options)
+            await stack.enter_async_context(running(source))
+            return source
+
+        yield share

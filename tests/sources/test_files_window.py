@@ -1,0 +1,321 @@
+"""Windows of large files: lines, bytes, the end."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carrel.errors import InvalidParams, ResourceTooLarge
+from carrel.sources.reading import read_file
+from carrel.sources.window import TooWide, Window, cut_bytes, cut_lines, cut_tail, parse_window
+from carrel.wire.resources import BlobResourceContents, TextResourceContents
+
+GIBIBYTE = 1024**3
+
+
+def of(data: bytes) -> Callable[[int, int], bytes]:
+    return lambda offset, size: data[offset : offset + size]
+
+
+class Counting:
+    """Reads a real file, and counts how many bytes were read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.count = 0
+
+    def __call__(self, offset: int, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, offset)
+        self.count += len(data)
+        return data
+
+
+@pytest.mark.parametrize(
+    ("query", "window"),
+    [
+        ("", None),
+        ("lines=100-200", Window("lines", 100, 200)),
+        ("lines=100-", Window("lines", 100, None)),
+        ("lines=7", Window("lines", 7, 7)),
+        ("bytes=0-65535", Window("bytes", 0, 65535)),
+        ("bytes=5-", Window("bytes", 5, None)),
+        ("tail=200", Window("tail", 0, 200)),
+    ],
+)
+def test_a_query_names_a_window(query: str, window: Window | None) -> None:
+    assert parse_window(query) == window
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("lines=", "lines"),
+        ("lines=0-5", "lines"),
+        ("lines=-5", "lines"),
+        ("lines=5-4", "lines"),
+        ("lines=1-2-3", "lines"),
+        ("lines=a-b", "lines"),
+        ("lines=1.5-2", "lines"),
+        ("lines=１-２", "lines"),
+        ("lines=1-2&tail=3", "lines"),
+        ("lines=" + "9" * 5000, "lines"),
+        ("bytes=-500", "bytes"),
+        ("bytes=+1-2", "bytes"),
+        ("tail=0", "tail"),
+        ("tail=-1", "tail"),
+        ("tail=1-2", "tail"),
+        ("tail=", "tail"),
+        ("head=5", "head"),
+        ("x", "x"),
+        ("=", "query"),
+        ("&", "&"),
+    ],
+)
+def test_a_bad_window_is_refused_by_name_with_an_example(query: str, parameter: str) -> None:
+    with pytest.raises(InvalidParams) as raised:
+        parse_window(query)
+    assert raised.value.parameter == parameter
+    assert len(raised.value.message) < 300
+    assert any(
+        f"{parameter if parameter in ('lines', 'bytes', 'tail') else 'tail'}=" in word
+        for word in raised.value.message.split()
+    )
+
+
+lines = st.lists(st.sampled_from(["", "a", "bb", "糖尿病", "x" * 30, "é\r"]), max_size=40)
+
+
+@given(
+    lines,
+    st.booleans(),
+    st.integers(1, 45),
+    st.integers(0, 45),
+    st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "gb18030"]),
+)
+def test_lines_are_those_between_line_feeds(
+    content: list[str], ended: bool, first: int, more: int, encoding: str
+) -> None:
+    text = "\n".join(content) + ("\n" if ended and content else "")
+    data = text.encode(encoding)
+    whole = text.split("\n")
+    whole = [line + "\n" for line in whole[:-1]] + ([whole[-1]] if whole[-1] else [])
+    window = Window("lines", first, first + more)
+    if first > len(whole) + 1:
+        with pytest.raises(InvalidParams, match=f"line {len(whole)},"):
+            cut_lines(of(data), len(data), window, 10_000, encoding)
+        return
+    cut = cut_lines(of(data), len(data), window, 10_000, encoding)
+    wanted = whole[first - 1 : first + more]
+    assert cut.data.decode(encoding) == "".join(wanted)
+    assert (cut.first, cut.last) == ((first, first + len(wanted) - 1) if wanted else (None, None))
+    assert cut.total in (None, len(whole))
+
+
+@given(lines, st.booleans(), st.integers(1, 45), st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "gb18030"]))
+def test_a_tail_is_the_last_lines(content: list[str], ended: bool, count: int, encoding: str) -> None:
+    text = "\n".join(content) + ("\n" if ended and content else "")
+    data = text.encode(encoding)
+    whole = text.split("\n")
+    whole = [line + "\n" for line in whole[:-1]] + ([whole[-1]] if whole[-1] else [])
+    cut = cut_tail(of(data), len(data), Window("tail", 0, count), 10_000, encoding)
+    assert cut.data.decode(encoding) == "".join(whole[-count:])
+
+
+@settings(max_examples=300)
+@given(
+    st.text(st.sampled_from("a0\n糖é😀㐀𠀀,病"), min_size=1, max_size=60),
+    st.integers(1, 9),
+    st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "gb18030"]),
+)
+def test_byte_windows_that_join_give_the_whole_text(text: str, width: int, encoding: str) -> None:
+    data = text.encode(encoding)
+    parts = []
+    for begin in range(0, len(data), width):
+        cut = cut_bytes(of(data), len(data), Window("bytes", begin, begin + width - 1), 100, encoding)
+        parts.append(cut.data.decode(encoding))
+    assert "".join(parts) == text
+
+
+def test_byte_windows_of_what_is_not_text_are_exact() -> None:
+    data = bytes(range(256))
+    cut = cut_bytes(of(data), 256, Window("bytes", 200, 299), 100, None)
+    assert cut.data == data[200:]
+    assert (cut.first, cut.last) == (200, 255)
+    assert cut_bytes(of(data), 256, Window("bytes", 256, None), 100, None).data == b""
+    with pytest.raises(InvalidParams, match="256 bytes"):
+        cut_bytes(of(data), 256, Window("bytes", 257, None), 100, None)
+
+
+def test_a_window_over_the_limit_names_one_that_is_not() -> None:
+    data = b"123456789\n" * 100
+    for cut, window, expected in (
+        (cut_lines, Window("lines", 11, None), "lines=11-15"),
+        (cut_lines, Window("lines", 11, 90), "lines=11-15"),
+        (cut_tail, Window("tail", 0, 50), "tail=5"),
+    ):
+        with pytest.raises(TooWide) as raised:
+            cut(of(data), len(data), window, 55, "utf-8")
+        assert raised.value.queries[0] == expected
+        advised = parse_window(expected)
+        assert advised is not None
+        assert len(cut(of(data), len(data), advised, 55, "utf-8").data) == 50
+    with pytest.raises(TooWide) as raised:
+        cut_bytes(of(data), len(data), Window("bytes", 10, None), 55, None)
+    assert raised.value.queries == ("bytes=10-64",)
+
+
+def test_a_single_line_over_the_limit_leaves_bytes_to_be_read() -> None:
+    data = b"short\n" + b"x" * 1000
+    with pytest.raises(TooWide) as raised:
+        cut_lines(of(data), len(data), Window("lines", 2, 2), 100, "utf-8")
+    assert raised.value.queries == ("bytes=6-105",)
+    with pytest.raises(TooWide) as raised:
+        cut_tail(of(data), len(data), Window("tail", 0, 1), 100, "utf-8")
+    assert raised.value.queries == ("bytes=906-1005",)
+
+
+@pytest.fixture
+def gigabyte(tmp_path: Path) -> Path:
+    """Return a log of 1 GiB, most of which takes no space."""
+    path = tmp_path / "giant.log"
+    with open(path, "wb") as file:
+        file.write(b"".join(b"first line %d\n" % number for number in range(1000)))
+        file.truncate(GIBIBYTE - 30_000)
+        file.seek(GIBIBYTE - 30_000)
+        file.write(b"\n" + b"".join(b"last line %4d\n" % number for number in range(2000)))
+    return path
+
+
+def test_a_gigabyte_is_tailed_without_being_read(gigabyte: Path) -> None:
+    descriptor = os.open(gigabyte, os.O_RDONLY)
+    try:
+        read_at = Counting(descriptor)
+        cut = cut_tail(read_at, gigabyte.stat().st_size, Window("tail", 0, 200), 10**7, "utf-8")
+        assert cut.data.splitlines() == [b"last line %4d" % number for number in range(1800, 2000)]
+        assert read_at.count <= 65_540
+        read_at = Counting(descriptor)
+        cut = cut_lines(read_at, gigabyte.stat().st_size, Window("lines", 500, 502), 10**7, "utf-8")
+        assert cut.data == b"first line 499\nfirst line 500\nfirst line 501\n"
+        assert read_at.count <= 2 * 262_144
+        read_at = Counting(descriptor)
+        assert (
+            len(cut_bytes(read_at, gigabyte.stat().st_size, Window("bytes", 10**9, 10**9 + 99), 10**7, "utf-8").data)
+            == 100
+        )
+        assert read_at.count < 2000
+    finally:
+        os.close(descriptor)
+
+
+async def test_windows_are_read_by_uri(share: Callable[..., Any], gigabyte: Path) -> None:
+    source = await share(gigabyte)
+    [tail] = await source.read(f"{source.uri}?tail=2")
+    assert tail.text == "last line 1998\nlast line 1999\n"
+    assert tail.uri == f"{source.uri}?tail=2"
+    assert tail.meta["carrel/size"] == gigabyte.stat().st_size
+    [middle] = await source.read(f"{source.uri}?lines=10-11")
+    assert middle.text == "first line 9\nfirst line 10\n"
+    assert middle.meta["carrel/window"] == {"unit": "lines", "first": 10, "last": 11}
+
+
+async def test_a_file_over_the_limit_names_its_size_the_limit_and_windows_that_work(
+    put: Callable[..., Path], share: Callable[..., Any]
+) -> None:
+    put("big.log", "0123456789abcde\n" * 10_000)
+    put("big.bin", os.urandom(160_000))
+    source = await share(max_size=100_000)
+    for name, count in (("big.log", 3), ("big.bin", 1)):
+        with pytest.raises(ResourceTooLarge, match=r"160,000 bytes.*limit of 100,000") as raised:
+            await source.read(f"{source.uri}/{name}")
+        windows = [word for word in raised.value.message.split() if word.startswith(source.uri)]
+        assert len(windows) == count
+        for window in windows:
+            [contents] = await source.read(window)
+            assert isinstance(contents, TextResourceContents if name == "big.log" else BlobResourceContents)
+    with pytest.raises(ResourceTooLarge) as raised:
+        await source.read(f"{source.uri}/big.log?lines=5-")
+    assert f"{source.uri}/big.log?lines=5-6254" in raised.value.message
+    assert len((await source.read(f"{source.uri}/big.log?lines=5-6254"))[0].text) == 100_000
+
+
+async def test_a_log_with_a_hole_at_its_beginning_has_an_end_that_is_text(
+    put: Callable[..., Path], share: Callable[..., Any]
+) -> None:
+    put("rotated.log", bytes(100_000) + "\n温度 21°\n温度 22°\n".encode())
+    source = await share()
+    [tail] = await source.read(f"{source.uri}/rotated.log?tail=1")
+    assert tail.text == "温度 22°\n"
+
+
+async def test_what_is_not_text_has_bytes_only(put: Callable[..., Path], share: Callable[..., Any]) -> None:
+    put("data.bin", bytes(range(256)) * 10)
+    source = await share()
+    for query in ("lines=1-2", "tail=3"):
+        with pytest.raises(InvalidParams) as raised:
+            await source.read(f"{source.uri}/data.bin?{query}")
+        assert raised.value.parameter == "bytes"
+    [contents] = await source.read(f"{source.uri}/data.bin?bytes=10-19")
+    assert contents.blob == bytes(range(10, 20))
+
+
+async def test_windows_of_other_encodings_are_cut_between_their_characters(
+    put: Callable[..., Path], share: Callable[..., Any]
+) -> None:
+    text = "".join(f"第{number}行,糖尿病\n" for number in range(3000))
+    for encoding in ("gb18030", "utf-16"):
+        put(f"{encoding}.txt", text.encode(encoding))
+    source = await share()
+    for encoding in ("gb18030", "utf-16"):
+        uri = f"{source.uri}/{encoding}.txt"
+        assert (await source.read(f"{uri}?tail=2"))[0].text == "第2998行,糖尿病\n第2999行,糖尿病\n"
+        assert (await source.read(f"{uri}?lines=1500-1501"))[0].text == "第1499行,糖尿病\n第1500行,糖尿病\n"
+        assert (await source.read(f"{uri}?lines=1-1"))[0].text == "第0行,糖尿病\n"
+        size = os.path.getsize(os.path.join(source.path, f"{encoding}.txt"))
+        pieces = [
+            (await source.read(f"{uri}?bytes={begin}-{min(begin + 9_998, size - 1)}"))[0].text
+            for begin in range(0, size, 9_999)
+        ]
+        assert "".join(pieces) == text
+
+
+async def test_a_follower_asks_for_the_line_after_the_last_and_gets_nothing_yet(
+    put: Callable[..., Path], share: Callable[..., Any]
+) -> None:
+    path = put("app.log", "one\ntwo\n")
+    source = await share()
+    uri = f"{source.uri}/app.log?lines=3-"
+    [contents] = await source.read(uri)
+    assert contents.text == ""
+    with open(path, "a") as file:
+        file.write("three\n")
+    [contents] = await source.read(uri)
+    assert contents.text == "three\n"
+    with pytest.raises(InvalidParams, match="ends with line 3"):
+        await source.read(f"{source.uri}/app.log?lines=9-")
+
+
+def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "moving.log"
+    path.write_text("line\n" * 50_000)
+    size = path.stat().st_size
+
+    def shrinking(offset: int, count: int) -> bytes:
+        with open(path, "r+b") as file:
+            file.truncate(100_000)
+            file.seek(offset)
+            return file.read(count)
+
+    assert cut_tail(shrinking, size, Window("tail", 0, 3), 10**6, "utf-8").data == b"line\n" * 3
+    assert cut_lines(shrinking, size, Window("lines", 19_999, 30_000), 10**6, "utf-8").data == b"line\n" * 2
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with open(path, "ab") as file:
+            file.write(b"more\n")
+        contents = read_file(descriptor, "file:///moving.log", "moving.log", None, 10**6)
+        assert contents.text.endswith("line\nmore\n")
+    finally:
+        os.close(descriptor)

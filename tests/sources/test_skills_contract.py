@@ -1,0 +1,70 @@
+"""The skills source against the contract that every source is held to."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from carrel.sources.skills import SkillsSource
+from carrel.testing import SourceContract
+
+
+class TestSkills(SourceContract):
+    foreign = "file:///nobody/has/this"
+    root: Path
+
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> SkillsSource:
+        self.root = root = tmp_path / "skills"
+        for path in ("pdf/references/a b#c%.md", "pdf/scripts/run.py", "acme/refunds/糖尿病.txt", "not-a-skill/x.md"):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(f"This is {path}.\n")
+        for path in ("pdf", "acme/refunds", "pdf/nested"):
+            skill = root / path / "SKILL.md"
+            skill.parent.mkdir(exist_ok=True)
+            skill.write_text(f"---\nname: {skill.parent.name}\ndescription: What {path} is for.\n---\n")
+        (root / "pdf" / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
+        return SkillsSource(root)
+
+    async def create(self, source: SkillsSource) -> str:
+        number = len(os.listdir(self.root / "pdf" / "references"))
+        path = self.root / "pdf" / "references" / f"new-{number}.txt"
+        while path.exists():
+            path = path.with_name(f"{path.stem}-more.txt")
+        path.write_text("new\n")
+        return f"skill://pdf/references/{path.name}"
+
+    async def change(self, source: SkillsSource, uri: str) -> None:
+        with open(self.path(uri), "a") as file:
+            file.write("more\n")
+
+    async def remove(self, source: SkillsSource, uri: str) -> None:
+        os.remove(self.path(uri))
+
+    def missing(self, source: SkillsSource) -> str:
+        return "skill://pdf/missing.md"
+
+    async def container(self, source: SkillsSource) -> str:
+        return "skill://pdf"
+
+    async def searched(self, source: SkillsSource) -> tuple[str, str]:
+        return "refunds", "skill://acme/refunds/SKILL.md"
+
+    async def completed(self, source: SkillsSource) -> tuple[str, str, str, str]:
+        return "skill://{+path}", "path", "pdf/s", "pdf/scripts/run.py"
+
+    def path(self, uri: str) -> Path:
+        return self.root / uri.removeprefix("skill://")
+
+
+class TestOneSkill(TestSkills):
+    """The same where the folder that is served is a skill itself."""
+
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> SkillsSource:
+        TestSkills.source.__wrapped__(self, tmp_path)
+        (self.root / "pdf" / "x.txt").write_text("x")
+        return SkillsSource(self.root / "pdf")
+
+    async def searched(self, source: SkillsSource) -> tuple[str, str]:
+        return "nested", "skill://pdf/nested/SKILL.md"

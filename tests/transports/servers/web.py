@@ -1,0 +1,41 @@
+"""A server over HTTP in a process of its own. Arguments: those of ``run`` as JSON, and ``failing``."""
+
+import asyncio
+import json
+import sys
+import threading
+from contextlib import asynccontextmanager
+
+from carrel import Context, Server
+
+
+@asynccontextmanager
+async def lifespan(app):
+    if "failing" in sys.argv:
+        raise RuntimeError("the database is not there")
+    print("started", flush=True)
+    yield
+    print("stopped", flush=True)
+
+
+app = Server("web", version="1", lifespan=lifespan)
+app.resources.add("memo://text", "text", name="text")
+
+
+@app.tool()
+async def later(seconds: float, ctx: Context) -> str:
+    ctx.progress(1)
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@app.tool()
+def hang(ctx: Context) -> str:
+    ctx.progress(1)
+    threading.Event().wait()
+    return ""
+
+
+options = json.loads(sys.argv[1])
+app.run("http", **{"port": 0, "on_started": lambda url: print(url, flush=True), **options})
+print("after", flush=True)
