@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from carrel import Context, Server
-from carrel.errors import MissingCapability
+from carrel.errors import InvalidParams, MissingCapability
 from carrel.server.asking import Elicited
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.prompts import PromptMessage
@@ -310,6 +310,14 @@ async def name_of(ctx: Context, message: str = "What is your name?", key: str = 
     return "stranger" if answer.content is None else answer.content["name"]
 
 
+async def capital_of(ctx: Context) -> str:
+    return (await ctx.sample("What is the capital of France?", 100, key="capital_question")).text
+
+
+async def roots_of(ctx: Context) -> str:
+    return f"Roots: {', '.join(root.uri for root in await ctx.roots(key='client_roots'))}"
+
+
 @app.tool(structured=False)
 async def test_input_required_result_elicitation(ctx: Context) -> str:
     """Asks for a name."""
@@ -319,13 +327,13 @@ async def test_input_required_result_elicitation(ctx: Context) -> str:
 @app.tool(structured=False)
 async def test_input_required_result_sampling(ctx: Context) -> str:
     """Asks the model."""
-    return (await ctx.sample("What is the capital of France?", 100, key="capital_question")).text
+    return await capital_of(ctx)
 
 
 @app.tool(structured=False)
 async def test_input_required_result_list_roots(ctx: Context) -> str:
     """Asks for the roots."""
-    return f"Roots: {', '.join(root.uri for root in await ctx.roots(key='client_roots'))}"
+    return await roots_of(ctx)
 
 
 @app.tool(structured=False)
@@ -347,9 +355,9 @@ async def test_input_required_result_tampered_state(ctx: Context) -> str:
 async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
     """Asks the user, the model and for the roots, all at once."""
     name, greeting, roots = await asyncio.gather(
-        name_of(ctx), ctx.sample("Generate a greeting", 50, key="greeting"), ctx.roots(key="client_roots")
+        name_of(ctx), ctx.sample("Generate a greeting", 50, key="greeting"), roots_of(ctx)
     )
-    return f"{greeting.text} {name} has {len(roots)} roots."
+    return f"{greeting.text} {name}! {roots}"
 
 
 @app.tool(structured=False)
@@ -364,12 +372,68 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 async def test_input_required_result_capabilities(ctx: Context) -> str:
     """Asks whoever there is to be asked."""
     told = []
-    for ask in (name_of(ctx), ctx.sample("Say something.", 50), ctx.roots()):
+    for ask in (name_of, capital_of, roots_of):
         try:
-            told.append(str(await ask))
+            told.append(await ask(ctx))
         except MissingCapability as missing:
             told.append(str(missing))
     return "; ".join(told)
+
+
+# Tasks
+
+
+@app.tool(structured=False)
+async def greet(name: str) -> str:
+    """A tool that answers at once, and is never a task."""
+    return f"Hello, {name}!"
+
+
+@app.tool(task="optional", structured=False)
+async def slow_compute(ctx: Context, seconds: float, label: str = "") -> str:
+    """A tool that takes its time."""
+    await ctx.progress(0, seconds, f"Computing {label}")
+    await asyncio.sleep(seconds)
+    return f"Computed {label} in {seconds:g} seconds"
+
+
+@app.tool(task="required", structured=False)
+async def failing_job() -> str:
+    """A tool that fails after a while."""
+    await asyncio.sleep(1)
+    raise ValueError("This job fails on purpose")
+
+
+@app.tool(task="optional", structured=False)
+async def protocol_error_job() -> str:
+    """A tool that ends with an error of the protocol."""
+    await asyncio.sleep(0)
+    raise InvalidParams("This job ends with a protocol error")
+
+
+@app.tool(task="optional", structured=False)
+async def confirm_delete(ctx: Context, filename: str) -> str:
+    """A tool that asks before it does something."""
+    answer = await ctx.elicit(f"Delete {filename}?", asks_for("confirm", "boolean"))
+    done = answer.accepted and answer.content["confirm"]
+    return f"Deleted {filename}" if done else f"Kept {filename}"
+
+
+@app.tool(task="optional", structured=False)
+async def multi_input(ctx: Context) -> str:
+    """A tool that asks two questions at once."""
+    name, sure = await asyncio.gather(
+        ctx.elicit("What is your name?", asks_for("name")), ctx.elicit("Sure?", asks_for("confirm", "boolean"))
+    )
+    return f"{name.content} {sure.content}"
+
+
+@app.tool(task="required", detaches=True, structured=False)
+async def test_tool_with_task(ctx: Context) -> str:
+    """A tool that asks first, and becomes a task then."""
+    name = await name_of(ctx)
+    await ctx.detach()
+    return f"Hello, {name}!"
 
 
 # Prompts

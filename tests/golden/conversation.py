@@ -4,6 +4,8 @@ A conversation is a file of JSON lines, ``REVISION/name.jsonl``. It is played tw
 
     # the first line says what the conversation pins; more comments may follow anywhere
     {"only": "http"}                        this conversation is for one transport ("http" or "stdio")
+    {"app": "asking"}                       it is one with the application in that module ("app" if it does not say so)
+    {"capabilities": {…}}                   the client declares these capabilities (none if it does not say so)
     {"client": {…}}                         the client sends this message (or batch)
     {"client": {…}, "bare": true}           … exactly as it is written: 2026-07-28: no `_meta`, no headers of 2026-07-28
     {"client": {…}, "headers": {…}}         … with these HTTP headers besides the usual ones; null takes one away
@@ -50,6 +52,7 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 KINDS = ("client", "server", "raw", "get", "hangup")
+SETTINGS = {"only", "app", "capabilities"}
 #: Which parameter the Mcp-Name header repeats.
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -73,6 +76,8 @@ class Conversation:
     about: str
     only: str | None
     lines: list[Line]
+    app: str = "app"
+    capabilities: dict[str, Any] = field(default_factory=dict)
 
     @property
     def handshake(self) -> list[Line]:
@@ -82,7 +87,7 @@ class Conversation:
             for line in self.lines
         ):
             return []
-        params = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": CLIENT}
+        params = {"protocolVersion": self.revision, "capabilities": self.capabilities, "clientInfo": CLIENT}
         return [
             Line(0, "client", {"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": params}),
             Line(0, "server", {"jsonrpc": "2.0", "id": "open", "result": "<any>"}),
@@ -98,7 +103,7 @@ def conversations() -> Iterator[Conversation]:
 
 def read(path: Path) -> Conversation:
     lines: list[Line] = []
-    about, only = "", None
+    about, settings = "", dict[str, Any]()
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if text.startswith("#"):
             about = about or text.lstrip("# ")
@@ -109,21 +114,22 @@ def read(path: Path) -> Conversation:
                 entry = json.loads(text)
             except ValueError as error:
                 raise ValueError(f"{path}:{number}: {error}") from error
-            if "only" in entry:
-                only = entry["only"]
+            if entry.keys() & SETTINGS:
+                settings |= entry
                 continue
             kind = next((kind for kind in KINDS if kind in entry), "status")
             value = entry.pop(kind) if kind in KINDS else None
             lines.append(Line(number, kind, value, **entry))
-    return Conversation(path, path.parent.name, about, only, lines)
+    return Conversation(path, path.parent.name, about, settings.pop("only", None), lines, **settings)
 
 
-def opened(message: Any, revision: str) -> Any:
+def opened(message: Any, conversation: Conversation) -> Any:
     """Return a client's message with what every request of the revision has."""
-    if revision != STATELESS or not isinstance(message, dict) or "id" not in message:
+    if conversation.revision != STATELESS or not isinstance(message, dict) or "id" not in message:
         return message
     params = message.get("params", {})
-    return {**message, "params": {**params, "_meta": {**META, **params.get("_meta", {})}}}
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": conversation.capabilities}
+    return {**message, "params": {**params, "_meta": {**meta, **params.get("_meta", {})}}}
 
 
 def request_headers(message: Any, revision: str, session: str | None) -> dict[str, str]:

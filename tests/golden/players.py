@@ -7,22 +7,27 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 import httpx2
 
-from golden.app import build
+from carrel import Server
 from golden.conversation import HERE, Conversation, Line, compare, opened, request_headers, substitute
 from serving import over_http
 
 __all__ = ["Mismatch", "play"]
 
-APP = HERE / "app.py"
 #: How long to wait for anything, in seconds. Nothing takes that long unless it is broken.
 PATIENCE = 5.0
 STANDALONE = "the GET stream"
 #: Notifications that belong to the request being answered.
-REQUEST_SCOPED = ("notifications/progress", "notifications/message")
+REQUEST_SCOPED = (
+    "notifications/progress",
+    "notifications/message",
+    "notifications/cancelled",
+    "notifications/elicitation/complete",
+)
 
 
 class Mismatch(AssertionError):
@@ -60,6 +65,14 @@ class Player:
         self.bound: dict[str, Any] = {}
         self.block: list[Line] = []
         self.last: object = None
+        """What the client said last, by its id or another key."""
+        self.asked: object = None
+        """The request that it sent last."""
+
+    def build(self) -> Server:
+        """Make the application that the conversation is with."""
+        app: Server = import_module(f"golden.{self.conversation.app}").build()
+        return app
 
     async def take(self, line: Line) -> None:
         if line.kind in ("server", "status"):
@@ -88,15 +101,17 @@ class Player:
         """Say which HTTP stream a message of the server travels on: that of a request, or the one opened by GET."""
         if not isinstance(message, dict):
             return self.last
+        if "id" in message and "method" in message:
+            return self.asked  # a question
         if message.get("id") is not None:
             return message["id"]
         params = message.get("params")
         subscription = params.get("_meta", {}).get("io.modelcontextprotocol/subscriptionId") if params else None
         if subscription is not None:
             return subscription
-        if "error" in message or message.get("method") in REQUEST_SCOPED:
-            return self.last
-        return STANDALONE
+        if message.get("method") in REQUEST_SCOPED:
+            return self.asked
+        return self.last if "error" in message else STANDALONE
 
     def check(self, line: Line, message: Any) -> None:
         expected = line.value
@@ -119,9 +134,11 @@ class Player:
         """Return the message of a client line as it goes out."""
         message = substitute(line.value, self.bound)
         if not line.bare:
-            message = opened(message, self.conversation.revision)
+            message = opened(message, self.conversation)
         if self.witness is not None:
             self.witness.sent(message)
+        if isinstance(message, dict) and "id" in message and "method" in message:
+            self.asked = message["id"]
         return message
 
 
@@ -131,7 +148,7 @@ class StdioPlayer(Player):
     async def __aenter__(self) -> StdioPlayer:
         self.process = await asyncio.create_subprocess_exec(
             sys.executable,
-            str(APP),
+            str(HERE / f"{self.conversation.app}.py"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -259,7 +276,7 @@ class HttpPlayer(Player):
         self.streams: dict[object, Stream] = {}
         self.open = contextlib.AsyncExitStack()
         try:
-            url = self.open.enter_context(over_http(build()))
+            url = self.open.enter_context(over_http(self.build()))
             self.client = await self.open.enter_async_context(
                 httpx2.AsyncClient(base_url=url, timeout=None, trust_env=False)
             )
@@ -291,13 +308,15 @@ class HttpPlayer(Player):
             message = self.written(line)
             described = None if line.bare else message
             headers = request_headers(described, self.conversation.revision, self.session)
-            key = message["id"] if isinstance(message, dict) and "id" in message else ("sent", line.number)
+            single = isinstance(message, dict)
+            is_request = single and "id" in message and "method" in message
+            key = message["id"] if is_request else ("sent", line.number)
             body = json.dumps(message, ensure_ascii=False).encode()
             stream = self.begin(key, "POST", self.altered(headers, line), body)
-            if isinstance(message, dict) and "id" not in message:
+            if single and not is_request:
                 stream.expected_status = 202
                 await self.done(stream, line)
-                if message["method"] == "notifications/initialized":
+                if message.get("method") == "notifications/initialized":
                     await self.listen(line)
 
     def altered(self, headers: dict[str, str], line: Line) -> dict[str, str]:

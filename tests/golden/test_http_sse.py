@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from golden.app import build
 from golden.conversation import STATELESS, Conversation, Line, conversations
 from golden.players import PATIENCE, Player
 from serving import over_http
@@ -30,7 +29,7 @@ class SsePlayer(Player):
         self.open = contextlib.AsyncExitStack()
         self.messages: asyncio.Queue[Any] = asyncio.Queue()
         try:
-            url = self.open.enter_context(over_http(build(), sse_path="/sse"))
+            url = self.open.enter_context(over_http(self.build(), sse_path="/sse"))
             client = httpx2.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False)
             self.client = await self.open.enter_async_context(client)
             response = await self.open.enter_async_context(self.client.stream("GET", "/sse"))

@@ -52,12 +52,24 @@ class Witness:
     def heard(self, message: Any) -> None:
         """Judge a message of the server."""
         for part in message if isinstance(message, list) else [message]:
-            if "method" in part:
+            if "method" in part and "id" in part:
+                self.judge_question(part)
+            elif "method" in part:
                 self.judge_notification(part)
             elif "error" in part:
                 self.judge_error(part)
             else:
                 self.judge_result(part)
+
+    def judge_question(self, message: dict[str, Any]) -> None:
+        method = message["method"]
+        self.seen.add(method)
+        model = methods.SERVER_REQUESTS.get((method, self.revision))
+        if model is None:
+            self.complain(message, f"{self.revision} has no {method}")
+            return
+        self.judge_by_model(model, message, message)
+        self.judge_by_schema(definition_of(self.revision, method), message, message)
 
     def judge_notification(self, message: dict[str, Any]) -> None:
         method = message["method"]
@@ -81,6 +93,9 @@ class Witness:
         self.judge_by_model(model, message["result"], message)
         request = definition_of(self.revision, method)
         result = None if request is None else f"{request.removesuffix('Request')}Result"
+        if message["result"].get("resultType") == "input_required":
+            self.seen.update(question["method"] for question in message["result"]["inputRequests"].values())
+            result = "InputRequiredResult"
         defined = definitions(self.revision)
         self.judge_by_schema(result if result in defined else "EmptyResult", message["result"], message)
         response = "JSONRPCResultResponse" if "JSONRPCResultResponse" in defined else "JSONRPCResponse"
@@ -147,6 +162,9 @@ def schemas() -> Mapping[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = json.loads(printed)
     for schema in found.values():
         defined = schema.get("$defs") or schema["definitions"]
+        for name in ("minimum", "maximum", "default"):  # are integers in some, although schema.ts has numbers
+            if name in defined.get("NumberSchema", {}).get("properties", {}):
+                defined["NumberSchema"]["properties"][name]["type"] = "number"
         if "JSONValue" in defined:  # lacks numbers with a fraction, and null
             defined["JSONValue"]["anyOf"].append({"type": ["number", "null"]})
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 from functools import cache
 from pathlib import Path
 from typing import get_type_hints
@@ -10,6 +12,8 @@ from typing import get_type_hints
 import pytest
 
 import carrel
+import carrel.protocol.extensions
+from carrel.protocol.extension import Extension
 from carrel.protocol.revision import Request, without
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import CacheableResult, Params
@@ -236,6 +240,24 @@ def literals() -> list[tuple[Path, int, str]]:
     return found
 
 
+def extensions() -> list[Extension]:
+    """The tables of extensions that there are."""
+    names = [part.name for part in pkgutil.iter_modules(carrel.protocol.extensions.__path__)]
+    modules = [importlib.import_module(f"carrel.protocol.extensions.{name}") for name in names]
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Extension)]
+
+
+def test_the_tables_of_extensions_are_like_those_of_revisions() -> None:
+    assert len({extension.name for extension in extensions()}) == len(extensions()) > 0
+    for extension in extensions():
+        for method, row in extension.requests.items():
+            assert row.method == method
+            assert issubclass(row.params, Params)
+            assert method not in LATEST.requests
+            # Parameters are read before it is known whose method this is.
+            assert row.params is REQUESTS.get(method, row).params
+
+
 def outside(path: Path) -> bool:
     return path.parts[:2] not in (("protocol", "revisions"), ("protocol", "extensions"))
 
@@ -253,6 +275,7 @@ def test_no_method_is_written_anywhere_else() -> None:
         *REQUESTS,
         *ANNOUNCEMENTS,
         *(event for revision in REVISIONS.values() for event in revision.events.values()),
+        *(method for extension in extensions() for method in extension.requests),
     }
     methods -= {"initialize", "ping"}  # also what we call these operations
     assert [

@@ -98,6 +98,7 @@ def test_characters_that_clients_leave_unescaped_are_escaped(text: str, encoded:
         ("x://a b/", "is not allowed in the host"),
         ("x://a@b@c/", "is not allowed in the user part"),
         ("x://a[b/", "is not allowed in the host"),
+        ("x://" + "a" * 256, "at most 255 characters"),
         ("x://a:80x/", "the port of a URI is a number"),
         ("x://a:b:80/", "the port of a URI is a number"),
         ("x://a:-1/", "the port of a URI is a number"),

@@ -326,9 +326,7 @@ tokens = st.one_of(
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(token=tokens)
-def test_whatever_comes_as_a_token_is_refused_properly(issuer: Issuer, token: str):
-    guard = Authorization(issuer.url, resource=RESOURCE)
-
+def test_whatever_comes_as_a_token_is_refused_properly(guard: Authorization, token: str):
     async def attempt() -> None:
         with pytest.raises(InvalidToken):
             await guard.verify(token)
@@ -338,8 +336,9 @@ def test_whatever_comes_as_a_token_is_refused_properly(issuer: Issuer, token: st
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(header=objects, claims=objects | raw)
-def test_whatever_the_issuer_signs_is_verified_or_refused(issuer: Issuer, header: dict[str, Any], claims: Any):
-    guard = Authorization(issuer.url, resource=RESOURCE)
+def test_whatever_the_issuer_signs_is_verified_or_refused(
+    issuer: Issuer, guard: Authorization, header: dict[str, Any], claims: Any
+):
     if isinstance(claims, dict):
         claims = {**issuer.claims(), **claims}
     signed = f"{piece({'alg': 'ES256', 'kid': 'first', **header})}.{piece(claims)}"

@@ -78,6 +78,7 @@ def test_a_file_of_no_use_is_one_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, complaint: str
 ):
     tokens = tmp_path / "tokens.txt"
+    (tmp_path / "a.txt").write_text("x")
     if text is not None:
         tokens.write_text(text)
     assert main(["serve", str(tmp_path), "--http", "0", "--tokens", str(tokens)]) == 2

@@ -516,6 +516,27 @@ async def test_questions_follow_each_other_as_often_as_it_takes(revision: str) -
     assert len(client.asked) == 5
 
 
+@pytest.mark.parametrize("revision", WITH_FORMS)
+async def test_a_handler_cannot_go_on_without_an_answer_by_mistake(revision: str) -> None:
+    app = Server("curious")
+
+    @app.tool()
+    async def gather(context: Context) -> str:
+        found = await asyncio.gather(context.elicit("Name?"), context.sample("Capital?", 5), return_exceptions=True)
+        return ", ".join(type(each).__name__ for each in found)
+
+    @app.tool()
+    async def swallow(context: Context) -> str:
+        try:
+            return str((await context.elicit("Name?")).content)
+        except BaseException:
+            return "no answer"
+
+    async with answering(app, revision, ANSWERS) as client:
+        assert await client.text("gather") == "Elicited, CreateMessageResult"
+        assert await client.text("swallow") == "Ada"
+
+
 async def test_one_that_fails_is_an_error_of_the_handler_although_others_only_wait(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -288,6 +289,25 @@ async def test_what_is_no_uri_is_an_invalid_parameter_that_is_named(uri: str) ->
             assert found["code"] == -32602
             assert "uri" in found["message"]
             assert found["data"] == {"uri": uri}
+
+
+@pytest.mark.parametrize("revision", [JUNE, LATEST])
+@pytest.mark.parametrize("filling", ["a", "%41", "é", "[", "%", "/", "\x00"])
+async def test_a_uri_without_end_is_refused_quickly_and_not_repeated(revision: str, filling: str) -> None:
+    app = Server("s")
+    app.resources.add("x://1", "one")
+    app.resource("x://{a}")(lambda a: a)
+    uri = "x://" + filling * (3_000_000 // len(filling))
+    requests: list[tuple[str, dict[str, Any]]] = [("resources/read", {"uri": uri})]
+    if revision == JUNE:
+        requests += [("resources/subscribe", {"uri": uri}), ("resources/unsubscribe", {"uri": uri})]
+    async with memory.connect(app, revision) as peer:
+        for method, params in requests:
+            begin = time.process_time()
+            found = await error(peer, method, **params)
+            assert time.process_time() - begin < 0.5
+            assert found["code"] == -32602
+            assert len(json.dumps(found)) < 20_000
 
 
 # Where values come from

@@ -41,7 +41,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
         ("picture.png", PNG, "image/png", False),
         ("sound.wav", b"RIFF\x24\0\0\0WAVEfmt ", "audio/wav", False),
         ("picture", PNG, "image/png", False),
-        ("archive", gzip.compress(b"x" * 100), "application/gzip", False),
+        ("archive", gzip.compress(b"x" * 100, mtime=0), "application/gzip", False),
         ("packed.dat", b"PK\x03\x04" + bytes(40), "application/zip", False),
         ("unknown.xyz", bytes(range(256)), "application/octet-stream", False),
         ("movie.ts", b"\x47\x40\0\x10\0" * 100, "application/octet-stream", False),  # the suffix of TypeScript too

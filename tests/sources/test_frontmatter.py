@@ -47,7 +47,7 @@ def test_every_field_that_the_author_wrote_is_there() -> None:
         ("!custom 5", "5"),
         ("'it''s'", "it's"),
         ('"a\\tb\\u00e9"', "a\tbé"),
-        ("|\n  two\n  lines", "two\nlines"),
+        ("|\n  two\n  lines", "two\nlines\n"),
         ("&a [1, 2]", [1, 2]),
     ],
 )

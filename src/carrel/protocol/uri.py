@@ -37,6 +37,9 @@ RESERVED = ":/?#[]@" + SUB_DELIMITERS
 TOLERATED = "[]^|"
 """Illegal in a path, query or fragment, left unescaped there by WHATWG URL writers, so accepted and escaped."""
 
+MAX_HOST = 255
+"""Characters in the name of a host, which is what the domain name system permits (section 3.2.2)."""
+
 _HEXADECIMAL = DIGIT + "abcdefABCDEF"
 _SCHEME = (ALPHA + DIGIT + "+-.").encode()
 _HOST = (UNRESERVED + SUB_DELIMITERS + "%").encode()
@@ -226,6 +229,8 @@ def _check_authority(authority: str, *, normal: bool) -> str:
         name, colon, port = f"[{address}]", rest[:1], rest[1:]
     else:
         name, colon, port = host.partition(":")
+        if len(name) > MAX_HOST:
+            raise UriError(f"the host of a URI has at most {MAX_HOST} characters")
         name = _check(name, _HOST, "host", "", normal=normal)
     if port.strip(DIGIT):
         raise UriError("the port of a URI is a number")

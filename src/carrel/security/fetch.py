@@ -106,7 +106,7 @@ class Fetcher:
 
     def __init__(self, timeout: float = 5.0) -> None:
         self._timeout = timeout
-        self._client: httpx2.AsyncClient | None = None
+        self._clients: dict[bool, httpx2.AsyncClient] = {}
 
     async def __aenter__(self) -> Fetcher:
         return self
@@ -118,8 +118,8 @@ class Fetcher:
 
     async def close(self) -> None:
         """Let go of the connections. The next question opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
             await client.aclose()
 
     async def get(self, url: str) -> dict[str, Any]:
@@ -142,16 +142,18 @@ class Fetcher:
     async def _ask(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         import httpx2
 
-        if self._client is None:
-            self._client = httpx2.AsyncClient(
+        local = is_loopback(urlsplit(url).hostname or "")
+        client = self._clients.get(local)
+        if client is None:
+            client = self._clients[local] = httpx2.AsyncClient(
                 timeout=self._timeout,
                 follow_redirects=False,
                 limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
                 headers={"accept": "application/json", "user-agent": "carrel"},
-                trust_env=not is_loopback(urlsplit(url).hostname or ""),  # what is on this machine needs no proxy
+                trust_env=not local,  # no proxy leads to this machine
             )
         try:
-            async with asyncio.timeout(self._timeout), self._client.stream(method, url, **options) as response:
+            async with asyncio.timeout(self._timeout), client.stream(method, url, **options) as response:
                 if response.status_code != 200:
                     kind = NotThere if response.status_code in (404, 410) else Unverifiable
                     raise kind(f"{url} answered {response.status_code}")

@@ -23,6 +23,9 @@ __all__ = ["ResourceOptions", "ResourceServer"]
 #: Seconds by which clocks may differ.
 LEEWAY = 10.0
 
+#: How many addresses are remembered that were found to be on this machine.
+MAX_PLACES = 64
+
 
 class ResourceOptions(Options, total=False):
     """What every resource server takes, besides what tokens need.
@@ -78,6 +81,7 @@ class ResourceServer(BearerAuthorization):
         self.leeway = leeway
         self.remembered = Remembered(remember, leeway, lambda: self.monotonic())
         self._audience = frozenset(map(canonical, audiences))
+        self._places: dict[tuple[Any, ...], str] = {}
         self._name = name
         self._documentation = documentation
 
@@ -99,7 +103,16 @@ class ResourceServer(BearerAuthorization):
         return metadata_url(resource, mounted=bool(scope.get("root_path")))
 
     def _resource(self, scope: Mapping[str, Any], path: str) -> str | None:
-        return self.resource or local_resource(scope, path)
+        if self.resource is not None:
+            return self.resource
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        place = (host, path, scope.get("root_path"), scope.get("server"), scope.get("scheme"))
+        found = self._places.get(place)
+        if found is None:
+            found = local_resource(scope, path)
+            if found is not None and len(self._places) < MAX_PLACES:
+                self._places[place] = found
+        return found
 
     def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:
         """Check that a token was issued for this server.

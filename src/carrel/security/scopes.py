@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -31,6 +32,9 @@ Rules: TypeAlias = Mapping[str, str | Iterable[str]]
 
 SCOPE = frozenset(map(chr, range(0x21, 0x7F))) - {'"', "\\"}
 EVERYTHING = "*"
+
+#: How long URIs may be whose spellings are remembered.
+MAX_REMEMBERED = 256
 METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
 READING = next(row.method for row in REQUESTS.values() if row.operation == "read_resource")
 
@@ -69,7 +73,7 @@ def fold(uri: str) -> str:
     return "file:///" + text.removeprefix("file://localhost/") if text.startswith("file://localhost/") else text
 
 
-def spellings(uri: str) -> set[str]:
+def spellings(uri: str) -> frozenset[str]:
     """Return the forms of a URI that rules are held against.
 
     They are more than a server would take for the same resource: a rule that fits once too often asks for a scope too
@@ -78,7 +82,10 @@ def spellings(uri: str) -> set[str]:
     path = fold(uri.partition("#")[0].partition("?")[0])
     scheme, mark, rest = path.partition("://")
     straight = scheme + mark + _straightened(rest)
-    return {fold(uri), path, straight, straight.rstrip("/")}
+    return frozenset((fold(uri), path, straight, straight.rstrip("/")))
+
+
+_spellings_again = lru_cache(1024)(spellings)
 
 
 def _straightened(path: str) -> str:
@@ -160,7 +167,7 @@ class Scopes:
 
     @staticmethod
     def _of_resource(uri: str, rows: list[tuple[Pattern, frozenset[str]]]) -> frozenset[str]:
-        forms = spellings(uri)
+        forms = _spellings_again(uri) if len(uri) <= MAX_REMEMBERED else spellings(uri)
         return frozenset().union(*(scopes for pattern, scopes in rows if any(map(pattern.matches, forms))))
 
     def expand(self, granted: Iterable[str]) -> frozenset[str]:

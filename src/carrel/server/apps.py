@@ -106,12 +106,17 @@ def tool_meta(page: str | None, visibility: Iterable[str] | None) -> dict[str, A
 
 
 def page_uri(uri: str) -> str:
-    """Return the URI of a page in the form in which it is shared."""
+    """Return the URI of a page in the form in which it is shared.
+
+    Raises:
+        ConfigError: it is not one.
+    """
     try:
-        if uri.startswith(SCHEME) and uri != SCHEME:
-            return normalize(uri)
+        normal = normalize(uri)
     except UriError:
-        pass
+        normal = ""
+    if normal.startswith(SCHEME) and normal != SCHEME:
+        return normal
     raise ConfigError(f"{uri!r} is not the URI of a page, such as ui://weather/dashboard.html")
 
 

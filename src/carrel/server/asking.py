@@ -103,8 +103,18 @@ class Question(msgspec.Struct, frozen=True):
         declared = msgspec.to_builtins(context.capabilities)
         if "url" not in declared.get("elicitation", ("url",)):
             declared["elicitation"]["form"] = {}  # who names no mode means this one
-        if self.operation not in context.call.peer.revision.questions or not _declares(declared, self.needs):
-            raise MissingCapability(self.needs)
+        known = self.operation in context.call.peer.revision.questions
+        if not known or not _declares(declared, self.needs):
+            missing = MissingCapability(self.needs)
+            if known:
+                missing.args = (f"The client does not offer {_dotted(self.needs)}",)
+            else:
+                missing.args = (f"A client of the revision {context.revision} cannot be asked this",)
+            raise missing
+
+
+def _dotted(needed: Mapping[str, Any]) -> str:
+    return " and ".join(f"{name}.{_dotted(inner)}" if inner else name for name, inner in needed.items())
 
 
 def _declares(declared: Any, needed: Mapping[str, Any]) -> bool:

@@ -93,8 +93,15 @@ async def _suggest_in_thread(function: Completer, arguments: tuple[Any, ...]) ->
 def filter_choices(choices: Iterable[str], value: str) -> list[str]:
     """Return the choices that fit what has been typed: those that begin with it, then those that contain it."""
     typed = value.casefold()
-    begin = [choice for choice in choices if choice.casefold().startswith(typed)]
-    return begin + [choice for choice in choices if typed in choice.casefold() and choice not in begin]
+    begin: list[str] = []
+    contain: list[str] = []
+    for choice in choices:
+        text = choice.casefold()
+        if text.startswith(typed):
+            begin.append(choice)
+        elif typed in text:
+            contain.append(choice)
+    return begin + contain
 
 
 def limited(suggestions: Completion | Iterable[str] | None) -> Completion:

@@ -15,6 +15,7 @@ from carrel.errors import TransportError
 from carrel.protocol.encoding import encode_event
 from carrel.server.asking import (
     Elicited,
+    InputRequired,
     Question,
     Round,
     ask,
@@ -215,6 +216,15 @@ class Context:
             value = await value if hasattr(value, "__await__") else value
             kept[name] = msgspec.json.decode(to_json(value))
         return kept[name]
+
+    def insist(self) -> None:
+        """Check that the handler did not go on without an answer, such as by ``gather(…, return_exceptions=True)``.
+
+        Raises:
+            InputRequired: it did.
+        """
+        if self._round is not None and self._round.needed:
+            raise InputRequired(self)
 
     @property
     def round(self) -> Round:

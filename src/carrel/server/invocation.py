@@ -79,9 +79,11 @@ class Function:
 
     async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
         try:
-            return await (self._call(**arguments) if self._is_async else self._run_in_thread(arguments))
+            value = await (self._call(**arguments) if self._is_async else self._run_in_thread(arguments))
         finally:
             context.over = True
+        context.insist()
+        return value
 
     async def _run_in_thread(self, arguments: dict[str, Any]) -> Any:
         value = await run_in_thread(self._call, **arguments)

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.protocol.uri import UriError, normalize
-from carrel.protocol.uri_template import UriTemplate, UriTemplateError
+from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, guess_mime_type, returns_paths
 from carrel.server.invocation import Function
@@ -343,6 +343,8 @@ class Resources:
         )
 
     def _read_other(self, uri: str, call: Call, channel: Channel) -> Any:
+        if len(uri) > MAX_URI:
+            raise _too_long(uri)
         if ("%" in uri or not uri.isascii()) and self._fixed:
             entry = self._fixed.get(self._normal(uri))  # the same URI in another spelling is exact too
             if entry is not None:
@@ -387,6 +389,8 @@ class Resources:
         Raises:
             InvalidParams: it is not a URI at all.
         """
+        if len(uri) > MAX_URI:
+            raise _too_long(uri)
         try:
             return normalize(uri)
         except UriError as error:
@@ -438,6 +442,8 @@ class Resources:
         """Return the normal form of a URI that is shared here, or may come to be; None if it never can."""
         if uri in self._fixed:
             return uri
+        if len(uri) > MAX_URI:
+            return None
         try:
             normal = normalize(uri)
         except UriError:
@@ -542,6 +548,11 @@ class Resources:
     def listed(self) -> Iterable[Resource]:
         """The resources that were registered one by one."""
         return (entry.resource for entry in self._fixed)
+
+
+def _too_long(uri: str) -> InvalidParams:
+    message = f"Invalid params: uri has more than {MAX_URI} characters"
+    return InvalidParams(message, {"uri": uri[:1000]}, parameter="uri")
 
 
 def _resources_result(entries: Sequence[Fixed], next_cursor: str | UnsetType) -> ListResourcesResult:

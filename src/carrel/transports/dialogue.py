@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
-from weakref import WeakSet
 
 from carrel.errors import INTERNAL_ERROR, InvalidMessage
 from carrel.protocol.channel import Channel
@@ -29,7 +28,7 @@ EAGER = sys.version_info >= (3, 12)
 
 #: What was cancelled, so that nobody waits for an answer. (Counting with ``Task.cancelling`` would not do: before
 #: Python 3.13 a TaskGroup in which something failed leaves one too many.)
-CANCELLED: WeakSet[Work] = WeakSet()
+CANCELLED: set[Work] = set()
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -42,7 +41,9 @@ def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 def cancel(work: Work) -> None:
     """Cancel what is in work once it has begun: before, it would not even close what it was given to await."""
-    CANCELLED.add(work)
+    if work not in CANCELLED:
+        CANCELLED.add(work)
+        work.add_done_callback(CANCELLED.discard)
     asyncio.get_running_loop().call_soon(work.cancel)
 
 
@@ -51,22 +52,30 @@ def begin(call: Call, pending: Any) -> Work:
     return pending if isinstance(pending, asyncio.Future) else spawn(_complete(call, pending))
 
 
-async def _complete(call: Call, pending: Awaitable[bytes | Refusal]) -> bytes | Refusal | None:
-    """Await the answer to a call. A call that was cancelled has none, whatever its function made of that."""
-    task = asyncio.current_task()
-    assert task is not None
+async def _complete(
+    call: Call,
+    pending: Awaitable[bytes | Refusal],
+    finish: Callable[[Call, bytes | Refusal | None], None] | None = None,
+) -> bytes | Refusal | None:
+    """Await the answer to a call and ``finish``. A call that was cancelled has none, whatever its function did then."""
+    answer: bytes | Refusal | None
     try:
         answer = await pending
     except asyncio.CancelledError as error:
-        if task.cancelling():
-            raise
-        return call.connection.refuse(call, error)  # it was not us: something that the function waited for was
-    return None if task in CANCELLED else answer
+        answer = call.connection.refuse(call, error)  # unless it was us, something that the function waited for was
+    if CANCELLED and asyncio.current_task() in CANCELLED:
+        answer = None
+    if finish is not None:
+        finish(call, answer)
+    return answer
 
 
 def _reply(work: Work) -> bytes | None:
-    answer = None if work.cancelled() else work.result()
-    return answer.reply if type(answer) is Refusal else answer
+    return None if work.cancelled() else _encoded(work.result())
+
+
+def _encoded(answer: bytes | Refusal | None) -> bytes | None:
+    return answer.reply if type(answer) is Refusal else answer  # type: ignore[return-value]
 
 
 class Dialogue:
@@ -113,18 +122,20 @@ class Dialogue:
         return None
 
     def _answer_later(self, call: Call, pending: Any) -> bytes | None:
-        work = begin(call, pending)
+        work = pending if isinstance(pending, asyncio.Future) else spawn(_complete(call, pending, self._finish))
         if work.done():
             return _reply(work)
         self._tasks[call.id] = work
-        work.add_done_callback(lambda _: self._finish(call.id, work))
+        if work is pending:
+            work.add_done_callback(lambda _: self._finish(call, _reply(work)))
         return None
 
-    def _finish(self, id: Any, work: Work) -> None:
-        self._tasks.pop(id, None)
-        reply = _reply(work)
-        if reply is not None:
-            self._channel.send(reply)
+    def _finish(self, call: Call, answer: bytes | Refusal | None) -> None:
+        """Send an answer, unless it was there so soon that nobody has turned to something else."""
+        if self._tasks.pop(call.id, None) is not None:
+            reply = _encoded(answer)
+            if reply is not None:
+                self._channel.send(reply)
 
     async def _answer_batch(self, batch: Batch) -> None:
         replies = await answer_batch(self._app, batch, self._channel, self._tasks, self._receive_other)
