@@ -166,9 +166,6 @@ def test_what_is_sent_on_stdio_is_one_message_on_each_line() -> None:
 
 
 @pytest.mark.parametrize("revision", [JUNE, LATEST])
-@pytest.mark.xfail(
-    strict=True, reason="what a handler raises before it waits passes through the transport if it is a cancellation"
-)
 async def test_every_request_is_answered_whatever_its_handler_does(revision: str) -> None:
     app = everything()
 

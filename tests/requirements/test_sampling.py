@@ -38,7 +38,6 @@ async def asked(revision: str, *messages: SamplingMessage) -> list[Any]:
 
 # requirement: 2026-07-28:client/sampling#tool-result-messages-1
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
-@pytest.mark.xfail(strict=True, reason="messages that mix results of tools with other content are sent as they are")
 async def test_a_message_with_results_of_tools_has_nothing_else_in_it(revision: str) -> None:
     assert await asked(revision, QUESTION, USED, SamplingMessage("user", [RESULT]))
     assert await asked(revision, QUESTION, USED, SamplingMessage("user", [RESULT, TEXT])) == []
@@ -56,6 +55,5 @@ async def test_a_message_with_results_of_tools_has_nothing_else_in_it(revision: 
     ],
     ids=["nothing", "another message", "another id", "late"],
 )
-@pytest.mark.xfail(strict=True, reason="uses of tools without their results are sent as they are")
 async def test_every_use_of_a_tool_is_followed_by_its_result(revision: str, after: tuple[SamplingMessage, ...]) -> None:
     assert await asked(revision, QUESTION, USED, *after) == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from carrel import Context
 from carrel.transports import memory
 from requirements.declared import everything
@@ -15,7 +13,6 @@ CANCELLED = "notifications/cancelled"
 
 
 # requirement: 2026-07-28:basic/patterns/cancellation#top-1
-@pytest.mark.xfail(strict=True, reason="a listener that the server ends gets a result, but no cancellation")
 async def test_a_listener_that_the_server_gives_up_is_told_by_a_cancellation() -> None:
     app = everything()
     async with memory.connect(app, LATEST) as peer:

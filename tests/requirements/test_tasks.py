@@ -186,7 +186,6 @@ async def test_progress_of_a_task_keeps_its_token_and_ends_with_the_task() -> No
         assert await told(peer) == []
 
 
-@pytest.mark.xfail(strict=True, reason="a function that goes on after its task was cancelled still reports progress")
 async def test_a_task_that_was_cancelled_makes_no_more_progress() -> None:
     app = Server("s")
     begun, ended = asyncio.Event(), asyncio.Event()
@@ -257,7 +256,6 @@ async def test_tasks_are_listed_page_by_page_and_all_of_them() -> None:
             await result(peer, "tasks/get", taskId=id)
 
 
-@pytest.mark.xfail(strict=True, reason="without authorization, other sessions get a task by its id but no list of it")
 async def test_whatever_task_can_be_had_is_listed() -> None:
     app = Workshop().app
     async with memory.connect(app, NOVEMBER) as peer:

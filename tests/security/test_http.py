@@ -22,9 +22,11 @@ import httpx2
 import pytest
 
 from carrel import Context, Server
+from carrel.protocol.principal import Caller, Principal
 from carrel.security import Authorization, Introspection, StaticTokens
 from carrel.security.static import make_token
 from carrel.transports import memory
+from carrel.transports.authorizer import Lease
 from security.asking import ACCEPT, META, ask, build, initialize, request
 from security.issuer import Issuer
 from serving import over_http
@@ -222,8 +224,7 @@ async def test_a_stream_ends_when_the_token_does_that_opened_it(issuer: Issuer, 
 
 async def test_http_with_sse_has_the_same_guard(issuer: Issuer, guard: Authorization):
     with over_http(build(), authorization=guard, sse_path="/sse") as origin:
-        expires = time.time() + 2
-        mine, theirs = issuer.token(exp=expires), issuer.token(sub="bob")
+        mine, theirs = issuer.token(), issuer.token(sub="bob")
         hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         async with (
             httpx2.AsyncClient(timeout=30) as client,
@@ -242,13 +243,34 @@ async def test_http_with_sse_has_the_same_guard(issuer: Issuer, guard: Authoriza
             assert json.loads(await data(lines))["id"] == "initialize"
             refused = await post(mine, "resources/read", uri="secret://plan")
             assert (refused.status_code, 'scope="mcp secrets"' in refused.headers["www-authenticate"]) == (403, True)
-            stronger = issuer.token(exp=expires + 1, scope="mcp tools")
+            stronger = issuer.token(scope="mcp tools")
             whoami = await post(stronger, "tools/call", name="whoami", arguments={})
             assert whoami.status_code == 202
             [block] = json.loads(await data(lines))["result"]["content"]
             assert json.loads(block["text"])["scopes"] == ["mcp", "tools"]
+        expires = time.time() + 1.5
+        short = bearer(issuer.token(exp=expires))
+        async with (
+            httpx2.AsyncClient(timeout=30) as client,
+            event_stream(client, "GET", f"{origin}/sse", headers=short) as lines,
+        ):
             await to_the_end(lines)
-            assert time.time() >= expires + 1  # the newer token has kept it open
+        assert time.time() >= expires
+
+
+async def test_a_newer_token_keeps_a_stream_open():
+    ended, never = asyncio.Event(), asyncio.Event()
+    began = time.time()
+    lease, endless = Lease(ended.set), Lease(never.set)
+    for expires in (began + 0.1, began + 0.5, began + 0.3, None):
+        lease.extend(Caller(Principal(subject="alice", expires=expires)))
+    for expires in (began + 0.1, 1e300):
+        endless.extend(Caller(Principal(subject="alice", expires=expires)))
+    lease.extend(None)
+    async with asyncio.timeout(20):
+        await ended.wait()
+    assert time.time() >= began + 0.5
+    assert not never.is_set()
 
 
 async def data(lines: AsyncIterator[str]) -> str:

@@ -301,6 +301,12 @@ async def test_the_place_of_the_keys_may_be_given(issuer: Issuer):
     assert issuer.seen == ["/k"]
 
 
+@pytest.mark.parametrize("depth", [100, 500, 900, 999, 1500, 5000])
+async def test_headers_that_are_nested_deeply_are_refused(issuer: Issuer, guard: Authorization, depth: int):
+    head = b'{"alg":"ES256","kid":"first","x":' + b"[" * depth + b"]" * depth + b"}"
+    await refusal(guard, f"{piece(head)}.{issuer.token().split('.')[1]}.{'A' * 86}")
+
+
 text = st.text(alphabet=st.characters(codec="ascii", exclude_characters="\x00"), max_size=200)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -356,7 +356,8 @@ class Ask:
 
     @staticmethod
     async def results(context: Context) -> Any:
-        return await context.sample(SamplingMessage("user", ToolResultContent("1", [])), 1)
+        use, result = ToolUseContent("1", "x", {}), ToolResultContent("1", [])
+        return await context.sample([SamplingMessage("assistant", use), SamplingMessage("user", result)], 1)
 
     @staticmethod
     async def surroundings(context: Context) -> Any:

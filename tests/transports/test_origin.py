@@ -49,6 +49,7 @@ BAD_HOSTS = [
     "localhost:80@evil.example",
     "localhost:8000:8000",
     "localhost:80a",
+    "localhost:000080",
     "localhost:８０",
     "localhost/",
     "localhost#evil.example",

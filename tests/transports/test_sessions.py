@@ -99,7 +99,7 @@ async def test_a_session_that_was_ended_is_a_404_on_every_method(site, shop):
 
 
 async def test_a_session_that_nobody_uses_ends(serve, shop):
-    site = await serve(session_ttl=0.05, keep_alive=0.02)
+    site = await serve(session_ttl=0.3, keep_alive=0.05)
     idle, listening, working = await site.open(), await site.open(), await site.open()
     await idle.subscribe("memo://text")
     stream = await listening.get()
@@ -125,7 +125,7 @@ async def test_a_session_is_over_when_its_time_is_although_nothing_has_swept_it_
 
 
 async def test_a_session_whose_stream_breaks_has_its_time_again(serve):
-    site = await serve(session_ttl=0.2, keep_alive=0.02)
+    site = await serve(session_ttl=0.5, keep_alive=0.05)
     session = await site.open()
     stream = await session.get()
     opened = await stream.event()

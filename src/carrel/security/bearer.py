@@ -32,6 +32,9 @@ Clock = Callable[[], float]
 #: The longest token that is looked at, in bytes.
 MAX_TOKEN = 16 * 1024
 
+#: Seconds between two lines in the log that say the same trouble goes on.
+COMPLAINTS = 10.0
+
 TOKEN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"
 QUOTABLE = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
 
@@ -118,6 +121,7 @@ class BearerAuthorization:
         """Seconds since the epoch."""
         self.monotonic: Clock = monotonic
         """Seconds that only go forward."""
+        self._complained = float("-inf")
 
     async def verify(self, token: str) -> Principal:
         """Return who holds a token.
@@ -173,12 +177,19 @@ class BearerAuthorization:
             log.info("a token was refused: %s", error)
             return challenge(401, str(error), "invalid_token", scopes=self.scopes.everywhere, metadata=metadata)
         except Unverifiable as error:
-            log.error("tokens cannot be verified: %s", error)
+            self._complain(error)
             return Challenge(503, "Access tokens cannot be verified at the moment", [(b"retry-after", b"10")])
         caller = Caller(principal, metadata)
         if not self.scopes.everywhere <= principal.scopes:
             return self._ask_for(self.scopes.everywhere, caller)
         return caller
+
+    def _complain(self, error: Unverifiable) -> None:
+        """Log that nobody can be let in, but not with every request."""
+        now = self.monotonic()
+        if now >= self._complained + COMPLAINTS:
+            self._complained = now
+            log.error("access tokens cannot be verified: %s", error)
 
     def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
         """Return what lacks for a call, or for all calls of a batch at once; None if nothing does."""

@@ -164,7 +164,12 @@ class Fetcher:
                         raise Unverifiable(f"{url} answered with more than {MAX_ANSWER} bytes")
         except TimeoutError:
             raise Unverifiable(f"{url} did not answer within {self._timeout:g} seconds") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        except (
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            OSError,
+            RuntimeError,
+        ) as error:  # the last one: it is being closed
             raise Unverifiable(f"{url} cannot be asked: {type(error).__name__} {error}".rstrip()) from None
         try:
             return msgspec.json.decode(bytes(body), type=dict[str, Any])

@@ -105,7 +105,7 @@ class Authorization(ResourceServer):
 
         try:
             deserialize_compact(token, key, registry=self._registry)
-        except (JoseError, ValueError, TypeError):
+        except (JoseError, ValueError, TypeError, RecursionError):
             return False
         return True
 

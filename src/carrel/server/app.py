@@ -31,6 +31,7 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
 )
+from carrel.protocol.encoding import encode_event
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction, limited
@@ -50,7 +51,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 from carrel.wire.tools import ToolAnnotations
-from carrel.wire.utilities import SEVERITY
+from carrel.wire.utilities import SEVERITY, CancelledParams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -527,7 +528,7 @@ class Server:
             if type(result) is CoroutineType:
                 return self._answer_later(call, result)
             return call.connection.reply(call, result)
-        except Exception as error:  # one place turns exceptions into errors on the wire
+        except (Exception, asyncio.CancelledError) as error:  # nobody has cancelled what has not waited yet
             return self._refuse(call, error)
 
     async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes]) -> bytes | Refusal:
@@ -571,7 +572,7 @@ class Server:
         """Give a client's answer to the handler that asked."""
         take_answer(connection, answer)
 
-    def _refuse(self, call: Call, error: Exception) -> Refusal:
+    def _refuse(self, call: Call, error: BaseException) -> Refusal:
         self.report(call, error)
         try:
             return call.connection.refuse(call, error)
@@ -580,7 +581,7 @@ class Server:
             return call.connection.refuse(call, worse)
 
     @staticmethod
-    def report(call: Call, error: Exception) -> None:
+    def report(call: Call, error: BaseException) -> None:
         """Log an error of which the client learns nothing: one that is neither of the protocol nor of a resource."""
         if isinstance(error, ProtocolError | ResourceError):
             return
@@ -696,6 +697,8 @@ class Server:
             await closed
         finally:
             self.hub.close(entry)
+        ending = CancelledParams(request_id=call.id, reason="the server ends this subscription")
+        channel.send(encode_event(call.peer.revision, "cancelled", ending))
         return ListenResult(meta={SUBSCRIPTION: call.id})
 
     def _complete(self, call: Call, channel: Channel) -> Any:

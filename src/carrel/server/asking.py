@@ -37,6 +37,7 @@ from carrel.wire.asking import (
     InputRequiredResult,
     ListRootsParams,
     ListRootsResult,
+    SamplingContent,
     SamplingMessage,
     ToolResultContent,
     ToolUseContent,
@@ -416,7 +417,11 @@ def sampling_question(
     details: dict[str, Any],
     revision: Revision,
 ) -> Question:
-    """Return the question to the client's model. See ``Context.sample``."""
+    """Return the question to the client's model. See ``Context.sample``.
+
+    Raises:
+        ValueError: results of tools are mixed with other content, or do not follow their uses.
+    """
     several = [messages] if isinstance(messages, str | SamplingMessage) else messages
     params = CreateMessageParams(
         messages=[
@@ -426,11 +431,8 @@ def sampling_question(
         max_tokens=max_tokens,
         **details,
     )
-    blocks = [
-        block
-        for message in params.messages
-        for block in (message.content if isinstance(message.content, list) else [message.content])
-    ]
+    blocks = [block for message in params.messages for block in blocks_of(message)]
+    check_tool_uses(params.messages)
     needs: dict[str, Any] = {}
     operation = "sample"
     if any(isinstance(block, AudioContent) for block in blocks):
@@ -445,6 +447,32 @@ def sampling_question(
     if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
         needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
     return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
+
+
+def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
+    """Return the content of a message as a list."""
+    return message.content if isinstance(message.content, list) else [message.content]
+
+
+def check_tool_uses(messages: Sequence[SamplingMessage]) -> None:
+    """Check that what a model wanted called has been called, and is told it, before anything else is said.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
+
+    Raises:
+        ValueError: results are mixed with other content, or uses and results do not match.
+    """
+    wanted: set[str] = set()
+    for message in messages:
+        blocks = blocks_of(message)
+        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
+        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
+            raise ValueError("a message with results of tools holds nothing else")
+        if results != wanted:
+            raise ValueError("every use of a tool is followed by one message with the results of all of them")
+        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
+    if wanted:
+        raise ValueError("the uses of tools in the last message have no results yet")
 
 
 def roots_question() -> Question:

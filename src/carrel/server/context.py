@@ -278,6 +278,11 @@ class Context:
         else:
             self._loop.call_soon_threadsafe(self.channel.pause, milliseconds)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing more is said about the call: its handler or its task has ended."""
+        return self.over or (self.call.task is not None and self.call.task.over)
+
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
         """Report progress, if the client asked for it.
 
@@ -285,14 +290,14 @@ class Context:
         is one that is no finite number or comes after the end of the call.
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
         """
-        if self.over or not isfinite(progress):
+        if self.is_silent or not isfinite(progress):
             return Sent(None)
         if total is not None and not isfinite(total):
             total = None
         task = self.call.task
         if task is not None and self.call.peer.revision.stateless:
             share = "" if total is None else f" of {total:g}"
-            self._loop.call_soon_threadsafe(self.app.tasks.update, task, "working", message or f"{progress:g}{share}")
+            self._loop.call_soon_threadsafe(self.app.tasks.update, task, task.status, message or f"{progress:g}{share}")
             return Sent(None)
         token = self.call.progress_token
         if token is None or (self._progress is not None and progress <= self._progress):
@@ -320,7 +325,7 @@ class Context:
         if severity is None:
             raise ValueError(f"{level!r} is not a log level; they are {', '.join(SEVERITY)}")
         threshold = self.call.peer.log_level
-        if self.over or threshold is None or severity < threshold:
+        if self.is_silent or threshold is None or severity < threshold:
             return Sent(None)
         params = LoggingMessageParams(
             meta=self.related, level=level, logger=UNSET if logger is None else logger, data=data

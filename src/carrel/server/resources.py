@@ -398,6 +398,9 @@ class Resources:
 
     @staticmethod
     def _convert(function: Function, values: Any) -> dict[str, Any]:
+        for parameter in function.signature.parameters:
+            if parameter.annotation is str and type(values.get(parameter.name)) is list:
+                values[parameter.name] = ",".join(values[parameter.name])  # commas in a text look like a list
         try:
             return function.signature.convert(values)
         except InvalidArguments as error:

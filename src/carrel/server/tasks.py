@@ -282,8 +282,7 @@ class Tasks:
             InvalidParams: there is no such task, or it is somebody else's.
         """
         record = self.store.get(call.params.task_id)
-        owner = getattr(call.principal, "id", None)
-        if record is None or record.expired or record.owner != owner:
+        if record is None or record.expired or not may_see(call, record):
             raise InvalidParams("Invalid params: taskId: task not found, or expired", parameter="taskId")
         return record
 
@@ -314,13 +313,7 @@ class Tasks:
         _, after = (0, 0) if cursor is UNSET else decode_cursor(cursor)
         if not isinstance(after, int):
             raise InvalidCursor
-        owner = getattr(call.principal, "id", None)
-        mine = [
-            record
-            for record in self.store.all()
-            if not record.expired
-            and (record.owner == owner if owner is not None else record.call.connection is call.connection)
-        ]
+        mine = [record for record in self.store.all() if not record.expired and may_see(call, record)]
         page = mine[after : after + self._app.page_size]
         more = after + len(page)
         next_cursor = encode_cursor(0, more) if more < len(mine) else UNSET
@@ -361,9 +354,8 @@ class Tasks:
             MissingCapability: the client did not declare the extension.
         """
         require_extension(call)
-        owner = getattr(call.principal, "id", None)
         records = (self.store.get(id) for id in ids)
-        return [record.id for record in records if record is not None and record.owner == owner]
+        return [record.id for record in records if record is not None and may_see(call, record)]
 
 
 def call_as_task(
@@ -426,6 +418,17 @@ class TaskFailed(ProtocolError):
     def __init__(self, error: ErrorObject) -> None:
         super().__init__(error.message, None if error.data is UNSET else error.data)
         self.code = error.code
+
+
+def may_see(call: Call, record: Record) -> bool:
+    """Say whether a task is the caller's: the same principal's or, where there is none, the same session's.
+
+    A stateless client without a principal is known by nothing but that it knows the id, which cannot be guessed.
+    """
+    owner = getattr(call.principal, "id", None)
+    if owner is not None or record.owner is not None:
+        return bool(owner == record.owner)
+    return call.peer.revision.stateless or record.call.connection is call.connection
 
 
 def require_extension(call: Call) -> None:

@@ -62,7 +62,11 @@ async def _complete(
     try:
         answer = await pending
     except asyncio.CancelledError as error:
-        answer = call.connection.refuse(call, error)  # unless it was us, something that the function waited for was
+        if asyncio.current_task() in CANCELLED:
+            if finish is not None:
+                finish(call, None)
+            raise
+        answer = call.connection.refuse(call, error)  # it was not us: something that the function waited for was
     if CANCELLED and asyncio.current_task() in CANCELLED:
         answer = None
     if finish is not None:

@@ -41,6 +41,10 @@ __all__ = ["StreamableHTTP"]
 Scope = dict[str, Any]
 
 
+#: Where whoever runs the server asks whether it runs; open to everybody, and tells nothing else.
+HEALTH = "/healthz"
+
+
 class StreamableHTTP:
     """The MCP endpoint as an ASGI application.
 
@@ -246,6 +250,9 @@ class StreamableHTTP:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
         """Answer a request, or return how it will be answered later."""
         extra: list[tuple[bytes, bytes]] = []
+        if path_of(scope) == HEALTH and scope["method"] in ("GET", "HEAD"):
+            await respond(send, 200, b'{"status":"ok"}', [(b"cache-control", b"no-store")])
+            return None
         try:
             headers = self._check(scope)
             extra = self._origins.answer(headers)
@@ -299,9 +306,7 @@ class StreamableHTTP:
 
     def _find(self, scope: Scope) -> str:
         """Return the path of the endpoint that the request goes to."""
-        path, root = scope["path"], scope.get("root_path", "")
-        if root and path.startswith(root):
-            path = path[len(root) :]
+        path, root = path_of(scope), scope.get("root_path", "")
         if path == self._path or path.rstrip("/") == self._path.rstrip("/"):
             return self._path
         if self._sse is None or not self._sse.owns(path):
@@ -507,3 +512,9 @@ def _stream(session: Session | None, *, events: bool) -> Stream:
 
 async def _ready(answer: bytes) -> bytes:
     return answer
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request within where this application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))

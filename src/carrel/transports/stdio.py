@@ -98,6 +98,7 @@ class Stdio(asyncio.Protocol):
         self._burst = 0
         self._reader: Any = None
         self._writer: Any = None
+        self._leaving: list[bytes] = []
         self._held: dict[Hashable, bytes] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -124,8 +125,8 @@ class Stdio(asyncio.Protocol):
                     replies.append(reply)
                     size += len(reply)
             if replies:
-                replies.append(b"")
-                self._write(b"\n".join(replies))
+                self._leaving += replies
+                self._flush()
         if self._at_end and not unanswered:
             self.ended.set()
 
@@ -165,9 +166,9 @@ class Stdio(asyncio.Protocol):
             self._reader.resume_reading()
 
     def _release(self) -> None:
-        held, self._held = self._held, {}
-        for message in held.values():
-            self._write(message + b"\n")
+        self._leaving += self._held.values()
+        self._held.clear()
+        self._flush()
 
     def writing_lost(self) -> None:
         """The client is gone: nobody can get an answer any more."""
@@ -178,16 +179,23 @@ class Stdio(asyncio.Protocol):
         self.ended.set()
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Write a message. While the client does not read, one message per key waits, and no more."""
+        """Write a message, together with others of this turn of the event loop.
+
+        While the client does not read, one message per key waits, and no more.
+        """
         if key is not None and not self._may_write.is_set():
             self._held[key] = message
         else:
             self._burst += 1
-            self._write(message + b"\n")
+            if not self._leaving:
+                asyncio.get_running_loop().call_soon(self._flush)
+            self._leaving.append(message)
 
-    def _write(self, data: bytes) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(data)
+    def _flush(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        if leaving and not self._writer.is_closing():
+            leaving.append(b"")
+            self._writer.write(b"\n".join(leaving))
 
     async def drain(self) -> None:
         """Wait until the client reads again."""
@@ -208,6 +216,7 @@ class Stdio(asyncio.Protocol):
     async def close(self, grace: float) -> None:
         """Finish what is in work, and see to it that it is written."""
         await self._dialogue.close(grace)
+        self._flush()
         self._writer.close()
 
 

@@ -1,6 +1,7 @@
-"""The official Python SDK 1.x on a tour of the golden application; prints what it saw as JSON.
+"""The official Python SDK 1.x on a tour of a golden application; prints what it saw as JSON.
 
-python_sdk_1.py (URL | COMMAND ARGUMENT…); a URL that ends with /sse is one of HTTP+SSE
+python_sdk_1.py (URL | COMMAND ARGUMENT…); a URL that ends with /sse is one of HTTP+SSE. Of the application that asks it
+sees what comes of its answers.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 async def tour(client: ClientSession, updates: asyncio.Queue, logs: list) -> dict:
     opened = await client.initialize()
     seen = {"revision": opened.protocolVersion, "server": opened.serverInfo.name, "instructions": opened.instructions}
+    if opened.serverInfo.name == "asking":
+        return {"revision": opened.protocolVersion, "answered": await answered(client)}
 
     seen["pages"], cursor = [], None
     while True:
@@ -79,6 +82,33 @@ async def tour(client: ClientSession, updates: asyncio.Queue, logs: list) -> dic
     return seen
 
 
+async def answered(client: ClientSession) -> dict:
+    seen = {
+        name: (await client.call_tool(name)).content[0].text
+        for name in ("greet", "book", "choose", "pay", "ponder", "look", "survey")
+    }
+    seen["prompt"] = (await client.get_prompt("greeting")).messages[0].content.text
+    seen["resource"] = (await client.read_resource("memo://name")).contents[0].text
+    return seen
+
+
+async def elicit(context, params) -> types.ElicitResult:
+    if params.mode == "url":
+        return types.ElicitResult(action="accept")
+    fields = params.requestedSchema["properties"]
+    known = {"name": "Ada", "value": True, "letters": ["a"]}
+    return types.ElicitResult(action="accept", content={name: known[name] for name in fields if name in known})
+
+
+async def sample(context, params) -> types.CreateMessageResult:
+    said = types.TextContent(type="text", text="Paris")
+    return types.CreateMessageResult(role="assistant", content=said, model="m", stopReason="endTurn")
+
+
+async def list_roots(context) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="Home")])
+
+
 async def code_of(request) -> int | None:
     try:
         await request
@@ -109,7 +139,9 @@ async def main() -> None:
             parameters = StdioServerParameters(command=target[0], args=target[1:])
             read, write = await stack.enter_async_context(stdio_client(parameters))
         patience = datetime.timedelta(seconds=10)
-        client = ClientSession(read, write, patience, message_handler=heard, logging_callback=logged)
+        client = ClientSession(
+            *(read, write, patience, sample, elicit, list_roots), message_handler=heard, logging_callback=logged
+        )
         await stack.enter_async_context(client)
         print(json.dumps(await tour(client, updates, logs)))
 

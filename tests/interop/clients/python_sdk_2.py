@@ -1,6 +1,7 @@
-"""The official Python SDK 2.x on a tour of the golden application; prints what it saw as JSON.
+"""The official Python SDK 2.x on a tour of a golden application; prints what it saw as JSON.
 
-python_sdk_2.py MODE (URL | COMMAND ARGUMENT…), MODE being "legacy" or "auto"
+python_sdk_2.py MODE (URL | COMMAND ARGUMENT…), MODE being "legacy" or "auto". Of the application that asks it sees what
+comes of its answers.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from mcp import Client, MCPError, StdioServerParameters
 async def tour(client: Client, updates: asyncio.Queue, logs: list) -> dict:
     modern = client.protocol_version == "2026-07-28"
     seen = {"revision": client.protocol_version, "server": client.server_info.name, "instructions": client.instructions}
+    if client.server_info.name == "asking":
+        return {"revision": client.protocol_version, "answered": await answered(client)}
 
     seen["pages"], cursor = [], None
     while True:
@@ -81,6 +84,33 @@ async def tour(client: Client, updates: asyncio.Queue, logs: list) -> dict:
     return seen
 
 
+async def answered(client: Client) -> dict:
+    seen = {
+        name: (await client.call_tool(name)).content[0].text
+        for name in ("greet", "book", "choose", "pay", "ponder", "look", "survey")
+    }
+    seen["prompt"] = (await client.get_prompt("greeting")).messages[0].content.text
+    seen["resource"] = (await client.read_resource("memo://name")).contents[0].text
+    return seen
+
+
+async def elicit(context, params) -> types.ElicitResult:
+    if params.mode == "url":
+        return types.ElicitResult(action="accept")
+    fields = params.requested_schema["properties"]
+    known = {"name": "Ada", "value": True, "letters": ["a"]}
+    return types.ElicitResult(action="accept", content={name: known[name] for name in fields if name in known})
+
+
+async def sample(context, params) -> types.CreateMessageResult:
+    said = types.TextContent(type="text", text="Paris")
+    return types.CreateMessageResult(role="assistant", content=said, model="m", stop_reason="endTurn")
+
+
+async def list_roots(context) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="Home")])
+
+
 async def code_of(request) -> int | None:
     try:
         await request
@@ -103,7 +133,15 @@ async def main() -> None:
 
     server = target[0] if len(target) == 1 else StdioServerParameters(command=target[0], args=target[1:])
     client = Client(
-        server, mode=mode, log_level="info", message_handler=heard, logging_callback=logged, read_timeout_seconds=10
+        server,
+        mode=mode,
+        log_level="info",
+        message_handler=heard,
+        logging_callback=logged,
+        read_timeout_seconds=10,
+        elicitation_callback=elicit,
+        sampling_callback=sample,
+        list_roots_callback=list_roots,
     )
     async with client:
         print(json.dumps(await tour(client, updates, logs)))

@@ -1,6 +1,6 @@
-// The official TypeScript SDK 1.x on a tour of the golden application; prints what it saw as JSON.
+// The official TypeScript SDK 1.x on a tour of a golden application; prints what it saw as JSON.
 // typescript_sdk_1.cjs PACKAGE (URL | COMMAND ARGUMENT…), PACKAGE being the name under which one of its versions is installed;
-// a URL that ends with /sse is one of HTTP+SSE
+// a URL that ends with /sse is one of HTTP+SSE. Of the application that asks it sees what comes of its answers.
 const [sdk, ...target] = process.argv.slice(2);
 const { Client } = require(`${sdk}/client/index.js`);
 const types = require(`${sdk}/types.js`);
@@ -31,8 +31,31 @@ function connection() {
   return new StdioClientTransport({ command: target[0], args: target.slice(1) });
 }
 
+async function answered(client, tools) {
+  const seen = {};
+  for (const name of tools) seen[name] = (await client.callTool({ name })).content[0].text;
+  return seen;
+}
+
+function answer(client) {
+  if (types.ElicitRequestSchema)
+    client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => {
+      const known = { name: "Ada", value: true, letters: ["a"] };
+      if (params.mode === "url") return { action: "accept" };
+      const fields = Object.keys(params.requestedSchema.properties).filter((name) => name in known);
+      return { action: "accept", content: Object.fromEntries(fields.map((name) => [name, known[name]])) };
+    });
+  client.setRequestHandler(types.CreateMessageRequestSchema, () => ({
+    ...{ role: "assistant", content: { type: "text", text: "Paris" }, model: "m", stopReason: "endTurn" },
+  }));
+  client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: [{ uri: "file:///home/ada", name: "Home" }] }));
+}
+
 async function main() {
-  const client = new Client({ name: "tour", version: "1" }, { capabilities: {} });
+  const capabilities = { roots: {}, sampling: {} };
+  if (types.ElicitRequestSchema) capabilities.elicitation = { form: {}, url: {} };
+  const client = new Client({ name: "tour", version: "1" }, { capabilities });
+  answer(client);
   const logs = [];
   let updated;
   const update = new Promise((resolve) => (updated = resolve));
@@ -55,6 +78,13 @@ async function main() {
   await client.connect(transport);
 
   const seen = { revision, server: client.getServerVersion().name };
+  if (seen.server === "asking") {
+    const tools = ["ponder", "look"];
+    if (types.ElicitRequestSchema) tools.push("greet", "book", "survey");
+    if (types.ElicitationCompleteNotificationSchema) tools.push("choose", "pay");
+    console.log(JSON.stringify({ revision, answered: await answered(client, tools) }));
+    return client.close();
+  }
   if (client.getInstructions) seen.instructions = client.getInstructions();
 
   const listed = await pages((params) => client.listResources(params), "resources");

@@ -1,13 +1,38 @@
-// The official TypeScript client 2.x on a tour of the golden application; prints what it saw as JSON.
-// typescript_sdk_2.cjs MODE (URL | COMMAND ARGUMENT…), MODE being "legacy" or "auto"
+// The official TypeScript client 2.x on a tour of a golden application; prints what it saw as JSON.
+// typescript_sdk_2.cjs MODE (URL | COMMAND ARGUMENT…), MODE being "legacy" or "auto". Of the application that asks it sees
+// what comes of its answers.
 const { Client, StreamableHTTPClientTransport } = require("@modelcontextprotocol/client");
 const { StdioClientTransport } = require("@modelcontextprotocol/client/stdio");
 
 const [mode, ...target] = process.argv.slice(2);
 const codeOf = (request) => request.then(() => null, (error) => error.code ?? String(error));
 
+async function answered(client) {
+  const seen = {};
+  for (const name of ["greet", "book", "choose", "pay", "ponder", "look", "survey"])
+    seen[name] = (await client.callTool({ name })).content[0].text;
+  seen.prompt = (await client.getPrompt({ name: "greeting" })).messages[0].content.text;
+  seen.resource = (await client.readResource({ uri: "memo://name" })).contents[0].text;
+  return seen;
+}
+
+function answer(client) {
+  client.setRequestHandler("elicitation/create", ({ params }) => {
+    const known = { name: "Ada", value: true, letters: ["a"] };
+    if (params.mode === "url") return { action: "accept" };
+    const fields = Object.keys(params.requestedSchema.properties).filter((name) => name in known);
+    return { action: "accept", content: Object.fromEntries(fields.map((name) => [name, known[name]])) };
+  });
+  client.setRequestHandler("sampling/createMessage", () => ({
+    ...{ role: "assistant", content: { type: "text", text: "Paris" }, model: "m", stopReason: "endTurn" },
+  }));
+  client.setRequestHandler("roots/list", () => ({ roots: [{ uri: "file:///home/ada", name: "Home" }] }));
+}
+
 async function main() {
-  const client = new Client({ name: "tour", version: "1" }, { versionNegotiation: { mode } });
+  const capabilities = { roots: {}, sampling: {}, elicitation: { form: {}, url: {} } };
+  const client = new Client({ name: "tour", version: "1" }, { capabilities, versionNegotiation: { mode } });
+  answer(client);
   const transport =
     target.length === 1
       ? new StreamableHTTPClientTransport(new URL(target[0]))
@@ -24,6 +49,10 @@ async function main() {
   const revision = client.getNegotiatedProtocolVersion();
   const modern = revision === "2026-07-28";
   const seen = { revision, server: client.getServerVersion().name, instructions: client.getInstructions() };
+  if (seen.server === "asking") {
+    console.log(JSON.stringify({ revision, answered: await answered(client) }));
+    return client.close();
+  }
 
   // The client walks the pages by itself unless it is given a cursor.
   const listed = (await client.listResources()).resources;

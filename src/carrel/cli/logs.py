@@ -1,0 +1,38 @@
+"""Logs of the commands: on standard error, as text for people or as JSON lines for programs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+__all__ = ["FORMATS", "configure"]
+
+FORMATS = ("text", "json")
+
+
+class JSONLines(logging.Formatter):
+    """One JSON object per line: time (ISO 8601, UTC), level, logger, message, and the traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        import time
+
+        from msgspec.json import encode
+
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{when}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return encode(line).decode()
+
+
+def configure(form: str, level: str) -> None:
+    """Write logs of ``level`` and worse to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,81 @@
+"""The official clients, of every age, answer what the golden application asks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from golden.asking import build
+from golden.conversation import HERE
+from interop.test_clients import CLIENTS, tour
+from parties import node_environment, node_program, python
+from serving import over_http
+
+APP = HERE / "asking.py"
+
+#: What comes of the answers that all clients give.
+ANSWERED = {
+    "greet": "Hello, Ada.",
+    "book": "Table 7 for Ada: True",
+    "choose": "{'letters': ['a']}",
+    "pay": "Paid: accept.",
+    "ponder": "m: Paris (endTurn)",
+    "look": "Home at file:///home/ada",
+    "survey": "Ada, Paris, 1 roots",
+}
+#: The same from elsewhere than tools.
+ELSEWHERE = {"prompt": "Greet Ada.", "resource": "Ada"}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with over_http(build()) as origin:
+        yield f"{origin}/mcp"
+
+
+def target(transport: str, url: str) -> list[str]:
+    """Return the arguments that tell a client whom to talk to."""
+    return [url] if transport == "http" else [sys.executable, str(APP)]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+def test_the_python_sdk_2_answers(mode: str, revision: str, transport: str, url: str) -> None:
+    seen = tour(python("2"), str(CLIENTS / "python_sdk_2.py"), mode, *target(transport, url))
+    assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_python_sdk_1_answers(transport: str, url: str) -> None:
+    seen = tour(python("1"), str(CLIENTS / "python_sdk_1.py"), *target(transport, url))
+    assert seen == {"revision": "2025-11-25", "answered": {**ANSWERED, **ELSEWHERE}}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+def test_the_typescript_sdk_2_answers(mode: str, revision: str, transport: str, url: str) -> None:
+    script = str(CLIENTS / "typescript_sdk_2.cjs")
+    seen = tour(node_program(), script, mode, *target(transport, url), env=node_environment())
+    assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
+
+
+@pytest.mark.parametrize(
+    ("package", "revision", "transport"),
+    [
+        ("@modelcontextprotocol/sdk", "2025-11-25", "stdio"),
+        ("@modelcontextprotocol/sdk", "2025-11-25", "http"),
+        ("sdk-2025-06-18", "2025-06-18", "http"),
+        ("sdk-2025-03-26", "2025-03-26", "http"),
+        ("sdk-2024-11-05", "2024-11-05", "stdio"),
+    ],
+)
+def test_a_typescript_sdk_1_of_any_age_answers(package: str, revision: str, transport: str, url: str) -> None:
+    script = str(CLIENTS / "typescript_sdk_1.cjs")
+    seen = tour(node_program(), script, package, *target(transport, url), env=node_environment())
+    unknown = {"greet", "book", "survey"} if revision < "2025-06-18" else set()
+    unknown |= {"choose", "pay"} if revision < "2025-11-25" else set()
+    wanted: dict[str, Any] = {name: told for name, told in ANSWERED.items() if name not in unknown}
+    assert seen == {"revision": revision, "answered": wanted}
