@@ -318,7 +318,7 @@ def test_wrong_use_is_explained(tmp_path, capfd, arguments, complaint):
     assert errors.count("\n") == 1
 
 
-@pytest.mark.parametrize(("missing", "options"), [("uvicorn", ["--http", "0"]), ("pathspec", ["--include", "*"])])
+@pytest.mark.parametrize(("missing", "options"), [("uvicorn", ["--http", "0"])])
 def test_missing_packages_are_named_with_what_to_install(tmp_path, missing, options):
     (tmp_path / "a.txt").write_text("x")
     code = f"import sys; sys.modules[{missing!r}] = None; from carrel.cli import main; sys.exit(main(sys.argv[1:]))"

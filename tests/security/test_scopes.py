@@ -23,7 +23,7 @@ RULES = {
     "prompts/get": "",
     "prompts/get review": "review",
     "secret://*": "secret",
-    "file:///work/contracts/*": "contracts legal",
+    "file:///srv/contracts/*": "contracts legal",
     "resources/read https://example.org/a": "a",
 }
 
@@ -66,7 +66,7 @@ def test_a_resource_needs_its_scopes_however_it_is_named():
     for method in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
         assert needed(method, uri="secret://plan") == {"secret"}, method
         assert needed(method, uri="open://plan") == set(), method
-    several = {"resourceSubscriptions": ["open://x", "secret://a", "file:///work/contracts/1"]}
+    several = {"resourceSubscriptions": ["open://x", "secret://a", "file:///srv/contracts/1"]}
     assert needed("subscriptions/listen", notifications=several) == {"secret", "contracts", "legal"}
     assert needed("resources/read", uri="https://example.org/a") == {"a"}
     assert needed("resources/subscribe", uri="https://example.org/a") == set()
@@ -76,11 +76,11 @@ def test_a_resource_needs_its_scopes_however_it_is_named():
     ("template", "typed", "before", "scopes"),
     [
         ("secret://{name}", "", {}, {"secret"}),
-        ("file:///work/{+path}", "no", {}, set()),
-        ("file:///work/{+path}", "contracts/", {}, {"contracts", "legal"}),
-        ("file:///work/{area}/{+path}", "1", {"area": "contracts"}, {"contracts", "legal"}),
-        ("file:///work/{area}/{+path}", "1", {"area": "public"}, set()),
-        ("file:///work/{+path}{?page,size}", "contracts/1", {}, {"contracts", "legal"}),
+        ("file:///srv/{+path}", "no", {}, set()),
+        ("file:///srv/{+path}", "contracts/", {}, {"contracts", "legal"}),
+        ("file:///srv/{area}/{+path}", "1", {"area": "contracts"}, {"contracts", "legal"}),
+        ("file:///srv/{area}/{+path}", "1", {"area": "public"}, set()),
+        ("file:///srv/{+path}{?page,size}", "contracts/1", {}, {"contracts", "legal"}),
         ("secret://", "x", {}, {"secret"}),
         ("x{", "secret://", {}, set()),
     ],
@@ -99,22 +99,22 @@ def test_completing_a_resource_needs_what_reading_it_would(
 @pytest.mark.parametrize(
     "uri",
     [
-        "file:///work/contracts/1",
-        "FILE:///work/contracts/1",
-        "file://localhost/work/contracts/1",
-        "file://LOCALHOST/work/contracts/1",
-        "file:///work/%63ontracts/1",
-        "file:///work/contracts%2F1",
-        "file:///work/Contracts/1",
-        "file:///work//contracts/1",
-        "file:///work/./contracts/1",
-        "file:///work/public/../contracts/1",
-        "file:///work/public/%2e%2E/contracts/1",
-        "file:///work\\contracts\\1",
-        "file:///work/contracts/1?tail=5",
-        "file:///work/contracts/1#x",
-        "file:///work/contracts/?tail=5",
-        "file:///work/contracts/ 1",
+        "file:///srv/contracts/1",
+        "FILE:///srv/contracts/1",
+        "file://localhost/srv/contracts/1",
+        "file://LOCALHOST/srv/contracts/1",
+        "file:///srv/%63ontracts/1",
+        "file:///srv/contracts%2F1",
+        "file:///srv/Contracts/1",
+        "file:///srv//contracts/1",
+        "file:///srv/./contracts/1",
+        "file:///srv/public/../contracts/1",
+        "file:///srv/public/%2e%2E/contracts/1",
+        "file:///srv\\contracts\\1",
+        "file:///srv/contracts/1?tail=5",
+        "file:///srv/contracts/1#x",
+        "file:///srv/contracts/?tail=5",
+        "file:///srv/contracts/ 1",
     ],
 )
 def test_other_spellings_of_a_uri_need_the_same(uri: str):

@@ -239,9 +239,7 @@ async def ask(site: Site, tool: str, headers: Any = (), declared: Any = CAPABLE,
         "io.modelcontextprotocol/clientCapabilities": declared,
     }
     body = {"name": tool, "arguments": {}, **params, "_meta": meta}
-    return await site.post(
-        request(1, "tools/call", body), {**modern_headers("tools/call", name=tool), **dict(headers)}
-    )
+    return await site.post(request(1, "tools/call", body), {**modern_headers("tools/call", name=tool), **dict(headers)})
 
 
 async def test_a_stateless_client_is_asked_in_the_result() -> None:

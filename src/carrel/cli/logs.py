@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 
-__all__ = ["FORMATS", "configure"]
+__all__ = ["FORMATS", "LEVELS", "configure"]
 
 FORMATS = ("text", "json")
+LEVELS = ("debug", "info", "warning", "error")
 
 
 class JSONLines(logging.Formatter):

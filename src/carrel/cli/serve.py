@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from carrel.cli.logs import FORMATS, LEVELS, configure
 from carrel.cli.options import Parser, add_sharing_options, check_paths, check_skills, default_name
 from carrel.errors import ConfigError, MCPError
 
@@ -66,6 +67,11 @@ def parser() -> Parser:
         metavar="FILE",
         help="let in only who has a token whose hash is in this file; python -m carrel.security NAME makes one",
     )
+    group = reader.add_argument_group("logs, on standard error")
+    group.add_argument(
+        "--log-format", choices=FORMATS, default=FORMATS[0], help="text for people, or JSON lines (default: text)"
+    )
+    group.add_argument("--log-level", choices=LEVELS, default="warning", help="the least that is told (default: warning)")
     return reader
 
 
@@ -76,6 +82,7 @@ def run(arguments: list[str]) -> int:
         ConfigError: wrong use, a path that cannot be shared, a port that is taken, packages that are missing.
     """
     options = parser().parse_intermixed_args(arguments)
+    configure(options.log_format, options.log_level)
     for_http = (options.path, options.allow_host, options.allow_origin, options.sse, options.tokens)
     if options.http is None and any(for_http):
         raise ConfigError("--path, --allow-host, --allow-origin, --sse and --tokens need --http")
