@@ -1,91 +1,62 @@
-"""The examples do what they say."""
+"""The examples: each one runs as its first lines say, and does what it is an example of."""
 
 from __future__ import annotations
 
 import json
-import re
 import runpy
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from carrel import Server
-from carrel.transports import memory
-from parties import node_program
+from server.answering import ELICIT, SAMPLE, accepted, answering, said
+from server.asking import JUNE, LATEST, NOVEMBER
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SHOWS_PAGES = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+PATIENCE = 20
 
 
-def load(name: str) -> Server:
-    """Return the application of an example."""
-    app = runpy.run_path(str(EXAMPLES / name))["app"]
-    assert isinstance(app, Server)
-    return app
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_says_how_it_is_run_and_answers_on_stdio(path: Path) -> None:
+    assert f"\n    python examples/{path.name}" in path.read_text(encoding="utf-8")
+    meta = {"io.modelcontextprotocol/protocolVersion": LATEST, "io.modelcontextprotocol/clientCapabilities": {}}
+    question = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
+    done = subprocess.run(
+        [sys.executable, str(path)], input=json.dumps(question) + "\n", capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (answer,) = map(json.loads, done.stdout.splitlines())
+    assert answer["result"]["capabilities"]
 
 
-async def ask(peer: memory.MemoryPeer, method: str, **params: Any) -> dict[str, Any]:
-    reply = await peer.request(method, params)
-    assert "result" in reply, reply
-    return reply["result"]
+@pytest.mark.parametrize("revision", [JUNE, NOVEMBER, LATEST])
+@pytest.mark.parametrize(("model", "greeting"), [({"sampling": {}}, "Good evening."), ({}, "Welcome, Ada!")])
+async def test_asking_reserves_one_table_once_it_knows_for_whom(
+    model: dict[str, Any], greeting: str, revision: str
+) -> None:
+    example = runpy.run_path(str(EXAMPLES / "asking.py"), run_name="asking_example")
+
+    def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == SAMPLE:
+            return said("Good evening.")
+        return accepted(name="Ada", diet="vegan") if params["message"].startswith("A table on") else accepted()
+
+    async with answering(example["app"], revision, answer, elicitation={}, **model) as client:
+        text = await client.text("reserve", evening="Friday")
+        assert [method for method, _ in client.asked] == [ELICIT, ELICIT, *([SAMPLE] if model else [])]
+        assert "for 2 on Friday, vegan" in client.asked[1][1]["message"]
+        ((table, name),) = example["booked"].items()
+        assert name == "Ada"
+        assert text == f"{greeting} Your table is number {table}."
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
-def test_every_example_is_run_here(path: Path) -> None:
-    assert f'load("{path.name}")' in Path(__file__).read_text(encoding="utf-8")
-
-
-async def test_the_server_with_skills_brings_what_its_instructions_speak_of() -> None:
-    async with memory.connect(load("skills_server.py")) as peer:
-        [uri] = re.findall(r"skill:\S+\.md", (await ask(peer, "server/discover"))["instructions"])
-        skill = (await ask(peer, "skills/get", uri=uri))["skill"]
-        assert [entry["uri"].rpartition("/")[2] for entry in skill["resources"]] == [
-            *("SKILL.md", "decision.md", "minutes.md"),
-        ]
-        [contents] = (await ask(peer, "resources/read", uri="meeting://2026-01-31"))["contents"]
-        assert "Bo will tighten the screws" in contents["text"]
-
-
-async def test_the_dice_have_a_page_and_words() -> None:
-    async with memory.connect(load("app_ui.py"), **SHOWS_PAGES) as peer:
-        roll, again = (await ask(peer, "tools/list"))["tools"]
-        assert roll["_meta"]["ui"] == {"resourceUri": "ui://dice/page.html"}
-        assert again["_meta"]["ui"]["visibility"] == ["app"]
-        result = await ask(peer, "tools/call", name="roll", arguments={"count": 3})
-        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
-        assert sum(result["structuredContent"]["rolls"]) == result["structuredContent"]["sum"]
-        [page] = (await ask(peer, "resources/read", uri="ui://dice/page.html"))["contents"]
-    assert page["_meta"]["ui"] == {"prefersBorder": True}
-    [script] = re.findall(r"<script>(.*?)</script>", page["text"], re.DOTALL)
-    assert talk_to(script) == ["ui/initialize", "ui/notifications/initialized", "1 + 2 = 3", "tools/call", "6 + 6 = 12"]
-
-
-HOST = """
-const said = [], elements = {};
-globalThis.document = { getElementById: (id) => (elements[id] ??= {}) };
-let hear;
-globalThis.addEventListener = (kind, listener) => { hear = (data) => listener({ source: parent, data }); };
-const rolled = (rolls, sum) => ({ content: [], structuredContent: { rolls, sum } });
-globalThis.parent = { postMessage: async ({ id, method, params }) => {
-  said.push(method);
-  await null;
-  if (method === "ui/initialize") hear({ jsonrpc: "2.0", id, result: { protocolVersion: params.protocolVersion } });
-  if (method === "tools/call") hear({ jsonrpc: "2.0", id, result: rolled([6, 6], 12) });
-} };
-require("vm").runInThisContext(process.argv[1]);
-setTimeout(async () => {
-  hear({ jsonrpc: "2.0", method: "ui/notifications/tool-result", params: rolled([1, 2], 3) });
-  said.push(elements.sum.textContent);
-  await elements.again.onclick();
-  said.push(elements.sum.textContent);
-  console.log(JSON.stringify(said));
-});
-"""
-
-
-def talk_to(script: str) -> list[str]:
-    """Run the script of a page as a host would, and return what it says and shows."""
-    done = subprocess.run([node_program(), "-e", HOST, script], capture_output=True, text=True, check=True, timeout=60)
-    return json.loads(done.stdout)
+@pytest.mark.parametrize("revision", [JUNE, NOVEMBER, LATEST])
+@pytest.mark.parametrize("refused", [0, 1])
+async def test_asking_reserves_nothing_without_the_consent_of_its_user(refused: int, revision: str) -> None:
+    example = runpy.run_path(str(EXAMPLES / "asking.py"), run_name="asking_example")
+    answers = iter([accepted(name="Ada"), {"action": "decline"}] if refused else [{"action": "cancel"}])
+    async with answering(example["app"], revision, lambda method, params: next(answers), elicitation={}) as client:
+        assert await client.text("reserve", evening="Friday") == "Nothing was reserved."
+    assert example["booked"] == {}

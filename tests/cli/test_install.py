@@ -65,6 +65,14 @@ def test_a_user_without_a_configuration_gets_one_that_starts_this_carrel(home, c
     assert version.stdout.startswith("carrel ")
 
 
+def test_skills_can_be_all_that_is_shared(home):
+    (home / "skills").mkdir()
+    done = carrel(home, "install", "cursor", "--skills", "skills", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    entry = json.loads((home / PLACES["cursor"]).read_text())["mcpServers"]["skills"]
+    assert entry["args"][-2:] == ["serve", f"--skills={home}/skills"]
+
+
 @pytest.mark.parametrize("client", ALL)
 def test_a_second_run_has_nothing_to_change(home, client, capsys):
     assert main(["install", client, "notes", "--yes"]) == 0

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, default_name, size
+from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, check_skills, default_name, size
 from carrel.errors import ConfigError
 
 
@@ -50,6 +50,7 @@ def test_options_that_are_not_given_need_no_arguments():
 def test_options_survive_being_written_down_and_read_again():
     given = [
         "--name=my notes",
+        f"--skills={os.path.abspath('skills')}",
         "--include=*.md",
         "--include=-odd",
         "--exclude=drafts/**",
@@ -77,6 +78,17 @@ def test_folders_become_absolute(tmp_path, monkeypatch):
     assert check_paths(["~/notes"]) == [str(tmp_path / "notes")]
     assert default_name(check_paths(["."])) == tmp_path.name
     assert default_name(["/"]) == "carrel"
+
+
+def test_skills_are_in_folders(tmp_path):
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "a.txt").write_text("x")
+    assert check_skills([str(tmp_path / "skills")]) == [str(tmp_path / "skills")]
+    assert as_arguments(read(["--skills", f"{tmp_path}/x/../skills"])) == [f"--skills={tmp_path}/skills"]
+    with pytest.raises(ConfigError, match=r"--skills .*a\.txt is not a folder"):
+        check_skills([str(tmp_path / "a.txt")])
+    with pytest.raises(ConfigError, match="no such file or folder"):
+        check_skills([str(tmp_path / "skill")])
 
 
 def test_a_missing_path_is_named_with_the_one_that_was_meant(tmp_path):

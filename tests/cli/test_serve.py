@@ -164,6 +164,38 @@ def test_several_folders_are_shared_as_one_server(tmp_path):
     assert greeting["serverInfo"]["name"] == "one"
 
 
+def test_skills_are_served_alone_or_beside_folders(tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("a")
+    (tmp_path / "skills" / "tool").mkdir(parents=True)
+    (tmp_path / "skills" / "tool" / "SKILL.md").write_text("---\nname: tool\ndescription: d\n---\n")
+    listing = {"method": "resources/list"}
+    [alone], greeting, _ = converse(["--skills", tmp_path / "skills"], listing)
+    assert (names(alone), greeting["serverInfo"]["name"]) == ({"tool"}, "skills")
+    [both], greeting, _ = converse([tmp_path / "notes", "--skills", tmp_path / "skills" / "tool"], listing)
+    assert (names(both), greeting["serverInfo"]["name"]) == ({"notes", "a.md", "tool"}, "notes")
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    discover = {"method": "server/discover", "params": {"_meta": meta}}
+    directory = {"method": "resources/directory/read", "params": {"uri": (tmp_path / "notes").as_uri(), "_meta": meta}}
+    [found, inside], _, _ = converse([tmp_path / "notes"], discover, directory)
+    assert found["result"]["capabilities"]["extensions"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
+    assert names(inside) == {"a.md"}
+
+
+def test_options_of_folders_are_options_of_skills_too(tmp_path):
+    for name in ("one", "two", ".three"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\n")
+        (tmp_path / name / ".hidden").write_text("x")
+    listing = {"method": "resources/list"}
+    [listed], _, stderr = converse(["--skills", tmp_path, "--exclude", "two", "--hidden"], listing)
+    assert names(listed) == {"one", ".hidden"}
+    assert ".three is not served as a skill: the name has to be" in stderr
+
+
 def test_an_empty_folder_is_mentioned_on_stderr_and_served(tmp_path):
     [listing], _, errors = converse([tmp_path], {"method": "resources/list"})
     assert "result" in listing
