@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,18 @@ def test_an_example_says_how_it_is_run_and_answers_on_stdio(path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     (answer,) = map(json.loads, done.stdout.splitlines())
     assert answer["result"]["capabilities"]
+
+
+async def test_what_the_page_on_asking_shows_is_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (EXAMPLES.parent / "docs" / "asking.md").read_text(encoding="utf-8")
+    first, *_, keys, last = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    module = types.ModuleType("kitchen")
+    monkeypatch.setitem(sys.modules, "kitchen", module)
+    exec(compile(first, "kitchen", "exec"), module.__dict__)
+    exec(compile(last, "kitchen", "exec"), module.__dict__)
+    await module.test_reserve()
+    monkeypatch.setenv("STATE_KEYS", f"{'00' * 32},{'ff' * 32}")
+    exec(compile(keys, "kitchen", "exec"), module.__dict__)
 
 
 @pytest.mark.parametrize("revision", [JUNE, NOVEMBER, LATEST])

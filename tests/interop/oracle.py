@@ -29,6 +29,12 @@ ERRORS = {
     -32021: "MissingRequiredClientCapabilityError",
     -32022: "UnsupportedProtocolVersionError",
 }
+#: Methods of extensions, which the oracles do not know, and what they do know of their results.
+EXTENSIONS = {
+    "resources/directory/read": ("PaginatedResult",),
+    "skills/get": ("CacheableResult",),
+    "skills/list": ("CacheableResult", "PaginatedResult"),
+}
 
 
 class Witness:
@@ -86,6 +92,13 @@ class Witness:
         if method == "initialize":
             self.revision = self.session = message["result"]["protocolVersion"]
         self.seen.add(method)
+        if self.revision == STATELESS and method in EXTENSIONS:
+            self.judge_by_schema("JSONRPCResultResponse", message, message)
+            for name in EXTENSIONS[method]:
+                self.judge_by_schema(name, message["result"], message)
+            for resource in message["result"].get("resources", ()):
+                self.judge_by_schema("Resource", resource, message)
+            return
         model = methods.SERVER_RESULTS.get((method, self.revision))
         if model is None:
             self.complain(message, f"{self.revision} has no {method}")

@@ -559,6 +559,25 @@ async def test_one_that_fails_is_an_error_of_the_handler_although_others_only_wa
     assert "the inside of the server" in caplog.text
 
 
+@pytest.mark.parametrize("revision", ALL)
+async def test_a_handler_whose_group_of_tasks_fails_is_answered(revision: str) -> None:
+    app = Server("curious")
+
+    @app.tool()
+    async def together() -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0))
+            group.create_task(fail())
+        return "?"
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("nothing there")
+
+    async with memory.connect(app, revision) as peer:
+        assert (await call(peer, "together"))["isError"]
+
+
 # Answers that do not fit
 
 

@@ -164,10 +164,11 @@ def test_a_closed_stream_lets_work_finish_and_ends_listening():
         rest = child.finish()
     assert [message.get("id", message.get("method")) for message in rest] == [
         "notifications/subscriptions/acknowledged",
+        "notifications/cancelled",
         "l",
         1,
     ]
-    assert text_of(rest[2]) == "done"
+    assert text_of(rest[3]) == "done"
 
 
 @LOOPS
@@ -186,10 +187,12 @@ def test_a_signal_ends_listening_with_a_result_and_work_well(number, loop):
         assert child.wait() == 0
         assert time.monotonic() - began < 2
         assert child.errors() == ""
-    assert rest[0]["id"] == "a"
-    assert rest[0]["result"] == {"resultType": "complete", "_meta": rest[0]["result"]["_meta"]}
-    assert rest[0]["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "a"
-    assert [text_of(message) for message in rest[1:]] == ["done"]
+    teardown, answer, done = rest
+    assert (teardown["method"], teardown["params"]["requestId"]) == ("notifications/cancelled", "a")
+    assert answer["id"] == "a"
+    assert answer["result"] == {"resultType": "complete", "_meta": answer["result"]["_meta"]}
+    assert answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "a"
+    assert text_of(done) == "done"
 
 
 def test_work_that_does_not_end_is_cancelled_when_the_grace_is_over():

@@ -83,7 +83,8 @@ async def test_open_streams_end_properly_and_soon(number):
         idle = await child.site.connect()
         ending = asyncio.create_task(child.end(number))
         for id, stream in enumerate(listening):
-            (answer,) = await stream.messages()
+            teardown, answer = await stream.messages()
+            assert (teardown["method"], teardown["params"]["requestId"]) == ("notifications/cancelled", id)
             assert answer["id"] == id
             assert answer["result"]["resultType"] == "complete"
         assert await standing.messages() == []

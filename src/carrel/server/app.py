@@ -24,34 +24,25 @@ from msgspec import UNSET
 
 from carrel.errors import (
     ConfigError,
-    InvalidParams,
     MCPError,
     MethodNotFound,
     ProtocolError,
     ResourceError,
     ResourceForbidden,
 )
-from carrel.protocol.encoding import encode_event
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
-from carrel.server.completion import CompletableFunction, limited
+from carrel.server.completion import CompletableFunction
 from carrel.server.metadata import Meta, icons_of, or_unset
+from carrel.server.operations import operations_of
 from carrel.server.prompts import Prompts
 from carrel.server.resources import Resources
-from carrel.server.subscriptions import LISTS, MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry, Hub
+from carrel.server.subscriptions import LISTS, Hub
 from carrel.server.tools import TaskSupport, Tools
 from carrel.wire.base import Annotations, Icon, Implementation, Result
-from carrel.wire.completion import CompleteResult, ResourceTemplateReference
-from carrel.wire.lifecycle import DiscoverResult, ListChanged, ResourcesCapability, ServerCapabilities
-from carrel.wire.resources import (
-    BlobResourceContents,
-    ListenResult,
-    ReadResourceResult,
-    SubscriptionFilter,
-    TextResourceContents,
-)
+from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
+from carrel.wire.resources import BlobResourceContents, ReadResourceResult, TextResourceContents
 from carrel.wire.tools import ToolAnnotations
-from carrel.wire.utilities import SEVERITY, CancelledParams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +128,7 @@ class Server:
             ttl_ms=round(ttl * 1000),
             scope=scope,
         )
-        self._subscribe = subscribe
+        self.offers_subscriptions = subscribe
         self._list_changed = list_changed
         self._lifespan = lifespan
         if any(len(key) != 32 for key in state_keys):
@@ -155,23 +146,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._watchers: set[asyncio.Task[None]] = set()
-        self._operations: dict[str, Callable[[Call, Channel], Any]] = {
-            "call_tool": self.tools.call,
-            "complete": self._complete,
-            "discover": self._discover,
-            "get_prompt": self.prompts.get,
-            "initialize": self._initialize,
-            "list_prompts": self.prompts.list,
-            "list_resource_templates": self.resources.list_templates,
-            "list_resources": self.resources.list,
-            "list_tools": self.tools.list,
-            "listen": self._listen,
-            "ping": self._ping,
-            "read_resource": self.resources.read,
-            "set_level": self._set_level,
-            "subscribe": self._do_subscribe,
-            "unsubscribe": self._do_unsubscribe,
-        }
+        self._operations = operations_of(self)
         self._extensions: dict[str, dict[str, Any]] = {}
         self._skills: Skills | None = None
         self._needs: dict[str, Resources | Tools | Prompts] = {
@@ -429,7 +404,7 @@ class Server:
                 await source.start()
                 self._stack.push_async_callback(source.stop)
                 self.resources.attach(source)
-                if self._subscribe or self._list_changed:
+                if self.offers_subscriptions or self._list_changed:
                     self._watch(source)
             for tool, page in self.tools.pages:
                 if self.resources.exists(page) is None:
@@ -475,7 +450,7 @@ class Server:
     async def _follow(self, source: Source) -> None:
         try:
             async for changes in source.watch():
-                uris = [change.uri for change in changes if self._subscribe]
+                uris = [change.uri for change in changes if self.offers_subscriptions]
                 listed = any(change.kind != "changed" for change in changes)
                 self.announce(uris, ("resources_list_changed",) if listed else ())
         except MCPError as error:
@@ -608,7 +583,7 @@ class Server:
         """Return what this server can do, as things stand."""
         changes = ListChanged(list_changed=True) if self._list_changed else ListChanged()
         resources = ResourcesCapability(
-            subscribe=True if self._subscribe else UNSET, list_changed=True if self._list_changed else UNSET
+            subscribe=True if self.offers_subscriptions else UNSET, list_changed=True if self._list_changed else UNSET
         )
         return ServerCapabilities(
             logging={},
@@ -620,104 +595,12 @@ class Server:
             extensions=self._extensions or UNSET,
         )
 
-    def _announced(self) -> list[str]:
+    def announced(self) -> list[str]:
         """Return the lists whose changes are announced: those that there are, as the capabilities say."""
         if not self._list_changed:
             return []
         kinds: tuple[Tools | Prompts | Resources, ...] = (self.tools, self.prompts, self.resources)
         return [name for name, kind in zip(LISTS, kinds, strict=True) if kind.used]
-
-    def _initialize(self, call: Call, channel: Channel) -> Result:
-        connection = call.connection
-        result = connection.initialize(call)
-        lists = frozenset(self._announced())
-        session = connection.channel or channel
-        entry = Entry(session, call.peer.revision, lists)
-        connection.subscriptions = entry
-        self.hub.open(entry)
-        return result
-
-    def _discover(self, call: Call, channel: Channel) -> Result:
-        return DiscoverResult(
-            supported_versions=list(self.description.revisions),
-            capabilities=self.capabilities(),
-            instructions=self.description.instructions,
-        )
-
-    @staticmethod
-    def _ping(call: Call, channel: Channel) -> Result:
-        return Result()
-
-    @staticmethod
-    def _set_level(call: Call, channel: Channel) -> Result:
-        call.peer.log_level = SEVERITY[call.params.level]
-        return Result()
-
-    def _do_subscribe(self, call: Call, channel: Channel) -> Result:
-        self.hub.subscribe(call.connection.subscriptions, self._subscribable(call), call.params.uri)
-        return Result()
-
-    def _do_unsubscribe(self, call: Call, channel: Channel) -> Result:
-        self.hub.unsubscribe(call.connection.subscriptions, self._subscribable(call))
-        return Result()
-
-    def _subscribable(self, call: Call) -> str:
-        if not self._subscribe:
-            raise MethodNotFound("Method not found: this server does not offer subscriptions")
-        return self.resources.require(call.params.uri)
-
-    async def _listen(self, call: Call, channel: Channel) -> Result:
-        """Open a stream of notifications and hold it until one side ends it."""
-        wanted: SubscriptionFilter = call.params.notifications
-        honored, lists, uris = SubscriptionFilter(), list[str](), dict[str, str]()
-        for name in self._announced():
-            if getattr(wanted, name):
-                setattr(honored, name, True)
-                lists.append(name)
-        if self._subscribe and wanted.resource_subscriptions is not UNSET:
-            if len(wanted.resource_subscriptions) > MAX_SUBSCRIPTIONS:
-                raise InvalidParams(
-                    f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="notifications"
-                )
-            honored.resource_subscriptions = []
-            for uri in wanted.resource_subscriptions:
-                normal = self.resources.exists(uri)
-                if normal is not None:
-                    honored.resource_subscriptions.append(uri)
-                    uris[normal] = uri
-        closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        tasks = frozenset[str]()
-        if self._tasks is not None and wanted.task_ids is not UNSET:
-            honored.task_ids = self._tasks.honored(call, wanted.task_ids)
-            tasks = frozenset(honored.task_ids)
-        entry = Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, closed, tasks)
-        self.hub.acknowledge(entry, honored)
-        self.hub.open(entry)
-        try:
-            await closed
-        finally:
-            self.hub.close(entry)
-        ending = CancelledParams(request_id=call.id, reason="the server ends this subscription")
-        channel.send(encode_event(call.peer.revision, "cancelled", ending))
-        return ListenResult(meta={SUBSCRIPTION: call.id})
-
-    def _complete(self, call: Call, channel: Channel) -> Any:
-        params = call.params
-        if not (self.resources.completes or self.prompts.completes):
-            raise MethodNotFound("Method not found: nothing here can be completed")
-        context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
-        argument, value = params.argument.name, params.argument.value
-        if isinstance(params.ref, ResourceTemplateReference):
-            suggestions = self.resources.suggest(params.ref.uri, argument, value, context)
-        else:
-            suggestions = self.prompts.suggest(params.ref.name, argument, value, context)
-        if hasattr(suggestions, "__await__"):
-            return self._complete_later(suggestions)
-        return CompleteResult(completion=limited(suggestions))
-
-    @staticmethod
-    async def _complete_later(pending: Awaitable[Any]) -> Result:
-        return CompleteResult(completion=limited(await pending))
 
 
 async def _run_hook(hook: Hook) -> None:

@@ -1,0 +1,171 @@
+"""What a server answers, by our names for it: the rows of the revisions' tables point here.
+
+The operations on resources, tools and prompts are where those are; the others are in this file: how a conversation
+opens, subscriptions of both eras, completion and the small ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import UNSET
+
+from carrel.errors import InvalidParams, MethodNotFound
+from carrel.protocol.encoding import encode_event
+from carrel.server.completion import limited
+from carrel.server.subscriptions import MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry
+from carrel.wire.base import Result
+from carrel.wire.completion import CompleteResult, ResourceTemplateReference
+from carrel.wire.lifecycle import DiscoverResult
+from carrel.wire.resources import ListenResult, SubscriptionFilter
+from carrel.wire.utilities import SEVERITY, CancelledParams
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.app import Server
+
+__all__ = ["Operation", "operations_of"]
+
+Operation: TypeAlias = "Callable[[Call, Channel], Any]"
+
+
+def operations_of(app: Server) -> dict[str, Operation]:
+    """Return everything that a server answers without extensions."""
+    rest = Operations(app)
+    return {
+        "call_tool": app.tools.call,
+        "complete": rest.complete,
+        "discover": rest.discover,
+        "get_prompt": app.prompts.get,
+        "initialize": rest.initialize,
+        "list_prompts": app.prompts.list,
+        "list_resource_templates": app.resources.list_templates,
+        "list_resources": app.resources.list,
+        "list_tools": app.tools.list,
+        "listen": rest.listen,
+        "ping": rest.ping,
+        "read_resource": app.resources.read,
+        "set_level": rest.set_level,
+        "subscribe": rest.subscribe,
+        "unsubscribe": rest.unsubscribe,
+    }
+
+
+class Operations:
+    """The operations that belong to no resource, tool or prompt."""
+
+    def __init__(self, app: Server) -> None:
+        self._app = app
+
+    def initialize(self, call: Call, channel: Channel) -> Result:
+        """Open a session, and remember where it listens."""
+        connection = call.connection
+        result = connection.initialize(call)
+        lists = frozenset(self._app.announced())
+        connection.subscriptions = Entry(connection.channel or channel, call.peer.revision, lists)
+        self._app.hub.open(connection.subscriptions)
+        return result
+
+    def discover(self, call: Call, channel: Channel) -> Result:
+        """Say what this server is and can do."""
+        description = self._app.description
+        return DiscoverResult(
+            supported_versions=list(description.revisions),
+            capabilities=description.capabilities(),
+            instructions=description.instructions,
+        )
+
+    @staticmethod
+    def ping(call: Call, channel: Channel) -> Result:
+        """Answer that we are here."""
+        return Result()
+
+    @staticmethod
+    def set_level(call: Call, channel: Channel) -> Result:
+        """Remember which log messages a session wants."""
+        call.peer.log_level = SEVERITY[call.params.level]
+        return Result()
+
+    def subscribe(self, call: Call, channel: Channel) -> Result:
+        """Tell a session of changes to a resource from now on."""
+        self._app.hub.subscribe(call.connection.subscriptions, self._subscribable(call), call.params.uri)
+        return Result()
+
+    def unsubscribe(self, call: Call, channel: Channel) -> Result:
+        """Tell a session no more of changes to a resource."""
+        self._app.hub.unsubscribe(call.connection.subscriptions, self._subscribable(call))
+        return Result()
+
+    def _subscribable(self, call: Call) -> str:
+        if not self._app.offers_subscriptions:
+            raise MethodNotFound("Method not found: this server does not offer subscriptions")
+        return self._app.resources.require(call.params.uri)
+
+    async def listen(self, call: Call, channel: Channel) -> Result:
+        """Open a stream of notifications and hold it until one side ends it.
+
+        Raises:
+            InvalidParams: it asks for too many resources.
+            MissingCapability: it asks for tasks, and the client did not declare that it knows them.
+        """
+        entry, honored = self._entry(call, channel)
+        hub = self._app.hub
+        hub.acknowledge(entry, honored)
+        hub.open(entry)
+        try:
+            assert entry.closed is not None
+            await entry.closed
+        finally:
+            hub.close(entry)
+        ending = CancelledParams(request_id=call.id, reason="the server ends this subscription")
+        channel.send(encode_event(call.peer.revision, "cancelled", ending))
+        return ListenResult(meta={SUBSCRIPTION: call.id})
+
+    def _entry(self, call: Call, channel: Channel) -> tuple[Entry, SubscriptionFilter]:
+        """Return the entry of a listener, and what of its wishes can be honored."""
+        app = self._app
+        wanted: SubscriptionFilter = call.params.notifications
+        honored, lists, uris = SubscriptionFilter(), list[str](), dict[str, str]()
+        for name in app.announced():
+            if getattr(wanted, name):
+                setattr(honored, name, True)
+                lists.append(name)
+        if app.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
+            if len(wanted.resource_subscriptions) > MAX_SUBSCRIPTIONS:
+                raise InvalidParams(
+                    f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="notifications"
+                )
+            honored.resource_subscriptions = []
+            for uri in wanted.resource_subscriptions:
+                normal = app.resources.exists(uri)
+                if normal is not None:
+                    honored.resource_subscriptions.append(uri)
+                    uris[normal] = uri
+        tasks = frozenset[str]()
+        if app.has_tasks and wanted.task_ids is not UNSET:
+            honored.task_ids = app.tasks.honored(call, wanted.task_ids)
+            tasks = frozenset(honored.task_ids)
+        closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, closed, tasks), honored
+
+    def complete(self, call: Call, channel: Channel) -> Any:
+        """Suggest values for an argument of a prompt or a variable of a template."""
+        app, params = self._app, call.params
+        if not (app.resources.completes or app.prompts.completes):
+            raise MethodNotFound("Method not found: nothing here can be completed")
+        context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
+        argument, value = params.argument.name, params.argument.value
+        if isinstance(params.ref, ResourceTemplateReference):
+            suggestions = app.resources.suggest(params.ref.uri, argument, value, context)
+        else:
+            suggestions = app.prompts.suggest(params.ref.name, argument, value, context)
+        if hasattr(suggestions, "__await__"):
+            return self._complete_later(suggestions)
+        return CompleteResult(completion=limited(suggestions))
+
+    @staticmethod
+    async def _complete_later(pending: Awaitable[Any]) -> Result:
+        return CompleteResult(completion=limited(await pending))
