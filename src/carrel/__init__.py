@@ -1,13 +1,13 @@
 """Carrel: the Model Context Protocol in Python, with resources at its heart.
 
-    from carrel import Server
+from carrel import Server
 
-    app = Server("books")
+app = Server("books")
 
-    @app.resource("book://{author}/{title}")
-    async def book(author: str, title: str) -> str: ...
+@app.resource("book://{author}/{title}")
+async def book(author: str, title: str) -> str: ...
 
-    app.run()
+app.run()
 """
 
 from carrel.errors import MCPError

@@ -133,9 +133,7 @@ class UnsupportedVersion(ProtocolError):
     status = 400
 
     def __init__(self, requested: str, supported: list[str]) -> None:
-        super().__init__(
-            "Unsupported protocol version", {"supported": supported, "requested": requested[:100]}
-        )
+        super().__init__("Unsupported protocol version", {"supported": supported, "requested": requested[:100]})
 
 
 class PeerError(MCPError):

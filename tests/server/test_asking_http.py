@@ -230,6 +230,73 @@ async def test_a_call_in_a_batch_may_ask_on_the_stream_of_the_batch() -> None:
         assert text_of(replies[1]) == "Paris"
 
 
+# Tasks
+
+
+async def start_task(session: Session) -> str:
+    params = {"name": "register", "arguments": {}, "task": {}}
+    reply = await session.post(request("start", "tools/call", params))
+    id: str = (await reply.result())["result"]["task"]["taskId"]
+    return id
+
+
+async def status_of(session: Session, task: str) -> str:
+    status: str = (await (await session.post(request("poll", "tasks/get", {"taskId": task}))).result())["result"][
+        "status"
+    ]
+    return status
+
+
+def registering_quiz() -> Quiz:
+    quiz = Quiz()
+
+    @quiz.app.tool(task="required")
+    async def register(context: Context) -> str:
+        return str((await context.elicit("Name?")).content)
+
+    return quiz
+
+
+async def test_a_task_asks_on_the_stream_of_whoever_comes_for_its_result() -> None:
+    async with serving_quiz(registering_quiz()) as site:
+        session = await open_session(site)
+        task = await start_task(session)
+        while await status_of(session, task) != "input_required":
+            pass
+        fetching = await session.post(request("fetch", "tasks/result", {"taskId": task}))
+        question = await question_of(fetching)
+        assert question["params"]["_meta"] == {"io.modelcontextprotocol/related-task": {"taskId": task}}
+        await answer(session, question["id"], accepted(value="Ada"))
+        reply = await fetching.message()
+        assert (reply["id"], text_of(reply)) == ("fetch", "Ada")
+
+
+async def test_a_task_does_not_ask_where_nobody_can_hear_it() -> None:
+    async with serving_quiz(registering_quiz()) as site:
+        session = await open_session(site)
+        task = await start_task(session)
+        muted = asyncio.create_task(
+            session.post(request("json", "tasks/result", {"taskId": task}), {"Accept": "application/json"})
+        )
+        while await status_of(session, task) != "input_required":
+            pass
+        fetching = await session.post(request("fetch", "tasks/result", {"taskId": task}))
+        await answer(session, (await question_of(fetching))["id"], accepted(value="Ada"))
+        assert text_of(await fetching.message()) == "Ada"
+        assert text_of(await (await muted).json()) == "Ada"
+
+
+async def test_a_task_asks_at_once_on_a_stream_that_is_open() -> None:
+    async with serving_quiz(registering_quiz()) as site:
+        session = await open_session(site)
+        standing = await session.get()
+        task = await start_task(session)
+        question = await question_of(standing)
+        fetching = asyncio.create_task(session.post(request("fetch", "tasks/result", {"taskId": task})))
+        await answer(session, question["id"], accepted(value="Ada"))
+        assert text_of(await (await fetching).result()) == "Ada"
+
+
 # Without a session
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from carrel import Context, Server
 from carrel.errors import PeerError, TransportError
+from carrel.protocol.principal import Principal
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from server.answering import CAPABLE, ELICIT, Respondent, accepted, answering
@@ -270,6 +271,55 @@ async def test_answers_reach_who_asked_although_100_clients_use_the_same_ids() -
         assert texts == [f"client {number}" for number in range(100)]
         for peer in peers[1:]:
             await peer.dialogue.close()
+
+
+class Known:
+    """A server that knows who calls."""
+
+    def __init__(self, app: Server, who: str) -> None:
+        self._app = app
+        self._who = who
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._app, name)
+
+    def answer(self, call: Any, channel: Any) -> Any:
+        call.principal = Principal(subject=self._who)
+        return self._app.answer(call, channel)
+
+
+async def connect_as(app: Server, who: str) -> MemoryPeer:
+    peer = MemoryPeer(Known(app, who), NOVEMBER)
+    client = {"name": "memory", "version": "0"}
+    await peer.request("initialize", {"protocolVersion": NOVEMBER, "capabilities": CAPABLE, "clientInfo": client})
+    return peer
+
+
+async def test_a_task_asks_again_whoever_comes_for_its_result_after_its_session() -> None:
+    house = House()
+
+    @house.app.tool(task="required")
+    async def register(context: Context) -> str:
+        return await house.ask(context)
+
+    async with memory.connect(house.app, NOVEMBER):
+        first = await connect_as(house.app, "ada")
+        made = await first.request("tools/call", {"name": "register", "arguments": {}, "task": {}})
+        task = {"taskId": made["result"]["task"]["taskId"]}
+        while (note := await first.notification())["method"] != ELICIT:
+            pass
+        await first.dialogue.close()
+        eve, second = await connect_as(house.app, "eve"), await connect_as(house.app, "ada")
+        assert (await eve.request("tasks/result", task))["error"]["code"] == -32602
+        Respondent(second, {}).reply(note["id"], accepted(value="too early"))
+        result = second.start("tasks/result", task)
+        while (note := await second.notification())["method"] != ELICIT:
+            pass
+        Respondent(eve, {}).reply(note["id"], accepted(value="Eve"))
+        Respondent(second, {}).reply(note["id"], accepted(value="Ada"))
+        assert (await result)["result"]["content"][0]["text"] == "Ada"
+        await eve.dialogue.close()
+        await second.dialogue.close()
 
 
 async def test_an_answer_in_a_batch_is_an_answer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,6 +184,15 @@ def test_an_identifier_has_a_prefix_and_a_name(name: str) -> None:
 def test_what_is_no_identifier_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not the identifier of an extension"):
         Extension(name=name)
+
+
+async def test_the_extension_in_the_documentation_works() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    code = text.partition("## Extensions")[2].partition("```python\n")[2].partition("```")[0]
+    app = Server("x")
+    exec(compile(code, "docs/server.md", "exec"), {"app": app, "notes": {"7": "Buy milk."}, "__name__": __name__})
+    async with memory.connect(app) as peer:
+        assert (await ask(peer, noteId="7"))["result"]["text"] == "Buy milk."
 
 
 def test_the_revisions_know_nothing_of_extensions() -> None:

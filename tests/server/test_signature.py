@@ -26,7 +26,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from carrel.errors import ConfigError
-from carrel.server.signature import InvalidArguments, Parameter, Signature, to_json, to_jsonable
+from carrel.server.invalid_arguments import InvalidArguments
+from carrel.server.json_values import to_json, to_jsonable
+from carrel.server.parameter import Parameter
+from carrel.server.signature import Signature
 from carrel.wire.content import ImageContent
 from carrel.wire.tools import CallToolResult
 

@@ -71,7 +71,9 @@ def parser() -> Parser:
     group.add_argument(
         "--log-format", choices=FORMATS, default=FORMATS[0], help="text for people, or JSON lines (default: text)"
     )
-    group.add_argument("--log-level", choices=LEVELS, default="warning", help="the least that is told (default: warning)")
+    group.add_argument(
+        "--log-level", choices=LEVELS, default="warning", help="the least that is told (default: warning)"
+    )
     return reader
 
 

@@ -487,7 +487,7 @@ class Server:
             connection.subscriptions = None
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine of one of them.
+        """Answer a call: bytes or a ``Refusal`` at once, or an awaitable of one of them.
 
         What belongs to the call but is not its answer goes to ``channel``.
         """
@@ -502,6 +502,8 @@ class Server:
             result = answer(call, channel)
             if type(result) is CoroutineType:
                 return self._answer_later(call, result)
+            if isinstance(result, asyncio.Future):
+                return result
             return call.connection.reply(call, result)
         except (Exception, asyncio.CancelledError) as error:  # nobody has cancelled what has not waited yet
             return self._refuse(call, error)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -22,58 +21,29 @@ from carrel.errors import (
     INTERNAL_ERROR,
     InvalidMessage,
     InvalidParams,
-    MissingCapability,
     PeerError,
     ProtocolError,
     TransportError,
 )
 from carrel.protocol.encoding import encode
 from carrel.wire.asking import (
-    CreateMessageParams,
-    CreateMessageResult,
-    ElicitParams,
-    ElicitResult,
     InputRequest,
     InputRequiredResult,
-    ListRootsParams,
-    ListRootsResult,
-    SamplingContent,
-    SamplingMessage,
-    ToolResultContent,
-    ToolUseContent,
 )
-from carrel.wire.content import AudioContent, TextContent
 from carrel.wire.jsonrpc import ErrorObject, Notification
 
 if TYPE_CHECKING:
-    from carrel.protocol.revision import Revision
+    from carrel.protocol.channel import Channel
     from carrel.protocol.server import Answer, Call, Connection
     from carrel.server.context import Context
+    from carrel.server.questions import Question
 
-__all__ = [
-    "Elicited",
-    "InputRequired",
-    "Question",
-    "Round",
-    "abandon",
-    "ask",
-    "begin",
-    "form_question",
-    "page_question",
-    "required_by",
-    "roots_question",
-    "sampling_question",
-    "take_answer",
-    "withdraw",
-]
+__all__ = ["InputRequired", "Pending", "Round", "abandon", "ask", "begin", "required_by", "take_answer", "withdraw"]
 
-T = TypeVar("T")
 log = logging.getLogger("carrel")
 
 #: How often a question is asked, if the answers do not fit.
 MAX_ATTEMPTS = 3
-#: Hosts whose pages need no https:, because they are on this machine.
-LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class InputRequired(BaseException):
@@ -82,61 +52,6 @@ class InputRequired(BaseException):
     def __init__(self, context: Context) -> None:
         super().__init__("more input is required")
         self.context = context
-
-
-class Question(msgspec.Struct, frozen=True):
-    """A question: the operation, its parameters, what it needs of the client, and how its answer is read.
-
-    ``read`` raises ValueError where the answer does not fit.
-    """
-
-    operation: str
-    params: ElicitParams | CreateMessageParams | ListRootsParams
-    needs: dict[str, Any]
-    read: Callable[[Any], Any]
-
-    def check(self, context: Context) -> None:
-        """Check that the client can be asked this.
-
-        Raises:
-            MissingCapability: it did not declare that it can.
-        """
-        declared = msgspec.to_builtins(context.capabilities)
-        if "url" not in declared.get("elicitation", ("url",)):
-            declared["elicitation"]["form"] = {}  # who names no mode means this one
-        known = self.operation in context.call.peer.revision.questions
-        if not known or not _declares(declared, self.needs):
-            missing = MissingCapability(self.needs)
-            if known:
-                missing.args = (f"The client does not offer {_dotted(self.needs)}",)
-            else:
-                missing.args = (f"A client of the revision {context.revision} cannot be asked this",)
-            raise missing
-
-
-def _dotted(needed: Mapping[str, Any]) -> str:
-    return " and ".join(f"{name}.{_dotted(inner)}" if inner else name for name, inner in needed.items())
-
-
-def _declares(declared: Any, needed: Mapping[str, Any]) -> bool:
-    return not needed or (
-        isinstance(declared, dict)
-        and all(name in declared and _declares(declared[name], inner) for name, inner in needed.items())
-    )
-
-
-class Elicited(msgspec.Struct, Generic[T], frozen=True):
-    """What the user did. ``content`` is the filled-in form, and None unless ``action`` is "accept"."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: T | None = None
-    id: str | None = None
-    """Of a page to visit: what names this elicitation, for ``Context.elicitation_completed``."""
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the user agreed."""
-        return self.action == "accept"
 
 
 class Round(msgspec.Struct):
@@ -296,13 +211,6 @@ async def _ask_session(context: Context, question: Question) -> Any:
     raise ProtocolError(f"The client's answers do not fit: {problem}")
 
 
-class Pending(msgspec.Struct):
-    """A question on its way: whose it is, and what gets the answer."""
-
-    call: Call
-    answer: asyncio.Future[Any]
-
-
 class ServerRequest(msgspec.Struct):
     jsonrpc: str
     id: int
@@ -310,36 +218,65 @@ class ServerRequest(msgspec.Struct):
     params: Any
 
 
+class Pending(msgspec.Struct, eq=False):
+    """A question as a request of our own: whose it is, what gets the answer, and where it was sent, if it was."""
+
+    call: Call
+    method: str
+    params: Any
+    answer: asyncio.Future[Any]
+    id: int = 0
+    connection: Connection | None = None
+    channel: Channel | None = None
+
+    def send(self, connection: Connection, channel: Channel) -> None:
+        """Send it to a client."""
+        if connection.asked is None:
+            connection.asked = {}
+        connection.questions += 1
+        self.id, self.connection, self.channel = connection.questions, connection, channel
+        connection.asked[self.id] = self
+        channel.send(encode(ServerRequest("2.0", self.id, self.method, self.params)))
+
+    def cancel(self) -> None:
+        """Tell the client, if it was sent to one, that it need not answer any more."""
+        if self.channel is not None:
+            params = {"requestId": self.id, "reason": "the answer is not needed any more"}
+            self.channel.send(encode(Notification("2.0", self.call.peer.revision.events["cancelled"], params)))
+
+    def forget(self) -> None:
+        """Expect no answer any more."""
+        if self.connection is not None and self.connection.asked is not None:
+            self.connection.asked.pop(self.id, None)
+        self.connection = self.channel = None
+
+
 async def _request(context: Context, question: Question) -> Any:
     """Send a question as a request of our own and wait for its answer."""
     call = context.call
-    connection, revision = call.connection, call.peer.revision
+    revision = call.peer.revision
     if getattr(context.channel, "muted", False):  # of all channels only HTTP has one that nobody listens to
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
-    method = revision.questions[question.operation]
-    params = revision.project(question.params)
-    if call.task is not None:
-        params = msgspec.structs.replace(params, meta=context.related)
-    if connection.asked is None:
-        connection.asked = {}
-    connection.questions += 1
-    id = connection.questions
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    connection.asked[id] = Pending(call, future)
-    context.channel.send(encode(ServerRequest("2.0", id, method, params)))
-    limit = None if call.task is not None else context.app.state_ttl  # a task has an end of its own
+    method, params = revision.questions[question.operation], revision.project(question.params)
+    pending = Pending(call, method, params, asyncio.get_running_loop().create_future())
+    limit: float | None = context.app.state_ttl
+    if call.task is None:
+        pending.send(call.connection, context.channel)
+    else:
+        limit = None  # a task has an end of its own
+        pending.params = msgspec.structs.replace(params, meta=context.related)
+        call.task.deliver(pending)
     try:
         async with asyncio.timeout(limit):
             try:
-                return await future
+                return await pending.answer
             except asyncio.CancelledError:
-                reason = {"requestId": id, "reason": "the answer is not needed any more"}
-                context.channel.send(encode(Notification("2.0", revision.events["cancelled"], reason)))
+                pending.cancel()
                 raise
     except TimeoutError:
         raise TransportError(f"The client did not answer within {limit:g} seconds") from None
     finally:
-        connection.asked.pop(id, None)
+        pending.forget()
 
 
 def take_answer(connection: Connection, answer: Answer) -> None:
@@ -365,118 +302,10 @@ def withdraw(call: Call) -> None:
 
 
 def abandon(connection: Connection) -> None:
-    """Let nobody wait any longer for answers of a client that is gone."""
-    for pending in (connection.asked or {}).values():
-        if not pending.answer.done():
+    """Let nobody wait any longer for answers of a client that is gone. A task asks whoever comes for its result."""
+    for pending in list((connection.asked or {}).values()):
+        if pending.call.task is not None:
+            pending.forget()
+            pending.call.task.lose(connection, pending)
+        elif not pending.answer.done():
             pending.answer.set_exception(TransportError("The client went away before it answered"))
-
-
-def form_question(message: str, kind: Any) -> Question:
-    """Return the question that shows a form. See ``Context.elicit``."""
-    from carrel.server.forms import form_of
-
-    form = form_of(kind)
-
-    def read(answer: Any) -> Elicited[Any]:
-        result = msgspec.convert(answer, ElicitResult)
-        if result.action != "accept":
-            return Elicited(result.action)
-        return Elicited(result.action, form.read({} if result.content is UNSET else result.content))
-
-    params = ElicitParams(message=message, requested_schema=form.schema)
-    return Question("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
-
-
-def page_question(message: str, url: str, revision: Revision) -> Question:
-    """Return the question that opens a page. See ``Context.elicit_url``.
-
-    Raises:
-        ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
-    """
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOCAL):
-        raise ValueError("the page of an elicitation must be at an https: URL")
-    odd = any(character <= " " or character > "~" or character == "\\" for character in url)
-    if odd or not parts.hostname or parts.username is not None:
-        raise ValueError("the URL of a page names a host, nobody's name or password, and is percent-encoded")
-    id = None if revision.stateless else os.urandom(16).hex()
-    params = ElicitParams(mode="url", message=message, url=url, elicitation_id=UNSET if id is None else id)
-    return Question(
-        "elicit_page",
-        params,
-        {"elicitation": {"url": {}}},
-        lambda answer: Elicited(msgspec.convert(answer, ElicitResult).action, None, id),
-    )
-
-
-def sampling_question(
-    messages: str | SamplingMessage | Sequence[str | SamplingMessage],
-    max_tokens: int,
-    details: dict[str, Any],
-    revision: Revision,
-) -> Question:
-    """Return the question to the client's model. See ``Context.sample``.
-
-    Raises:
-        ValueError: results of tools are mixed with other content, or do not follow their uses.
-    """
-    several = [messages] if isinstance(messages, str | SamplingMessage) else messages
-    params = CreateMessageParams(
-        messages=[
-            SamplingMessage("user", TextContent(message)) if isinstance(message, str) else message
-            for message in several
-        ],
-        max_tokens=max_tokens,
-        **details,
-    )
-    blocks = [block for message in params.messages for block in blocks_of(message)]
-    check_tool_uses(params.messages)
-    needs: dict[str, Any] = {}
-    operation = "sample"
-    if any(isinstance(block, AudioContent) for block in blocks):
-        operation = "sample_with_audio"
-    if (
-        params.tools is not UNSET
-        or params.tool_choice is not UNSET
-        or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
-    ):
-        operation = "sample_with_tools"
-        needs["tools"] = {}
-    if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
-        needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
-    return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
-
-
-def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
-    """Return the content of a message as a list."""
-    return message.content if isinstance(message.content, list) else [message.content]
-
-
-def check_tool_uses(messages: Sequence[SamplingMessage]) -> None:
-    """Check that what a model wanted called has been called, and is told it, before anything else is said.
-
-    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
-
-    Raises:
-        ValueError: results are mixed with other content, or uses and results do not match.
-    """
-    wanted: set[str] = set()
-    for message in messages:
-        blocks = blocks_of(message)
-        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
-        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
-            raise ValueError("a message with results of tools holds nothing else")
-        if results != wanted:
-            raise ValueError("every use of a tool is followed by one message with the results of all of them")
-        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
-    if wanted:
-        raise ValueError("the uses of tools in the last message have no results yet")
-
-
-def roots_question() -> Question:
-    """Return the question for the client's roots. See ``Context.roots``."""
-    return Question(
-        "list_roots", ListRootsParams(), {"roots": {}}, lambda answer: msgspec.convert(answer, ListRootsResult)
-    )

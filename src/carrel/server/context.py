@@ -13,18 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import TransportError
 from carrel.protocol.encoding import encode_event
-from carrel.server.asking import (
-    Elicited,
-    InputRequired,
-    Question,
-    Round,
-    ask,
-    begin,
-    form_question,
-    page_question,
-    roots_question,
-    sampling_question,
-)
+from carrel.server.asking import InputRequired, Round, ask, begin
 from carrel.wire.asking import CreateMessageResult, ElicitationCompleteParams, ListRootsResult, Root, SamplingMessage
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
 from carrel.wire.resources import ReadResourceParams
@@ -35,6 +24,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.app import Server
+    from carrel.server.questions import Elicited, Question
 
 __all__ = ["Context"]
 
@@ -134,6 +124,8 @@ class Context:
             TransportError: it did not answer in time, or went away.
             ConfigError: the form has fields that a form cannot have.
         """
+        from carrel.server.questions import form_question  # here and below: who never asks does without
+
         return await self._ask(form_question(message, form), key)  # type: ignore[no-any-return]
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
@@ -147,6 +139,8 @@ class Context:
             TransportError: it did not answer in time, or went away.
             ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
         """
+        from carrel.server.questions import page_question
+
         question = page_question(message, url, self.call.peer.revision)
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
@@ -178,6 +172,8 @@ class Context:
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
+        from carrel.server.questions import sampling_question
+
         question = sampling_question(messages, max_tokens, details, self.call.peer.revision)
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
@@ -189,6 +185,8 @@ class Context:
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
+        from carrel.server.questions import roots_question
+
         found: ListRootsResult = await self._ask(roots_question(), key)
         return found.roots
 
@@ -210,7 +208,7 @@ class Context:
         """
         kept = self.round.kept
         if name not in kept:
-            from carrel.server.signature import to_json
+            from carrel.server.json_values import to_json
 
             value = make()
             value = await value if hasattr(value, "__await__") else value

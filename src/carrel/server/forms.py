@@ -63,7 +63,8 @@ def form_of(kind: Any) -> Form:
         return _form(kind, _validate_by(kind))
     if hasattr(kind, "model_json_schema"):  # a pydantic model
         return _form(_flat(kind.model_json_schema(by_alias=True)), kind.model_validate)
-    from carrel.server.schema import plain_type, schemas_of
+    from carrel.server.schema import schemas_of
+    from carrel.server.type_hints import plain_type
 
     try:
         (schema,), definitions = schemas_of([kind])
@@ -126,7 +127,7 @@ def _describe_fields(kind: Any, properties: dict[str, Any]) -> None:
 
 def _describe(annotation: Any, node: dict[str, Any]) -> None:
     """Put the choices of a field in the order of its author, and give those of an Enum titles."""
-    from carrel.server.schema import describe, plain_type, values_of
+    from carrel.server.type_hints import describe, plain_type, values_of
 
     for told in filter(None, map(describe, getattr(annotation, "__metadata__", ()))):
         node.setdefault("description", told)
@@ -233,7 +234,7 @@ def _tidied(content: dict[str, Any], properties: Mapping[str, Any]) -> dict[str,
 
 
 def _validate_by(schema: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
-    from carrel.server.schema import Validator
+    from carrel.server.validator import Validator
 
     validator = Validator({key: value for key, value in schema.items() if key != "$schema"}, "answer")
 

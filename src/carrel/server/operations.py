@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import UNSET
 
 from carrel.errors import InvalidParams, MethodNotFound
-from carrel.protocol.encoding import encode_event
 from carrel.server.completion import limited
 from carrel.server.subscriptions import MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry
 from carrel.wire.base import Result
 from carrel.wire.completion import CompleteResult, ResourceTemplateReference
 from carrel.wire.lifecycle import DiscoverResult
 from carrel.wire.resources import ListenResult, SubscriptionFilter
-from carrel.wire.utilities import SEVERITY, CancelledParams
+from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -104,25 +103,21 @@ class Operations:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
         return self._app.resources.require(call.params.uri)
 
-    async def listen(self, call: Call, channel: Channel) -> Result:
-        """Open a stream of notifications and hold it until one side ends it.
+    def listen(self, call: Call, channel: Channel) -> asyncio.Future[bytes]:
+        """Open a stream of notifications. The answer comes when the server ends it; a client ends it by cancelling.
+
+        There may be many of them, for long, and a future costs a fraction of what a task does.
 
         Raises:
             InvalidParams: it asks for too many resources.
             MissingCapability: it asks for tasks, and the client did not declare that it knows them.
         """
         entry, honored = self._entry(call, channel)
-        hub = self._app.hub
-        hub.acknowledge(entry, honored)
-        hub.open(entry)
-        try:
-            assert entry.closed is not None
-            await entry.closed
-        finally:
-            hub.close(entry)
-        ending = CancelledParams(request_id=call.id, reason="the server ends this subscription")
-        channel.send(encode_event(call.peer.revision, "cancelled", ending))
-        return ListenResult(meta={SUBSCRIPTION: call.id})
+        answer = entry.answer = asyncio.get_running_loop().create_future()
+        entry.farewell = call.connection.reply(call, ListenResult(meta={SUBSCRIPTION: call.id}))
+        self._app.hub.acknowledge(entry, honored)
+        self._app.hub.open(entry)
+        return answer
 
     def _entry(self, call: Call, channel: Channel) -> tuple[Entry, SubscriptionFilter]:
         """Return the entry of a listener, and what of its wishes can be honored."""
@@ -148,8 +143,7 @@ class Operations:
         if app.has_tasks and wanted.task_ids is not UNSET:
             honored.task_ids = app.tasks.honored(call, wanted.task_ids)
             tasks = frozenset(honored.task_ids)
-        closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        return Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, closed, tasks), honored
+        return Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, tasks), honored
 
     def complete(self, call: Call, channel: Channel) -> Any:
         """Suggest values for an argument of a prompt or a variable of a template."""

@@ -13,10 +13,10 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidParams
 from carrel.server.completion import CompletableFunction, Completers
+from carrel.server.invalid_arguments import InvalidArguments
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset
-from carrel.server.signature import InvalidArguments
 from carrel.server.tools import block_of
 from carrel.wire.base import Icon, Role
 from carrel.wire.content import TextContent

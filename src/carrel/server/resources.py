@@ -20,10 +20,10 @@ from carrel.protocol.uri import UriError, normalize
 from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, guess_mime_type, returns_paths
+from carrel.server.invalid_arguments import InvalidArguments
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page, decode_cursor, encode_cursor
 from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset
-from carrel.server.signature import InvalidArguments
 from carrel.wire.base import Annotations, Icon
 from carrel.wire.resources import (
     ListResourcesResult,

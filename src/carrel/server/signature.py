@@ -9,124 +9,33 @@ from __future__ import annotations
 
 import inspect
 import opcode
-import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, NoReturn, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, NoReturn, TypeAlias, get_args, get_origin
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, ValidationError
+from msgspec import NODEFAULT, UNSET
 from msgspec.structs import asdict
 
 from carrel.errors import ConfigError
+from carrel.server.invalid_arguments import InvalidArguments, explain, join_path, missing_argument, unknown_argument
+from carrel.server.json_values import REFUSED, read_foreign, rounded
+from carrel.server.parameter import SIMPLE, UNIONS, Parameter
 
-__all__ = ["InvalidArguments", "Parameter", "Signature", "to_json", "to_jsonable"]
+__all__ = ["Signature"]
 
 Text: TypeAlias = str | list[str] | dict[str, str]
 
-# Types that need no second look, neither whether JSON can be read into them nor whether pydantic is to do it.
-SIMPLE = frozenset({str, int, float, bool, bytes, dict, list, tuple, set, frozenset, object, inspect.Parameter.empty})
 IMMUTABLE = (str, int, float, bool, bytes)
-UNIONS = (Union, types.UnionType)
-# TypeError: what comes cannot be hashed, and so not be in a set.
-REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 # What a coroutine's code contains where it may hand control back to the event loop.
 WAITS = frozenset(
     opcode.opmap[name]
     for name in ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "SEND", "YIELD_VALUE", "BEFORE_ASYNC_WITH")
     if name in opcode.opmap
 )
-WORDS = {
-    "int": "an integer",
-    "float": "a number",
-    "str": "a string",
-    "bool": "true or false",
-    "null": "null",
-    "array": "an array",
-    "object": "an object",
-    "bytes": "base64 text",
-    "uuid": "a UUID",
-    "decimal": "a decimal number",
-    "datetime": "a date and time such as 2024-02-29T12:30:00Z",
-    "date": "a date such as 2024-02-29",
-    "time": "a time such as 12:30:00",
-    "duration": "a duration such as PT1H30M",
-}
-INVALID = {
-    "Invalid UUID": WORDS["uuid"],
-    "Invalid base64 encoded string": WORDS["bytes"],
-    "Invalid decimal string": WORDS["decimal"],
-    "Invalid RFC3339 encoded datetime": WORDS["datetime"],
-    "Invalid RFC3339 encoded date": WORDS["date"],
-    "Invalid RFC3339 encoded time": WORDS["time"],
-    "Invalid ISO8601 duration": WORDS["duration"],
-}
-
-
-class InvalidArguments(ValueError):
-    """The arguments of a call do not fit. The text says what to change, in words a model can act on.
-
-    ``parameter`` names the argument to blame, or is None if it is all of them; ``path`` leads to the place in it.
-    """
-
-    def __init__(self, message: str, parameter: str | None = None, path: str | None = None) -> None:
-        super().__init__(message)
-        self.parameter = parameter
-        self.path = path or parameter
-
-
-class Parameter:
-    """One parameter of a function. ``alias`` is its name on the wire, which only a pydantic ``Field`` can change.
-
-    ``default`` is ``msgspec.NODEFAULT`` if there is none, or if only pydantic can make it.
-    """
-
-    __slots__ = ("_description", "_signature", "alias", "annotation", "by_pydantic", "default", "name", "required")
-
-    def __init__(self, signature: Signature, name: str, annotation: Any, default: Any = NODEFAULT) -> None:
-        self.name = self.alias = name
-        self.annotation = annotation
-        self.default = default
-        self.required = default is NODEFAULT
-        self.by_pydantic = False
-        self._description: str | None = None
-        self._signature = signature
-
-    @property
-    def description(self) -> str | None:
-        """What is said about it in ``Annotated``, in a ``Field``, or else in the docstring of the function."""
-        return self._description or self._signature.documentation[1].get(self.name)
-
-    def __repr__(self) -> str:
-        return f"Parameter({self.name!r}, {self.annotation!r}, required={self.required})"
-
-    def read_annotation(self) -> None:
-        """Find the description in the annotation, and who is to read values: msgspec or pydantic.
-
-        Raises:
-            TypeError: nobody can read JSON into this type.
-        """
-        from carrel.server import schema  # simple annotations do without
-
-        if schema.is_field(self.default):  # name: int = Field(...) is another way to write Annotated
-            self.annotation = Annotated[self.annotation, self.default]
-            self.default = NODEFAULT
-        required = self.default is NODEFAULT
-        if get_origin(self.annotation) is Annotated:
-            for item in self.annotation.__metadata__:
-                self._description = schema.describe(item) or self._description
-                if schema.is_field(item):
-                    required = required and item.is_required()
-                    self.alias = schema.alias_of(item) or self.alias
-                    if self.default is NODEFAULT and item.default_factory is None and not item.is_required():
-                        self.default = item.default
-        self.required = required
-        if self.default is None:  # name: int = None
-            self.annotation = schema.or_none(self.annotation)
-        self.by_pydantic = schema.is_for_pydantic(self)
 
 
 class Signature:
@@ -247,14 +156,16 @@ class Signature:
         is_simple = annotation is Any or (type(annotation) is type and annotation in SIMPLE)
         if is_simple and (default is empty or isinstance(default, IMMUTABLE)):
             return parameter
+        from carrel.server.type_hints import read_annotation  # simple annotations do without
+
         try:
-            parameter.read_annotation()
+            read_annotation(parameter)
         except (TypeError, NameError) as error:
             self._refuse(name, f"cannot be an argument: {error}")
         return parameter
 
     def _make_model(self) -> Any:
-        from carrel.server.schema import make_model
+        from carrel.server.type_hints import make_model
 
         try:  # not at the first call, because pydantic finds many a mistake now
             return make_model(self._pydantic)
@@ -279,7 +190,7 @@ class Signature:
             if not text:
                 self._documentation = None, {}
                 return self._documentation
-            from carrel.server.schema import read_docstring  # wanted when something is listed, not at the start
+            from carrel.server.docstring import read_docstring  # wanted when something is listed, not at the start
 
             self._documentation = read_docstring(text)
         return self._documentation
@@ -392,7 +303,7 @@ class Signature:
             members = msgspec.json.decode(arguments or b"{}", type=dict[str, msgspec.Raw])
             rest = {name: raw for name, raw in members.items() if name not in self._names}
             for name in rest.keys() & self._reserved:
-                raise self._unknown(name)
+                raise unknown_argument(name, self._names)
             for name, raw in rest.items():
                 try:
                     values[name] = msgspec.json.decode(raw, type=self.rest.annotation, dec_hook=read_foreign)
@@ -435,7 +346,7 @@ class Signature:
             readers = self._readers = self._make_readers()
         values: dict[str, Any] = dict(strings)
         if not self._required <= values.keys():
-            raise self._missing(min(self._required - values.keys()))
+            raise missing_argument(min(self._required - values.keys()), self._names)
         if not values.keys() <= self._names.keys():
             self._convert_rest(values)
         for name, read in readers.items():
@@ -450,7 +361,7 @@ class Signature:
         typed = [item for item in self.parameters if item.annotation is not str and item.annotation is not Any]
         if not typed:
             return {}
-        from carrel.server.schema import reader_of  # where all is text, nothing of it is needed
+        from carrel.server.text_values import reader_of  # where all is text, nothing of it is needed
 
         found = ((item.alias, reader_of(item.annotation, plain=item.by_pydantic)) for item in typed)
         return {name: read for name, read in found if read is not None}
@@ -462,12 +373,12 @@ class Signature:
             raise self._explain(error, name, value) from None
 
     def _convert_rest(self, values: dict[str, Any]) -> None:
-        from carrel.server.schema import reader_of
+        from carrel.server.text_values import reader_of
 
         read = None if self.rest is None else reader_of(self.rest.annotation)
         for name in values.keys() - self._names.keys():
             if self.rest is None or name in self._reserved:
-                raise self._unknown(name)
+                raise unknown_argument(name, self._names)
             if read is not None:
                 values[name] = self._convert_one(name, values[name], read)
 
@@ -477,99 +388,14 @@ class Signature:
             parameter = next(item for item in self.parameters if item.name == parameter)
         if parameter.annotation is str or parameter.annotation is Any:
             return ()
-        from carrel.server.schema import text_of, values_of
+        from carrel.server.text_values import text_of
+        from carrel.server.type_hints import values_of
 
         return tuple(text_of(value) for value in values_of(parameter.annotation))
 
     def _explain(self, error: Exception, name: str = "", given: Any = NODEFAULT) -> InvalidArguments:
-        """Say in plain words what msgspec did not like. ``name`` is the argument, if only one was read."""
-        from carrel.server.schema import values_of
-
-        text, path = split_error(str(error))
-        path = name + path if name else path.removeprefix(".")
-        quoted = text[text.find("`") + 1 : text.rfind("`")]
-        if text.startswith("Object missing required field"):
-            return self._missing(f"{path}.{quoted}" if path else quoted)
-        if text.startswith("Object contains unknown field"):
-            return self._unknown(quoted, path)
-        subject = f"Argument `{path[:200]}`" if path else "The arguments"
-        top = self._top(path)
-        values = values_of(self._names[top].annotation) if top in self._names else ()
-        if isinstance(error, TypeError):
-            return InvalidArguments(f"{subject} cannot be used: {text}", top, path)
-        if not isinstance(error, ValidationError):
-            told = "nested too deeply" if isinstance(error, RecursionError) else f"not valid JSON: {text}"
-            return InvalidArguments(f"{subject} {'is' if path else 'are'} {told}", top, path)
-        if text.startswith("Invalid enum value") and values:
-            told = "must be one of " + ", ".join(msgspec.json.encode(to_jsonable(value)).decode() for value in values)
-        elif text.startswith("Expected `"):
-            told = "must be " + say_expected(text)
-        elif text in INVALID:
-            told = "must be " + INVALID[text]
-        else:
-            return InvalidArguments(f"{subject}: {text[:300]}", top, path)
-        if given is not NODEFAULT and ", not " not in told:
-            told += f", not {str(given)[:80]!r}"
-        return InvalidArguments(f"{subject} {told}", top, path)
-
-    def _top(self, path: str) -> str | None:
-        inside = (name for name in self._names if path == name or path.startswith((name + ".", name + "[")))
-        return max(inside, key=len, default=path.partition(".")[0].partition("[")[0] or None)
-
-    def _missing(self, path: str) -> InvalidArguments:
-        return InvalidArguments(f"Missing required argument `{path[:200]}`", self._top(path), path)
-
-    def _unknown(self, name: str, path: str = "") -> InvalidArguments:
-        if path:
-            return InvalidArguments(f"Argument `{path[:200]}` has no `{name[:100]}`", self._top(path), path)
-        known = ", ".join(f"`{known}`" for known in self._names)
-        told = f"the arguments are {known}" if known else "there are no arguments"
-        return InvalidArguments(f"Unknown argument `{name[:100]}`; {told}", name)
-
-
-def to_jsonable(value: Any) -> Any:
-    """Turn a value into dictionaries, lists, text, numbers, booleans and None.
-
-    Knows dataclasses, Structs, pydantic models (by alias), enums, dates, sets, bytes (base64), paths and more.
-
-    Raises:
-        TypeError: there is no JSON for the value.
-    """
-    if hasattr(type(value), "__pydantic_serializer__"):
-        return write_foreign(value)
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=write_foreign)
-
-
-def to_json(value: Any) -> bytes:
-    """Turn a value into JSON, as ``to_jsonable`` does.
-
-    Raises:
-        TypeError: there is no JSON for the value.
-    """
-    if hasattr(type(value), "__pydantic_serializer__"):
-        value = write_foreign(value)
-    return msgspec.json.encode(value, enc_hook=write_foreign)
-
-
-def write_foreign(value: Any) -> Any:
-    """Turn what msgspec does not know into what it does; for ``enc_hook``."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True)
-    if hasattr(type(value), "__pydantic_serializer__"):
-        return type(value).__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"There is no JSON for a {type(value).__qualname__}")
-
-
-def read_foreign(kind: type, value: Any) -> Any:
-    """Turn text into a path, the one type of the standard library that msgspec does not read; for ``dec_hook``."""
-    if isinstance(value, str):
-        return kind(value)
-    name = {type(None): "null", list: "array", dict: "object"}.get(type(value), type(value).__name__)
-    raise TypeError(f"Expected `str`, got `{name}`")  # msgspec adds the path
+        annotations = {known: parameter.annotation for known, parameter in self._names.items()}
+        return explain(error, annotations, name, given)
 
 
 def default_of(parameter: Parameter) -> Any:
@@ -580,52 +406,6 @@ def default_of(parameter: Parameter) -> Any:
     if default is NODEFAULT or isinstance(default, IMMUTABLE):
         return msgspec.field(default=default)
     return msgspec.field(default_factory=lambda: default)
-
-
-def rounded(arguments: bytes | msgspec.Raw) -> bytes:
-    """Return the same JSON with every float that is a whole number written as an integer."""
-
-    def round_all(value: Any) -> Any:
-        if type(value) is float and value.is_integer():
-            return int(value)
-        if type(value) is list:
-            return [round_all(item) for item in value]
-        if type(value) is dict:
-            return {name: round_all(item) for name, item in value.items()}
-        return value
-
-    try:
-        return msgspec.json.encode(round_all(msgspec.json.decode(arguments)))
-    except RecursionError:
-        return bytes(arguments)
-
-
-def split_error(text: str) -> tuple[str, str]:
-    """Split a message of msgspec into what it says and the path, such as ``.size[0]``."""
-    told, found, path = text.rpartition(" - at `")
-    if not found or not path.endswith("`"):
-        return text, ""
-    if path.startswith("key` in `"):
-        return told, path[len("key` in `") : -1].removeprefix("$") + "[key]"
-    return told, path[:-1].removeprefix("$")
-
-
-def say_expected(text: str) -> str:
-    """Put "Expected `int | null`, got `str`" in plain words."""
-    quoted, _, rest = text.removeprefix("Expected `").partition("`")
-    expected = quoted.split(" | ")
-    told = " or ".join(WORDS.get(name, name) for name in expected)
-    if not rest.startswith(", got `"):
-        return told + rest
-    got = rest.removeprefix(", got `").rstrip("`")
-    words = {"bool": "a boolean", "float": "a fraction" if "int" in expected else "a number"}
-    return f"{told}, not {words.get(got) or WORDS.get(got, got)}"
-
-
-def join_path(location: Sequence[str | int]) -> str:
-    """Write a path as in Python: ``size[0].unit``."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return "".join(parts).removeprefix(".")[:200]
 
 
 def called_by(function: Any) -> Any:

@@ -22,6 +22,7 @@ from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
 from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, SubscriptionFilter
+from carrel.wire.utilities import CancelledParams
 
 if TYPE_CHECKING:
     from carrel.wire.tasks import DetailedTask
@@ -39,7 +40,8 @@ QUIET = 0.05
 
 
 class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
-    """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one.
+    """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one; the answer
+    to that is ``farewell``, when the server ends it.
 
     ``uris`` are the resources it wants to hear of: the normal form of each, and how the listener spelled it.
     """
@@ -49,8 +51,9 @@ class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
     lists: frozenset[str] = frozenset()
     uris: dict[str, str] | None = None
     tag: Id | None = None
-    closed: asyncio.Future[None] | None = None
     tasks: frozenset[str] = frozenset()
+    answer: asyncio.Future[bytes] | None = None
+    farewell: bytes = b""
 
 
 class Hub:
@@ -71,6 +74,8 @@ class Hub:
     def open(self, entry: Entry) -> None:
         """Begin to tell ``entry`` what it wants to hear."""
         self._entries.add(entry)
+        if entry.answer is not None:
+            entry.answer.add_done_callback(lambda _: self.close(entry))
         for name in entry.lists:
             self._by_list[name].add(entry)
         for uri in entry.uris or ():
@@ -121,8 +126,10 @@ class Hub:
             self._timer.cancel()
             self._flush()
         for entry in list(self._entries):
-            if entry.closed is not None and not entry.closed.done():
-                entry.closed.set_result(None)
+            if entry.answer is not None and entry.tag is not None and not entry.answer.done():
+                ending = CancelledParams(request_id=entry.tag, reason="the server ends this subscription")
+                entry.channel.send(encode_event(entry.revision, "cancelled", ending))
+                entry.answer.set_result(entry.farewell)
 
     # Telling
 

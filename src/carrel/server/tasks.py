@@ -31,10 +31,11 @@ from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksResult, T
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Connection
     from carrel.server.app import Server
-    from carrel.server.asking import Question
+    from carrel.server.asking import Pending
     from carrel.server.context import Context
+    from carrel.server.questions import Question
 
 __all__ = ["MemoryTasks", "Record", "TaskStore", "Tasks", "as_task", "call_as_task"]
 
@@ -64,8 +65,32 @@ class Record:
         self.questions: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
         self.work: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.channel: Channel = call.connection.channel
+        self.connection: Connection = call.connection
+        self.channel: Channel | None = call.connection.channel
         """Where messages of the task go: the client's newest request for its result, or else its session."""
+        self.unsent: list[Pending] = []
+        """Questions that wait for a client that listens."""
+
+    def deliver(self, question: Pending) -> None:
+        """Send a question, or keep it until the client comes for the result (2025-11-25)."""
+        if self.channel is not None and is_heard(self.channel):
+            question.send(self.connection, self.channel)
+        else:
+            self.unsent.append(question)
+
+    def lose(self, connection: Connection, question: Pending) -> None:
+        """Keep a question that was sent to a client that is gone for the next one that comes for the result."""
+        if self.connection is connection:
+            self.channel = None
+        self.deliver(question)
+
+    def hear(self, connection: Connection, channel: Channel | None) -> None:
+        """Send messages of the task to ``channel`` from now on, and the questions that wait at once."""
+        self.connection, self.channel = connection, channel
+        questions, self.unsent = self.unsent, []
+        for question in questions:
+            if not question.answer.done():
+                self.deliver(question)
 
     @property
     def over(self) -> bool:
@@ -81,6 +106,13 @@ class Record:
     def owner(self) -> Any:
         """Who may know of the task; None where callers are not told apart."""
         return getattr(self.call.principal, "id", None)
+
+
+def is_heard(channel: Channel) -> bool:
+    """Whether somebody listens to a channel: over HTTP there may be no stream, or a client that takes none."""
+    if getattr(channel, "muted", False) or getattr(channel, "closed", False):
+        return False
+    return bool(getattr(channel, "listening", True))
 
 
 class TaskStore(Protocol):
@@ -294,11 +326,13 @@ class Tasks:
     async def fetch(self, call: Call, channel: Channel) -> Result:
         """Answer tasks/result: wait for the end of the task, and return what its request would have been answered."""
         record = self.find(call)
-        previous, record.channel = record.channel, channel
+        previous = record.connection, record.channel
+        record.hear(call.connection, channel)
         try:
             await asyncio.shield(record.ended)
         finally:
-            record.channel = previous
+            if record.channel is channel:
+                record.hear(*previous)
         related = {RELATED: {"taskId": record.id}}
         if record.error is not None:
             raise TaskFailed(record.error)

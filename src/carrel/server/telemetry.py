@@ -8,6 +8,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic#_meta (trace cont
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -81,6 +82,9 @@ def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Oper
                 result = operation(call, channel)
             if type(result) is CoroutineType:
                 return later(result)
+            if isinstance(result, asyncio.Future):
+                result.add_done_callback(lambda _: end(None))
+                return result
             end(result)
             return result
 

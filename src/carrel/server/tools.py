@@ -21,10 +21,11 @@ from carrel.errors import (
     ResourceNotFound,
 )
 from carrel.protocol.http import header_parameters, verify_parameters
+from carrel.server.invalid_arguments import InvalidArguments
 from carrel.server.invocation import Function
+from carrel.server.json_values import to_json
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
-from carrel.server.signature import InvalidArguments, to_json
 from carrel.wire.base import Icon
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
     from carrel.server.app import Server
-    from carrel.server.schema import Validator
+    from carrel.server.validator import Validator
 
 __all__ = ["Entry", "TaskSupport", "Tools", "block_of", "result_of", "run"]
 
@@ -151,7 +152,7 @@ class Tools:
         if task != "forbidden":
             _ = self._app.tasks  # the server has tasks from now on
         if input_schema is not None or output_schema is not None:
-            from carrel.server.schema import Validator
+            from carrel.server.validator import Validator
 
             if input_schema is not None:
                 if input_schema.get("type") != "object":

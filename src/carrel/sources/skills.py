@@ -475,7 +475,7 @@ def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | Blob
 
 def type_of_text(name: str) -> str:
     named = type_of_name(name)
-    return named if named is not None and (is_textual(named) or named.startswith("image/svg")) else "text/plain"
+    return named if named is not None and is_textual(named) else "text/plain"
 
 
 def rate(words: list[str], resource: Resource) -> float:

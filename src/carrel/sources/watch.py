@@ -95,6 +95,7 @@ class Watch:
             self._batches.put_nowait(None)
         else:
             await self._ended.wait()
+            self._thread.join()  # it has said all it had to say, and takes a moment to go
 
     def _observe(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(function: Callable[..., None], *arguments: object) -> None:

@@ -1,0 +1,86 @@
+"""Docstrings: what they say about a function, and what about each of its parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+__all__ = ["read_docstring"]
+
+ARGUMENTS = re.compile(r"(?:Args|Arguments|Parameters|Params|Other Parameters|Keyword Args|Keyword Arguments):?\s*$")
+ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+|$)(.*)")
+FIELD = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
+TYPE_FIELD = re.compile(r":(?:type\s+\w+|rtype)\s*:")
+
+
+def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
+    """Take a docstring apart: the text without what is said about parameters, and that by parameter.
+
+    Knows the styles of Google (``Args:``), NumPy (underlined ``Parameters``) and Sphinx (``:param name:``).
+    """
+    lines = inspect.cleandoc(docstring or "").splitlines()
+    text: list[str] = []
+    found: dict[str, list[str]] = {}
+    index = 0
+    if (
+        len(lines) > 1 and ARGUMENTS.match(lines[0]) and lines[1][:1].strip("- ")
+    ):  # cleandoc() saw no first line to go by
+        lines[1:] = [f"    {line}" for line in lines[1:]]
+    while index < len(lines):
+        line = lines[index]
+        following = lines[index + 1] if index + 1 < len(lines) else ""
+        if ARGUMENTS.match(line) and is_rule(following):
+            index = read_numpy(lines, index + 2, found)
+        elif ARGUMENTS.match(line) and line.rstrip().endswith(":"):
+            index = read_google(lines, index + 1, found)
+        elif line.startswith(":") and (FIELD.match(line) or TYPE_FIELD.match(line)):
+            index = read_sphinx(lines, index, found)
+        else:
+            text.append(line)
+            index += 1
+    told = re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip()
+    return told or None, {name: " ".join(filter(None, parts)) for name, parts in found.items() if any(parts)}
+
+
+def is_rule(line: str) -> bool:
+    return len(line) >= 3 and not line.strip("-")
+
+
+def read_google(lines: list[str], index: int, found: dict[str, list[str]]) -> int:
+    indent = 0
+    parts: list[str] = []
+    while index < len(lines) and (not lines[index].strip() or lines[index][0].isspace()):
+        line = lines[index]
+        depth = len(line) - len(line.lstrip())
+        indent = indent or depth
+        entry = ENTRY.match(line.strip()) if depth == indent else None
+        if entry:
+            parts = found.setdefault(entry[1], [])
+        parts.append(entry[2].strip() if entry else line.strip())
+        index += 1
+    return index
+
+
+def read_numpy(lines: list[str], index: int, found: dict[str, list[str]]) -> int:
+    parts: list[list[str]] = []
+    while index < len(lines) and not (index + 1 < len(lines) and lines[index].strip() and is_rule(lines[index + 1])):
+        line = lines[index]
+        if line.strip() and not line[0].isspace():
+            names = line.partition(":")[0].split(",")
+            parts = [found.setdefault(name.strip().lstrip("*"), []) for name in names]
+        else:
+            for part in parts:
+                part.append(line.strip())
+        index += 1
+    return index
+
+
+def read_sphinx(lines: list[str], index: int, found: dict[str, list[str]]) -> int:
+    entry = FIELD.match(lines[index])
+    parts = found.setdefault(entry[1], []) if entry else []
+    parts.append(entry[2].strip() if entry else "")
+    index += 1
+    while index < len(lines) and lines[index][:1].isspace():
+        parts.append(lines[index].strip())
+        index += 1
+    return index

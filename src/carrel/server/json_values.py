@@ -1,0 +1,77 @@
+"""Values of Python as JSON, those included that msgspec does not know: pydantic models, paths, mappings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["REFUSED", "read_foreign", "rounded", "to_json", "to_jsonable", "write_foreign"]
+
+# TypeError: what comes cannot be hashed, and so not be in a set.
+REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
+
+
+def to_jsonable(value: Any) -> Any:
+    """Turn a value into dictionaries, lists, text, numbers, booleans and None.
+
+    Knows dataclasses, Structs, pydantic models (by alias), enums, dates, sets, bytes (base64), paths and more.
+
+    Raises:
+        TypeError: there is no JSON for the value.
+    """
+    if hasattr(type(value), "__pydantic_serializer__"):
+        return write_foreign(value)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=write_foreign)
+
+
+def to_json(value: Any) -> bytes:
+    """Turn a value into JSON, as ``to_jsonable`` does.
+
+    Raises:
+        TypeError: there is no JSON for the value.
+    """
+    if hasattr(type(value), "__pydantic_serializer__"):
+        value = write_foreign(value)
+    return msgspec.json.encode(value, enc_hook=write_foreign)
+
+
+def write_foreign(value: Any) -> Any:
+    """Turn what msgspec does not know into what it does; for ``enc_hook``."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    if hasattr(type(value), "__pydantic_serializer__"):
+        return type(value).__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"There is no JSON for a {type(value).__qualname__}")
+
+
+def read_foreign(kind: type, value: Any) -> Any:
+    """Turn text into a path, the one type of the standard library that msgspec does not read; for ``dec_hook``."""
+    if isinstance(value, str):
+        return kind(value)
+    name = {type(None): "null", list: "array", dict: "object"}.get(type(value), type(value).__name__)
+    raise TypeError(f"Expected `str`, got `{name}`")  # msgspec adds the path
+
+
+def rounded(arguments: bytes | msgspec.Raw) -> bytes:
+    """Return the same JSON with every float that is a whole number written as an integer."""
+
+    def round_all(value: Any) -> Any:
+        if type(value) is float and value.is_integer():
+            return int(value)
+        if type(value) is list:
+            return [round_all(item) for item in value]
+        if type(value) is dict:
+            return {name: round_all(item) for name, item in value.items()}
+        return value
+
+    try:
+        return msgspec.json.encode(round_all(msgspec.json.decode(arguments)))
+    except RecursionError:
+        return bytes(arguments)

@@ -1,0 +1,207 @@
+"""What a handler can ask of a client: to have a form filled in, a page visited, a model answer, roots listed.
+
+https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
+https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
+https://modelcontextprotocol.io/specification/2026-07-28/client/roots
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import MissingCapability
+from carrel.wire.asking import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitParams,
+    ElicitResult,
+    ListRootsParams,
+    ListRootsResult,
+    SamplingContent,
+    SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
+)
+from carrel.wire.content import AudioContent, TextContent
+
+if TYPE_CHECKING:
+    from carrel.protocol.revision import Revision
+    from carrel.server.context import Context
+
+__all__ = ["Elicited", "Question", "form_question", "page_question", "roots_question", "sampling_question"]
+
+T = TypeVar("T")
+
+#: Hosts whose pages need no https:, because they are on this machine.
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question: the operation, its parameters, what it needs of the client, and how its answer is read.
+
+    ``read`` raises ValueError where the answer does not fit.
+    """
+
+    operation: str
+    params: ElicitParams | CreateMessageParams | ListRootsParams
+    needs: dict[str, Any]
+    read: Callable[[Any], Any]
+
+    def check(self, context: Context) -> None:
+        """Check that the client can be asked this.
+
+        Raises:
+            MissingCapability: it did not declare that it can.
+        """
+        declared = msgspec.to_builtins(context.capabilities)
+        if "url" not in declared.get("elicitation", ("url",)):
+            declared["elicitation"]["form"] = {}  # who names no mode means this one
+        known = self.operation in context.call.peer.revision.questions
+        if not known or not _declares(declared, self.needs):
+            missing = MissingCapability(self.needs)
+            if known:
+                missing.args = (f"The client does not offer {_dotted(self.needs)}",)
+            else:
+                missing.args = (f"A client of the revision {context.revision} cannot be asked this",)
+            raise missing
+
+
+def _dotted(needed: Mapping[str, Any]) -> str:
+    return " and ".join(f"{name}.{_dotted(inner)}" if inner else name for name, inner in needed.items())
+
+
+def _declares(declared: Any, needed: Mapping[str, Any]) -> bool:
+    return not needed or (
+        isinstance(declared, dict)
+        and all(name in declared and _declares(declared[name], inner) for name, inner in needed.items())
+    )
+
+
+class Elicited(msgspec.Struct, Generic[T], frozen=True):
+    """What the user did. ``content`` is the filled-in form, and None unless ``action`` is "accept"."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: T | None = None
+    id: str | None = None
+    """Of a page to visit: what names this elicitation, for ``Context.elicitation_completed``."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user agreed."""
+        return self.action == "accept"
+
+
+def form_question(message: str, kind: Any) -> Question:
+    """Return the question that shows a form. See ``Context.elicit``."""
+    from carrel.server.forms import form_of
+
+    form = form_of(kind)
+
+    def read(answer: Any) -> Elicited[Any]:
+        result = msgspec.convert(answer, ElicitResult)
+        if result.action != "accept":
+            return Elicited(result.action)
+        return Elicited(result.action, form.read({} if result.content is UNSET else result.content))
+
+    params = ElicitParams(message=message, requested_schema=form.schema)
+    return Question("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
+
+
+def page_question(message: str, url: str, revision: Revision) -> Question:
+    """Return the question that opens a page. See ``Context.elicit_url``.
+
+    Raises:
+        ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
+    """
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOCAL):
+        raise ValueError("the page of an elicitation must be at an https: URL")
+    odd = any(character <= " " or character > "~" or character == "\\" for character in url)
+    if odd or not parts.hostname or parts.username is not None:
+        raise ValueError("the URL of a page names a host, nobody's name or password, and is percent-encoded")
+    id = None if revision.stateless else os.urandom(16).hex()
+    params = ElicitParams(mode="url", message=message, url=url, elicitation_id=UNSET if id is None else id)
+    return Question(
+        "elicit_page",
+        params,
+        {"elicitation": {"url": {}}},
+        lambda answer: Elicited(msgspec.convert(answer, ElicitResult).action, None, id),
+    )
+
+
+def sampling_question(
+    messages: str | SamplingMessage | Sequence[str | SamplingMessage],
+    max_tokens: int,
+    details: dict[str, Any],
+    revision: Revision,
+) -> Question:
+    """Return the question to the client's model. See ``Context.sample``.
+
+    Raises:
+        ValueError: results of tools are mixed with other content, or do not follow their uses.
+    """
+    several = [messages] if isinstance(messages, str | SamplingMessage) else messages
+    params = CreateMessageParams(
+        messages=[
+            SamplingMessage("user", TextContent(message)) if isinstance(message, str) else message
+            for message in several
+        ],
+        max_tokens=max_tokens,
+        **details,
+    )
+    blocks = [block for message in params.messages for block in blocks_of(message)]
+    check_tool_uses(params.messages)
+    needs: dict[str, Any] = {}
+    operation = "sample"
+    if any(isinstance(block, AudioContent) for block in blocks):
+        operation = "sample_with_audio"
+    if (
+        params.tools is not UNSET
+        or params.tool_choice is not UNSET
+        or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
+    ):
+        operation = "sample_with_tools"
+        needs["tools"] = {}
+    if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
+        needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
+    return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
+
+
+def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
+    """Return the content of a message as a list."""
+    return message.content if isinstance(message.content, list) else [message.content]
+
+
+def check_tool_uses(messages: Sequence[SamplingMessage]) -> None:
+    """Check that what a model wanted called has been called, and is told it, before anything else is said.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
+
+    Raises:
+        ValueError: results are mixed with other content, or uses and results do not match.
+    """
+    wanted: set[str] = set()
+    for message in messages:
+        blocks = blocks_of(message)
+        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
+        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
+            raise ValueError("a message with results of tools holds nothing else")
+        if results != wanted:
+            raise ValueError("every use of a tool is followed by one message with the results of all of them")
+        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
+    if wanted:
+        raise ValueError("the uses of tools in the last message have no results yet")
+
+
+def roots_question() -> Question:
+    """Return the question for the client's roots. See ``Context.roots``."""
+    return Question(
+        "list_roots", ListRootsParams(), {"roots": {}}, lambda answer: msgspec.convert(answer, ListRootsResult)
+    )
