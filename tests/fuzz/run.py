@@ -163,6 +163,7 @@ def fuzz(name: str, seconds: int) -> None:
 
     with atheris.instrument_imports(include=["carrel"]):
         import carrel.protocol.server
+        import carrel.protocol.uri_matching  # imported later otherwise
         import carrel.protocol.uri_template
         import carrel.transports.stdio  # noqa: F401
     folder = CORPUS / name

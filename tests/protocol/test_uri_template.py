@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from carrel.protocol import uri_template
+from carrel.protocol import uri_expression
 from carrel.protocol.uri_template import UriTemplate, UriTemplateError, Value, Variable, order
 
 RFC = json.loads(Path(__file__).with_name("rfc6570.json").read_text(encoding="utf-8"))
@@ -62,11 +62,11 @@ def test_every_table_row_of_the_documentation_is_run() -> None:
 def test_the_documented_limits_are_the_ones_in_force() -> None:
     limits = re.findall(r"\| ([\d,]+) \|", DOCUMENT.read_text(encoding="utf-8").partition("## Limits")[2])
     assert [int(limit.replace(",", "")) for limit in limits] == [
-        uri_template.MAX_TEMPLATE,
-        uri_template.MAX_VARIABLES,
-        uri_template.MAX_URI,
-        uri_template.MAX_ITEMS,
-        uri_template.MAX_PAIRS,
+        uri_expression.MAX_TEMPLATE,
+        uri_expression.MAX_VARIABLES,
+        uri_expression.MAX_URI,
+        uri_expression.MAX_ITEMS,
+        uri_expression.MAX_PAIRS,
     ]
 
 
