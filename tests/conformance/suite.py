@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from carrel.protocol.revisions import REVISIONS
 from parties import node_environment, node_modules, node_program
 from serving import over_http
 
@@ -52,9 +53,14 @@ def suite(*arguments: str) -> list[str]:
     return [node_program(), str(program), *arguments]
 
 
-def run(name: str, results: Path) -> dict[str, Outcome]:
-    """Do one of ``RUNS``, against a server of its own, and return the outcome of each scenario."""
+def run(name: str, results: Path, only: str | None = None) -> dict[str, Outcome]:
+    """Do one of ``RUNS``, against a server of its own, and return the outcome of each scenario.
+
+    With ``only``, the server speaks that revision and no other, whatever the suite offers at ``initialize``.
+    """
     app = runpy.run_path(str(HERE / "server.py"))["app"]
+    if only is not None:
+        app.description.revisions = {only: REVISIONS[only]}
     with over_http(app) as origin:
         command = suite("server", "--url", f"{origin}/mcp", "--output-dir", str(results), *RUNS[name])
         done = subprocess.run(
