@@ -54,7 +54,12 @@ META = {
 KINDS = ("client", "server", "raw", "get", "hangup")
 SETTINGS = {"only", "app", "capabilities"}
 #: Which parameter the Mcp-Name header repeats.
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 
 
 @dataclass

@@ -23,6 +23,8 @@ async def test_every_message_of_the_revision_is_as_others_know_it(revision: str)
     seen: set[str] = set()
     complaints: list[str] = []
     for conversation in conversations():
+        if conversation.app == "tasks":
+            continue  # the oracles know tasks in neither form
         if conversation.revision == revision:
             witness = Witness(revision)
             await play(conversation, conversation.only or "http", witness)
