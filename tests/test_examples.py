@@ -11,8 +11,10 @@ import types
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from carrel.transports import memory
 from server.answering import ELICIT, SAMPLE, accepted, answering, said
 from server.asking import JUNE, LATEST, NOVEMBER
 
@@ -74,3 +76,74 @@ async def test_asking_reserves_nothing_without_the_consent_of_its_user(refused: 
     async with answering(example["app"], revision, lambda method, params: next(answers), elicitation={}) as client:
         assert await client.text("reserve", evening="Friday") == "Nothing was reserved."
     assert example["booked"] == {}
+
+
+async def test_resources_are_read_and_complete_themselves() -> None:
+    app = runpy.run_path(str(EXAMPLES / "resources.py"), run_name="example")["app"]
+    async with memory.connect(app) as peer:
+        read = await peer.request("resources/read", {"uri": "almanac://days/2024-02-29?style=long"})
+        assert read["result"]["contents"][0]["text"] == "Thursday, day 060 of 2024"
+        assert read["result"]["ttlMs"] == 3_600_000
+        refused = await peer.request("resources/read", {"uri": "almanac://days/tomorrow"})
+        assert refused["error"]["code"] == -32602
+        reference = {"type": "ref/resource", "uri": "almanac://days/{day}{?style}"}
+        params = {"ref": reference, "argument": {"name": "style", "value": "l"}}
+        completed = await peer.request("completion/complete", params)
+        assert completed["result"]["completion"]["values"] == ["long"]
+
+
+async def test_tools_give_structured_results_and_failures_to_learn_from() -> None:
+    app = runpy.run_path(str(EXAMPLES / "tools.py"), run_name="example")["app"]
+    async with memory.connect(app) as peer:
+        planned = await peer.request(
+            "tools/call", {"name": "plan", "arguments": {"plank": {"length": 2}, "piece": 0.6}}
+        )
+        assert planned["result"]["structuredContent"] == {"pieces": 3, "rest": 0.2}
+        failed = await peer.request("tools/call", {"name": "plan", "arguments": {**arguments, "piece": 3}})
+        assert failed["result"]["isError"]
+        await peer.request("tools/call", {"name": "saw", "arguments": {"pieces": 2}, "_meta": {"progressToken": 1}})
+        assert [(await peer.notification())["params"]["progress"] for _ in range(2)] == [1, 2]
+
+
+async def test_a_prompt_links_what_it_is_about() -> None:
+    app = runpy.run_path(str(EXAMPLES / "prompts.py"), run_name="example")["app"]
+    async with memory.connect(app) as peer:
+        got = await peer.request("prompts/get", {"name": "proofread", "arguments": {"uri": "a:b", "language": "中文"}})
+        assert [message["content"]["type"] for message in got["result"]["messages"]] == ["text", "resource_link"]
+
+
+async def test_live_resources_are_heard_of() -> None:
+    app = runpy.run_path(str(EXAMPLES / "live.py"), run_name="example")["app"]
+    async with memory.connect(app) as peer:
+        peer.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["clock://seconds"]}})
+        await peer.notification()
+        assert (await peer.notification(timeout=10))["params"]["uri"] == "clock://seconds"
+
+
+async def test_bread_is_a_task_for_those_who_know_tasks() -> None:
+    app = runpy.run_path(str(EXAMPLES / "tasks.py"), run_name="example")["app"]
+    call = {"name": "bake", "arguments": {"loaves": 2}}
+    async with memory.connect(app) as peer:
+        assert (await peer.request("tools/call", call))["result"]["content"][0]["text"] == "2 loaves of bread"
+    async with memory.connect(app, NOVEMBER) as peer:
+        task = (await peer.request("tools/call", {**call, "task": {}}))["result"]["task"]
+        done = await peer.request("tasks/result", {"taskId": task["taskId"]})
+        assert done["result"]["content"][0]["text"] == "2 loaves of bread"
+
+
+async def test_the_mounted_server_answers_within_the_application() -> None:
+    site = runpy.run_path(str(EXAMPLES / "mounted.py"), run_name="example")["make_site"]()
+    transport = httpx2.ASGITransport(site)
+    async with site.router.lifespan_context(site), httpx2.AsyncClient(transport=transport) as client:
+        client.base_url = "http://localhost"
+        assert (await client.get("/")).text == "The endpoint is /mcp"
+        opening = {"protocolVersion": JUNE, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening}
+        assert (await client.post("/mcp/", json=message)).json()["result"]["serverInfo"]["name"] == "mounted"
+
+
+async def test_on_stdio_whoever_starts_the_process_is_trusted() -> None:
+    app = runpy.run_path(str(EXAMPLES / "authorized.py"), run_name="example")["app"]
+    async with memory.connect(app) as peer:
+        answer = await peer.request("tools/call", {"name": "whoami"})
+        assert answer["result"]["content"][0]["text"] == "somebody on this machine"

@@ -1,13 +1,15 @@
 """Carrel: the Model Context Protocol in Python, with resources at its heart.
 
-from carrel import Server
+    from carrel import Server
 
-app = Server("books")
+    app = Server("books")
 
-@app.resource("book://{author}/{title}")
-async def book(author: str, title: str) -> str: ...
+    @app.resource("book://{author}/{title}")
+    async def book(author: str, title: str) -> str: ...
 
-app.run()
+    app.run()
+
+What else there is, is in the documentation under docs/.
 """
 
 from carrel.errors import MCPError

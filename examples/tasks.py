@@ -1,0 +1,25 @@
+"""A tool that takes minutes: clients that know tasks fetch its result later, all others wait for it.
+
+    python examples/tasks.py
+
+starts it on stdio, for a client that speaks to it there.
+"""
+
+import asyncio
+
+from carrel import Context, Server
+
+app = Server("bakery", version="1.0")
+
+
+@app.tool(task="optional")
+async def bake(loaves: int, context: Context) -> str:
+    """Bake bread."""
+    for done in range(1, loaves + 1):
+        await asyncio.sleep(0.01)
+        await context.progress(done, loaves, f"loaf {done} of {loaves}")
+    return f"{loaves} loaves of bread"
+
+
+if __name__ == "__main__":
+    app.run()
