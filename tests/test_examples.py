@@ -95,12 +95,12 @@ async def test_resources_are_read_and_complete_themselves() -> None:
 async def test_tools_give_structured_results_and_failures_to_learn_from() -> None:
     app = runpy.run_path(str(EXAMPLES / "tools.py"), run_name="example")["app"]
     async with memory.connect(app) as peer:
-        planned = await peer.request(
-            "tools/call", {"name": "plan", "arguments": {"plank": {"length": 2}, "piece": 0.6}}
-        )
+        arguments = {"plank": {"length": 2}, "piece": 0.6}
+        planned = await peer.request("tools/call", {"name": "plan", "arguments": arguments})
         assert planned["result"]["structuredContent"] == {"pieces": 3, "rest": 0.2}
         failed = await peer.request("tools/call", {"name": "plan", "arguments": {**arguments, "piece": 3}})
         assert failed["result"]["isError"]
+        assert "ask for shorter pieces" in failed["result"]["content"][0]["text"]
         await peer.request("tools/call", {"name": "saw", "arguments": {"pieces": 2}, "_meta": {"progressToken": 1}})
         assert [(await peer.notification())["params"]["progress"] for _ in range(2)] == [1, 2]
 

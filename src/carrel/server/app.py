@@ -1,11 +1,13 @@
 """The server: what an author writes resources, tools and prompts on.
 
-app = Server("books", version="1.0")
+    app = Server("books", version="1.0")
 
-@app.resource("book://{author}/{title}")
-async def book(author: str, title: str) -> str: ...
+    @app.resource("book://{author}/{title}")
+    async def book(author: str, title: str) -> str: ...
 
-app.run()
+    app.run()
+
+The folder `examples` has one of these for each feature.
 """
 
 from __future__ import annotations
