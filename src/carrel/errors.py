@@ -8,7 +8,8 @@
     │   │   └── InvalidCursor       a pagination cursor that was never given out
     │   ├── HeaderMismatch          HTTP headers and body disagree                  (-32020)
     │   ├── MissingCapability       the client did not declare what is needed       (-32021)
-    │   └── UnsupportedVersion      a protocol revision that is not spoken here     (-32022)
+    │   ├── UnsupportedVersion      a protocol revision that is not spoken here     (-32022)
+    │   └── URLElicitationRequired  the user has to visit a page first (2025-11-25) (-32042)
     ├── PeerError                   the error the other side answered
     ├── ResourceError               a resource cannot be had; carries its URI
     │   ├── ResourceNotFound        (-32002 before 2026-07-28, -32602 in it)
@@ -41,6 +42,7 @@ __all__ = [
     "ResourceNotFound",
     "ResourceTooLarge",
     "TransportError",
+    "URLElicitationRequired",
     "UnsupportedVersion",
 ]
 
@@ -52,6 +54,7 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
 
 
 class MCPError(Exception):
@@ -134,6 +137,20 @@ class UnsupportedVersion(ProtocolError):
 
     def __init__(self, requested: str, supported: list[str]) -> None:
         super().__init__("Unsupported protocol version", {"supported": supported, "requested": requested[:100]})
+
+
+class URLElicitationRequired(ProtocolError):
+    """The user has to visit a page, and the request is to be made again after that (-32042, in 2025-11-25 only).
+
+    ``elicitation`` is the question as the revision has it; ``id`` is its elicitationId.
+    https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error
+    """
+
+    code = URL_ELICITATION_REQUIRED
+
+    def __init__(self, elicitation: dict[str, Any]) -> None:
+        super().__init__("This request requires a page to be visited first", {"elicitations": [elicitation]})
+        self.id: str = elicitation["elicitationId"]
 
 
 class PeerError(MCPError):

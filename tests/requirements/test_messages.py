@@ -110,7 +110,7 @@ async def test_an_error_has_an_integer_for_a_code_and_words(revision: str) -> No
 
 async def test_codes_of_errors_are_those_of_the_specification() -> None:
     codes = {kind.code for kind in errors_of_the_tree() if isinstance(getattr(kind, "code", None), int)}
-    assert codes <= DEFINED
+    assert codes <= DEFINED | {-32042}  # of 2025-11-25 alone, and only where an author requires a page
     async with memory.connect(everything(), LATEST) as peer:
         told = {
             (await error(peer, method, **params))["code"]

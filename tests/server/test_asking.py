@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carrel import Context, Server
-from carrel.errors import MissingCapability, PeerError
+from carrel.errors import MissingCapability, PeerError, URLElicitationRequired
 from carrel.transports import memory
 from carrel.wire.asking import (
     CreateMessageResult,
@@ -162,6 +162,57 @@ async def test_a_user_is_sent_to_a_page(revision: str) -> None:
     assert params == {"mode": "url", "message": "Please pay.", "url": "https://example.com/pay?order=1"}
     assert (id is None) == (revision == LATEST)
     assert ids == [id]
+
+
+def account_app(connected: set[str], seen: list[str]) -> Server:
+    app = Server("accounts")
+
+    @app.resource("account://balance")
+    async def balance(context: Context) -> str:
+        if not connected:
+            try:
+                await context.elicit_url("Please connect.", "https://example.com/connect", required=True)
+            except URLElicitationRequired as required:
+                seen.append(required.id)
+                raise
+        return "7"
+
+    @app.tool()
+    async def pay(context: Context) -> str:
+        await balance(context)
+        return "paid"
+
+    return app
+
+
+async def test_a_page_that_is_required_is_the_error_of_its_revision() -> None:
+    connected: set[str] = set()
+    seen: list[str] = []
+    async with answering(account_app(connected, seen), NOVEMBER, {}) as client:
+        for method, params in (("tools/call", {"name": "pay"}), ("resources/read", {"uri": "account://balance"})):
+            error = (await client.request(method, **params))["error"]
+            assert error["code"] == -32042
+            page = {"mode": "url", "message": "Please connect.", "url": "https://example.com/connect"}
+            assert error["data"] == {"elicitations": [{**page, "elicitationId": seen[-1]}]}
+        assert client.asked == []
+        connected.add("ada")
+        assert await client.text("pay") == "paid"
+    assert len(set(seen)) == 2
+
+
+async def test_a_required_page_is_asked_for_where_there_is_no_such_error() -> None:
+    seen: list[str] = []
+    async with answering(account_app(set(), seen), LATEST, {ELICIT: {"action": "accept"}}) as client:
+        assert await client.text("pay") == "paid"
+    assert [method for method, _ in client.asked] == [ELICIT]
+    assert seen == []
+
+
+async def test_a_client_without_pages_is_not_told_to_visit_one() -> None:
+    async with memory.connect(account_app(set(), []), NOVEMBER) as peer:
+        reply = await peer.request("resources/read", {"uri": "account://balance"})
+    assert reply["error"]["code"] == -32600
+    assert "elicitation" in reply["error"]["message"]
 
 
 async def test_a_client_is_told_when_the_user_is_done_with_the_page() -> None:

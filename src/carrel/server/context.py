@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from carrel.errors import TransportError
+from carrel.errors import TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
 from carrel.server.asking import InputRequired, Round, ask, begin
 from carrel.wire.asking import CreateMessageResult, ElicitationCompleteParams, ListRootsResult, Root, SamplingMessage
@@ -128,12 +128,18 @@ class Context:
 
         return await self._ask(form_question(message, form), key)  # type: ignore[no-any-return]
 
-    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
+    async def elicit_url(
+        self, message: str, url: str, *, key: str | None = None, required: bool = False
+    ) -> Elicited[None]:
         """Ask the user to visit a page, for what must not pass through the client: credentials, payments, consent.
 
-        "accept" means that the user agreed to go there, not that anything has been done there.
+        "accept" means that the user agreed to go there, not that anything has been done there. With ``required``, the
+        request cannot go on before it has: a client of 2025-11-25 is answered with an error that says so and makes its
+        request again later; others, who have no such error, are asked.
 
         Raises:
+            URLElicitationRequired: what is ``required`` has to be done first. Its ``id`` is for
+                ``elicitation_completed``.
             MissingCapability: the client cannot open pages.
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
@@ -141,7 +147,11 @@ class Context:
         """
         from carrel.server.questions import page_question
 
-        question = page_question(message, url, self.call.peer.revision)
+        revision = self.call.peer.revision
+        question = page_question(message, url, revision)
+        if required and "elicitation_complete" in revision.events:
+            question.check(self)
+            raise URLElicitationRequired(msgspec.to_builtins(revision.project(question.params)))
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
     def elicitation_completed(self, id: str | None) -> Sent:
