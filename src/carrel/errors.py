@@ -15,7 +15,11 @@
     │   ├── ResourceNotFound        (-32002 before 2026-07-28, -32602 in it)
     │   ├── ResourceForbidden       answered as not found: what may not be read does not exist
     │   └── ResourceTooLarge        says the limit and the window to use instead
-    ├── TransportError              the connection is closed, or an answer came too late
+    ├── TransportError              the connection is closed, or was never there
+    │   ├── RequestTimeout          no answer came in time
+    │   ├── HTTPStatusError         the server, or something before it, refused with a status and no message
+    │   └── SessionExpired          the server has forgotten the session
+    ├── AuthorizationError          the server wants to know who asks, and that could not be arranged
     └── ConfigError                 wrong set-up or wrong use: exit code 2, one line, no traceback
 
 ``protocol.server`` is the one place that turns an exception into an error on the wire; whatever is not in this tree
@@ -27,7 +31,9 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "AuthorizationError",
     "ConfigError",
+    "HTTPStatusError",
     "HeaderMismatch",
     "InvalidCursor",
     "InvalidMessage",
@@ -37,10 +43,12 @@ __all__ = [
     "MissingCapability",
     "PeerError",
     "ProtocolError",
+    "RequestTimeout",
     "ResourceError",
     "ResourceForbidden",
     "ResourceNotFound",
     "ResourceTooLarge",
+    "SessionExpired",
     "TransportError",
     "URLElicitationRequired",
     "UnsupportedVersion",
@@ -154,13 +162,17 @@ class URLElicitationRequired(ProtocolError):
 
 
 class PeerError(MCPError):
-    """The error the other side answered: its ``code``, ``message`` and ``data``, as they came."""
+    """The error the other side answered: its ``code``, ``message`` and ``data``, as they came.
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    ``status`` is the HTTP status it came with, if it was not 200.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None, *, status: int | None = None) -> None:
         super().__init__(f"{message} ({code})")
         self.code = code
         self.message = message
         self.data = data
+        self.status = status
 
 
 class ResourceError(MCPError):
@@ -185,7 +197,41 @@ class ResourceTooLarge(ResourceError):
 
 
 class TransportError(MCPError):
-    """The connection is closed, or an answer did not come in time."""
+    """The connection is closed, or was never there.
+
+    ``delivered`` is False where it is certain that the request has not reached the other side.
+    """
+
+    def __init__(self, message: str = "the connection is closed", *, delivered: bool = True) -> None:
+        super().__init__(message)
+        self.delivered = delivered
+
+
+class RequestTimeout(TransportError):
+    """An answer did not come in time. The other side was told that nobody waits for it any more."""
+
+
+class HTTPStatusError(TransportError):
+    """An HTTP status other than success, without a message of the protocol.
+
+    ``retry_after`` is in seconds, where the answer said so.
+    """
+
+    def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message, delivered=status not in (401, 403, 404, 405, 429, 503))
+        self.status = status
+        self.retry_after = retry_after
+
+
+class SessionExpired(TransportError):
+    """The server has forgotten the session; a new one has to be begun."""
+
+    def __init__(self, message: str = "the server has ended the session") -> None:
+        super().__init__(message, delivered=False)
+
+
+class AuthorizationError(MCPError):
+    """The server wants to know who asks, and that could not be arranged. The message says what failed."""
 
 
 class ConfigError(MCPError):

@@ -216,8 +216,11 @@ def test_every_type_that_is_sent_is_in_the_table() -> None:
 
 
 def inside(kind: type) -> dict[str, set[type[msgspec.Struct]]]:
-    """The structs that each field of a kind may hold, by its type hints."""
-    hints = {name: set(structs_in(hint)) for name, hint in get_type_hints(kind).items()}
+    """The structs that each field of a kind may hold, by its type hints.
+
+    A request's own ``_meta`` is not among them: it is written last, for the revision that it goes to.
+    """
+    hints = {name: set(structs_in(hint)) - {base.RequestMeta} for name, hint in get_type_hints(kind).items()}
     return {name: found for name, found in hints.items() if found}
 
 

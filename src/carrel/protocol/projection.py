@@ -15,14 +15,23 @@ from msgspec import UNSET
 from carrel.protocol.revision import Downgrade, Without
 from carrel.wire.asking import (
     CreateMessageParams,
+    ListRootsResult,
+    Root,
     SamplingMessage,
     ToolResultContent,
     ToolUseContent,
 )
-from carrel.wire.base import Annotations, Icon, Implementation
+from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation
 from carrel.wire.completion import CompleteResult, Completion
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
-from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ListChanged, ResourcesCapability, ServerCapabilities
+from carrel.wire.lifecycle import (
+    DiscoverResult,
+    InitializeParams,
+    InitializeResult,
+    ListChanged,
+    ResourcesCapability,
+    ServerCapabilities,
+)
 from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage
 from carrel.wire.resources import (
     AcknowledgedParams,
@@ -57,6 +66,7 @@ INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     PromptMessage: {"content": BLOCKS},
     ServerCapabilities: {"prompts": (ListChanged,), "resources": (ResourcesCapability,), "tools": (ListChanged,)},
     AcknowledgedParams: {"notifications": (SubscriptionFilter,)},
+    InitializeParams: {"capabilities": (ClientCapabilities,), "client_info": (Implementation,)},
     InitializeResult: {"capabilities": (ServerCapabilities,), "server_info": (Implementation,)},
     DiscoverResult: {"capabilities": (ServerCapabilities,)},
     ListResourcesResult: {"resources": (Resource,)},
@@ -68,6 +78,7 @@ INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     GetPromptResult: {"messages": (PromptMessage,)},
     ToolResultContent: {"content": BLOCKS},
     SamplingMessage: {"content": (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)},
+    ListRootsResult: {"roots": (Root,)},
     CreateMessageParams: {"messages": (SamplingMessage,), "tools": (Tool,)},
     CompleteResult: {"completion": (Completion,)},
 }

@@ -23,11 +23,12 @@ Downgrade: TypeAlias = Callable[[Any], Any]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A method, one row of the table: its name on the wire, what the server calls the operation, its parameters."""
+    """A method, one row of the table: its name on the wire, our name for it, its parameters, its result."""
 
     method: str
     operation: str
     params: type[Params] = Params
+    result: type[Result] = Result
     cacheable: bool = False
     name_field: str | None = None
     """The parameter that the Mcp-Name header repeats (2026-07-28, Streamable HTTP)."""

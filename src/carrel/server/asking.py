@@ -30,7 +30,7 @@ from carrel.wire.asking import (
     InputRequest,
     InputRequiredResult,
 )
-from carrel.wire.jsonrpc import ErrorObject, Notification
+from carrel.wire.jsonrpc import ErrorObject, Notification, RequestMessage
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
@@ -211,13 +211,6 @@ async def _ask_session(context: Context, question: Question) -> Any:
     raise ProtocolError(f"The client's answers do not fit: {problem}")
 
 
-class ServerRequest(msgspec.Struct):
-    jsonrpc: str
-    id: int
-    method: str
-    params: Any
-
-
 class Pending(msgspec.Struct, eq=False):
     """A question as a request of our own: whose it is, what gets the answer, and where it was sent, if it was."""
 
@@ -236,7 +229,7 @@ class Pending(msgspec.Struct, eq=False):
         connection.questions += 1
         self.id, self.connection, self.channel = connection.questions, connection, channel
         connection.asked[self.id] = self
-        channel.send(encode(ServerRequest("2.0", self.id, self.method, self.params)))
+        channel.send(encode(RequestMessage("2.0", self.id, self.method, self.params)))
 
     def cancel(self) -> None:
         """Tell the client, if it was sent to one, that it need not answer any more."""

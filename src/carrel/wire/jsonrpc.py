@@ -30,6 +30,15 @@ class Identified(msgspec.Struct, gc=False):
     id: Any = UNSET
 
 
+class RequestMessage(msgspec.Struct, gc=False):
+    """A request on its way out."""
+
+    jsonrpc: str
+    id: Id
+    method: str
+    params: Any
+
+
 class Response(msgspec.Struct, gc=False):
     """A result on its way out."""
 

@@ -6,12 +6,18 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 from carrel.protocol.extension import Extension
 from carrel.protocol.revision import Request
 from carrel.wire.base import PageParams
-from carrel.wire.skills import GetSkillParams, ReadDirectoryParams
+from carrel.wire.skills import (
+    GetSkillParams,
+    GetSkillResult,
+    ListSkillsResult,
+    ReadDirectoryParams,
+    ReadDirectoryResult,
+)
 
 REQUESTS = (
-    Request("skills/list", "list_skills", PageParams, cacheable=True),
-    Request("skills/get", "get_skill", GetSkillParams, cacheable=True),
-    Request("resources/directory/read", "read_directory", ReadDirectoryParams),
+    Request("skills/list", "list_skills", PageParams, ListSkillsResult, cacheable=True),
+    Request("skills/get", "get_skill", GetSkillParams, GetSkillResult, cacheable=True),
+    Request("resources/directory/read", "read_directory", ReadDirectoryParams, ReadDirectoryResult),
 )
 
 SKILLS = Extension(name="io.modelcontextprotocol/skills", requests={row.method: row for row in REQUESTS})

@@ -5,12 +5,12 @@ https://modelcontextprotocol.io/extensions/tasks/overview
 
 from carrel.protocol.extension import Extension
 from carrel.protocol.revision import Request
-from carrel.wire.tasks import TaskParams, UpdateTaskParams
+from carrel.wire.tasks import DetailedTask, TaskParams, UpdateTaskParams
 
 __all__ = ["TASKS"]
 
 REQUESTS = (
-    Request("tasks/get", "get_task", TaskParams, name_field="task_id"),
+    Request("tasks/get", "get_task", TaskParams, DetailedTask, name_field="task_id"),
     Request("tasks/update", "update_task", UpdateTaskParams, name_field="task_id"),
     Request("tasks/cancel", "cancel_task", TaskParams, name_field="task_id"),
 )

@@ -2,27 +2,37 @@
 
 from carrel.protocol.revision import Announcement, Request, Revision
 from carrel.wire.base import PageParams
-from carrel.wire.completion import CompleteParams
-from carrel.wire.lifecycle import InitializeParams
-from carrel.wire.prompts import GetPromptParams
-from carrel.wire.resources import ReadResourceParams, SubscribeParams
-from carrel.wire.tools import CallToolParams
+from carrel.wire.completion import CompleteParams, CompleteResult
+from carrel.wire.lifecycle import InitializeParams, InitializeResult
+from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult
+from carrel.wire.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceParams,
+    ReadResourceResult,
+    SubscribeParams,
+)
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
 from carrel.wire.utilities import CancelledParams, SetLevelParams
 
 REQUESTS = (
-    Request("initialize", "initialize", InitializeParams),
+    Request("initialize", "initialize", InitializeParams, InitializeResult),
     Request("ping", "ping"),
-    Request("resources/list", "list_resources", PageParams, cacheable=True),
-    Request("resources/templates/list", "list_resource_templates", PageParams, cacheable=True),
-    Request("resources/read", "read_resource", ReadResourceParams, cacheable=True, name_field="uri"),
+    Request("resources/list", "list_resources", PageParams, ListResourcesResult, cacheable=True),
+    Request(
+        "resources/templates/list", "list_resource_templates", PageParams, ListResourceTemplatesResult, cacheable=True
+    ),
+    Request(
+        "resources/read", "read_resource", ReadResourceParams, ReadResourceResult, cacheable=True, name_field="uri"
+    ),
     Request("resources/subscribe", "subscribe", SubscribeParams),
     Request("resources/unsubscribe", "unsubscribe", SubscribeParams),
-    Request("prompts/list", "list_prompts", PageParams, cacheable=True),
-    Request("prompts/get", "get_prompt", GetPromptParams, name_field="name"),
-    Request("tools/list", "list_tools", PageParams, cacheable=True),
-    Request("tools/call", "call_tool", CallToolParams, name_field="name"),
+    Request("prompts/list", "list_prompts", PageParams, ListPromptsResult, cacheable=True),
+    Request("prompts/get", "get_prompt", GetPromptParams, GetPromptResult, name_field="name"),
+    Request("tools/list", "list_tools", PageParams, ListToolsResult, cacheable=True),
+    Request("tools/call", "call_tool", CallToolParams, CallToolResult, name_field="name"),
     Request("logging/setLevel", "set_level", SetLevelParams),
-    Request("completion/complete", "complete", CompleteParams),
+    Request("completion/complete", "complete", CompleteParams, CompleteResult),
 )
 
 ANNOUNCEMENTS = (

@@ -5,7 +5,9 @@ https://modelcontextprotocol.io/specification/2025-06-18/changelog
 
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2025_03_26
-from carrel.wire.base import Annotations, Implementation
+from carrel.wire.asking import Root
+from carrel.wire.base import Annotations, ClientCapabilities, Implementation
+from carrel.wire.completion import CompleteParams
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.prompts import Prompt, PromptArgument
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
@@ -24,6 +26,9 @@ REVISION = PREVIOUS.followed_by(
     batches=False,
     questions={**PREVIOUS.questions, "elicit": "elicitation/create"},
     before={
+        ClientCapabilities: without("elicitation"),
+        CompleteParams: without("context"),
+        Root: without("meta"),
         Annotations: without("last_modified"),
         Implementation: without("title"),
         Resource: without("title", "meta"),

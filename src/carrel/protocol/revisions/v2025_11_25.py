@@ -10,21 +10,21 @@ from msgspec import UNSET
 
 from carrel.protocol.revision import Request, without
 from carrel.protocol.revisions import v2025_06_18
-from carrel.wire.asking import CreateMessageParams, ElicitParams, SamplingMessage
-from carrel.wire.base import Implementation
-from carrel.wire.content import ResourceLink
+from carrel.wire.asking import CreateMessageParams, CreateMessageResult, ElicitParams, SamplingMessage
+from carrel.wire.base import ClientCapabilities, Implementation
+from carrel.wire.content import ResourceLink, TextContent
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import Resource, ResourceTemplate
-from carrel.wire.tasks import ListTasksParams, TaskParams
-from carrel.wire.tools import Tool
+from carrel.wire.tasks import ListTasksParams, ListTasksResult, Task, TaskParams
+from carrel.wire.tools import CallToolParams, CallToolResult, Tool
 
 PREVIOUS = v2025_06_18.REVISION
 TASKS = (
-    Request("tasks/get", "get_task", TaskParams),
-    Request("tasks/result", "fetch_task_result", TaskParams),
-    Request("tasks/list", "list_tasks", ListTasksParams),
-    Request("tasks/cancel", "cancel_task", TaskParams),
+    Request("tasks/get", "get_task", TaskParams, Task),
+    Request("tasks/result", "fetch_task_result", TaskParams, CallToolResult),
+    Request("tasks/list", "list_tasks", ListTasksParams, ListTasksResult),
+    Request("tasks/cancel", "cancel_task", TaskParams, Task),
 )
 
 
@@ -36,6 +36,26 @@ def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
         for block in (message.content if isinstance(message.content, list) else [message.content])
     ]
     return msgspec.structs.replace(params, messages=messages, tools=UNSET, tool_choice=UNSET)
+
+
+def one_block(result: CreateMessageResult) -> CreateMessageResult:
+    """An answer was one block."""
+    if not isinstance(result.content, list):
+        return result
+    return msgspec.structs.replace(result, content=result.content[0] if result.content else TextContent(""))
+
+
+def plain_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
+    """Elicitation was forms, and sampling had no capabilities of its own."""
+    forms = capabilities.elicitation is not UNSET and (
+        not capabilities.elicitation or "form" in capabilities.elicitation
+    )
+    return msgspec.structs.replace(
+        capabilities,
+        elicitation={} if forms else UNSET,
+        sampling=UNSET if capabilities.sampling is UNSET else {},
+        tasks=UNSET,
+    )
 
 
 def plain_form(params: ElicitParams) -> ElicitParams:
@@ -74,7 +94,10 @@ REVISION = PREVIOUS.followed_by(
     anonymous_errors=True,
     argument_errors_in_results=True,
     before={
+        CallToolParams: without("task"),
+        ClientCapabilities: plain_capabilities,
         CreateMessageParams: one_block_each,
+        CreateMessageResult: one_block,
         ElicitParams: plain_form,
         Implementation: without("description", "icons", "website_url"),
         Resource: without("icons"),

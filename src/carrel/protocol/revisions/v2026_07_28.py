@@ -11,16 +11,19 @@ from msgspec import UNSET
 from carrel.errors import INVALID_PARAMS
 from carrel.protocol.revision import Downgrade, Request, without
 from carrel.protocol.revisions import v2025_11_25
+from carrel.wire.base import ClientCapabilities
 from carrel.wire.completion import CompleteResult
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
-from carrel.wire.prompts import GetPromptResult, ListPromptsResult
+from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult
 from carrel.wire.resources import (
     ListenParams,
+    ListenResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
+    ReadResourceParams,
     ReadResourceResult,
 )
-from carrel.wire.tools import CallToolResult, ListToolsResult, Tool
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, Tool
 
 REMOVED = {
     *("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"),
@@ -28,8 +31,8 @@ REMOVED = {
 }
 REMOVED_EVENTS = {"elicitation_complete", "task_status"}
 ADDED = (
-    Request("server/discover", "discover", cacheable=True),
-    Request("subscriptions/listen", "listen", ListenParams),
+    Request("server/discover", "discover", result=DiscoverResult, cacheable=True),
+    Request("subscriptions/listen", "listen", ListenParams, ListenResult),
 )
 PREVIOUS = v2025_11_25.REVISION
 
@@ -48,19 +51,28 @@ def output_as_object(tool: Tool) -> Tool:
     return tool
 
 
+def fewer_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
+    """Tasks are an extension now, and nobody is told that roots have changed."""
+    return msgspec.structs.replace(capabilities, tasks=UNSET, roots=UNSET if capabilities.roots is UNSET else {})
+
+
+uninformed = without("input_responses", "request_state")
 untyped = without("result_type")
 uncached = without("result_type", "ttl_ms", "cache_scope")
 
 BEFORE: Mapping[type, Downgrade] = {
+    CallToolParams: uninformed,
     CallToolResult: structured_as_object,
     CompleteResult: untyped,
     DiscoverResult: uncached,
+    GetPromptParams: uninformed,
     GetPromptResult: untyped,
     InitializeResult: untyped,
     ListPromptsResult: uncached,
     ListResourcesResult: uncached,
     ListResourceTemplatesResult: uncached,
     ListToolsResult: uncached,
+    ReadResourceParams: uninformed,
     ReadResourceResult: uncached,
     ServerCapabilities: without("extensions"),
     Tool: output_as_object,
@@ -79,5 +91,10 @@ REVISION = PREVIOUS.followed_by(
         "subscription_acknowledged": "notifications/subscriptions/acknowledged",
     },
     before=BEFORE,
-    drops={ServerCapabilities: without("tasks"), Tool: without("execution")},
+    drops={
+        CallToolParams: without("task"),
+        ClientCapabilities: fewer_capabilities,
+        ServerCapabilities: without("tasks"),
+        Tool: without("execution"),
+    },
 )

@@ -1,0 +1,432 @@
+"""The client's side of a conversation as a state machine: calls in, bytes out; bytes in, events out.
+
+A ``Connection`` is one conversation with one server, in whatever revision ``speak`` has set. It never does I/O, it
+gives the requests their ids, and it knows which of them wait for an answer.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic
+https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from carrel.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    InvalidMessage,
+    MethodNotFound,
+    PeerError,
+    ProtocolError,
+)
+from carrel.protocol.encoding import encode, encode_error
+from carrel.protocol.extension import Extension
+from carrel.protocol.revision import Request, Revision
+from carrel.wire.asking import (
+    CreateMessageParams,
+    ElicitationCompleteParams,
+    ElicitParams,
+    InputRequiredResult,
+    ListRootsParams,
+)
+from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
+from carrel.wire.jsonrpc import ErrorObject, Message, Notification, RequestMessage, Response
+from carrel.wire.lifecycle import InitializeParams
+from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams
+from carrel.wire.tasks import DetailedTask, Task
+from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams
+
+__all__ = ["Batch", "Connection", "Event", "Failure", "Notice", "Outgoing", "Question", "Reply", "Stray", "Waiting"]
+
+_read_message = msgspec.json.Decoder(Message).decode
+_read_error = msgspec.json.Decoder(ErrorObject).decode
+_read_batch = msgspec.json.Decoder(list[Raw]).decode
+_read_type = msgspec.json.Decoder(Result).decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+VERSION = "io.modelcontextprotocol/protocolVersion"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+#: What a server may announce, by our names for it.
+NOTICES: Mapping[str, type[Wire]] = {
+    "cancelled": CancelledParams,
+    "elicitation_complete": ElicitationCompleteParams,
+    "message": LoggingMessageParams,
+    "progress": ProgressParams,
+    "resource_updated": ResourceUpdatedParams,
+    "subscription_acknowledged": AcknowledgedParams,
+    "task": DetailedTask,
+    "task_status": Task,
+}
+
+#: What a server may ask, by the method.
+QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
+    "elicitation/create": ("elicit", ElicitParams),
+    "roots/list": ("list_roots", ListRootsParams),
+    "sampling/createMessage": ("sample", CreateMessageParams),
+}
+
+#: Results that are not the end of a request, by their type (2026-07-28 and its extensions).
+UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
+#: What may be answered with a question: the operations.
+ASKING = frozenset(("call_tool", "get_prompt", "read_resource"))
+
+
+class Outgoing(msgspec.Struct, gc=False):
+    """A message on its way to a server.
+
+    ``id`` is that of a request, None for everything else. ``name`` is what the Mcp-Name header repeats, ``headers`` are
+    the ``Mcp-Param-`` ones, encoded. ``revision`` is None before one is agreed on. ``endless``: the answer may never
+    come, and that is as it should be.
+    """
+
+    data: bytes
+    method: str = ""
+    id: Id | None = None
+    name: str | None = None
+    revision: Revision | None = None
+    headers: Mapping[str, str] = {}
+    endless: bool = False
+
+
+class Waiting(msgspec.Struct, gc=False):
+    """A request that waits for its answer. ``owner`` is whatever the application needs to find again."""
+
+    request: Request
+    result: type[Result]
+    owner: Any
+
+
+class Reply(msgspec.Struct, gc=False):
+    """The result of a request; ``InputRequiredResult`` or ``DetailedTask`` where it is not the end of it."""
+
+    waiting: Waiting
+    id: Id
+    result: Any
+
+
+class Failure(msgspec.Struct, gc=False):
+    """A request that was answered with an error, or with a result that cannot be read."""
+
+    waiting: Waiting
+    id: Id
+    error: PeerError | ProtocolError
+
+
+class Question(msgspec.Struct, gc=False):
+    """A request of the server: "elicit", "sample", "list_roots" or "ping"."""
+
+    id: Id
+    operation: str
+    params: Any
+
+
+class Notice(msgspec.Struct, gc=False):
+    """A notification of the server, by our name for it; ``subscription`` is the listen request it belongs to."""
+
+    event: str
+    params: Any
+    subscription: Id | None = None
+
+
+class Stray(msgspec.Struct, gc=False):
+    """A message that means nothing here: it is said why. ``reply`` is what to answer, if anything."""
+
+    reason: str
+    reply: bytes | None = None
+
+
+class Batch(msgspec.Struct, gc=False):
+    """Several messages in one (2025-03-26)."""
+
+    events: list[Event]
+
+
+Event: TypeAlias = "Reply | Failure | Question | Notice | Stray | Batch"
+
+
+@cache
+def _reader(kind: type[Any]) -> Callable[[Any], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+class Connection:
+    """One conversation with one server.
+
+    Args:
+        info: who we are.
+        capabilities: what the server may ask of us, as the newest revision has it.
+    """
+
+    __slots__ = (
+        *("_extended", "_ids", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "log_level"),
+        *("revision", "waiting"),
+    )
+
+    def __init__(self, info: Implementation, capabilities: ClientCapabilities) -> None:
+        self.info = info
+        self.capabilities = capabilities
+        self.revision: Revision | None = None
+        self.waiting: dict[Id, Waiting] = {}
+        self.log_level: str | None = None
+        self._ids = 0
+        self._rows: dict[str, Request] = {}
+        self._extended: dict[str, Extension] = {}
+        self._notices: dict[str, str] = {}
+        self._members: dict[str, Any] = {}
+        self._meta: Raw | UnsetType = UNSET
+
+    def speak(self, revision: Revision) -> None:
+        """Speak ``revision`` from now on."""
+        self.revision = revision
+        self._rows = {row.operation: row for row in revision.requests.values()}
+        self._notices = {method: name for name, method in revision.events.items()}
+        for extension in self._extended.values():
+            self._add(extension, revision)
+        self._write_meta()
+
+    def extend(self, extension: Extension) -> None:
+        """Add the methods and notifications of an extension, for revisions that take it."""
+        self._extended[extension.name] = extension
+        if self.revision is not None:
+            self._add(extension, self.revision)
+
+    def _add(self, extension: Extension, revision: Revision) -> None:
+        if revision.stateless or extension.handshake:
+            self._rows.update({row.operation: row for row in extension.requests.values()})
+            self._notices.update({method: name for name, method in extension.events.items()})
+
+    def set_log_level(self, level: str | None) -> None:
+        """Ask for log messages from this level up with every request (stateless revisions)."""
+        self.log_level = level
+        self._write_meta()
+
+    def _write_meta(self) -> None:
+        """Prepare the ``_meta`` that every request of a stateless revision carries.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
+        """
+        self._members, self._meta = {}, UNSET
+        if self.revision is None or not self.revision.stateless:
+            return
+        self._members = {
+            VERSION: self.revision.name,
+            "io.modelcontextprotocol/clientInfo": self.info,
+            "io.modelcontextprotocol/clientCapabilities": self.revision.project(self.capabilities),
+        }
+        if self.log_level is not None:
+            self._members["io.modelcontextprotocol/logLevel"] = self.log_level
+        self._meta = Raw(encode(self._members))
+
+    # Calls in, bytes out
+
+    def knows(self, operation: str) -> bool:
+        """Say whether the revision, or an extension, has an operation."""
+        return operation in self._rows
+
+    def request(
+        self,
+        operation: str,
+        params: Params,
+        owner: Any = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        progress: bool = False,
+        result: type[Result] | None = None,
+    ) -> Outgoing:
+        """Return a request, which waits for its answer from now on.
+
+        ``meta`` are further keys of ``_meta``. With ``progress``, the request's id is its progress token. ``result`` is
+        the type of its result, if that is not the method's usual one.
+
+        Raises:
+            MethodNotFound: the revision has no such operation.
+        """
+        row = self._rows.get(operation)
+        revision = self.revision
+        if row is None or revision is None:
+            spoken = "no revision yet" if revision is None else revision.name
+            raise MethodNotFound(f"The server speaks {spoken}, which has no {operation.replace('_', ' ')}")
+        self._ids = id = self._ids + 1
+        params = revision.project(params)
+        if meta or progress:
+            members = {**self._members, **(meta or {})}
+            if progress:
+                members["progressToken"] = id
+            params.meta = members  # type: ignore[assignment]
+        else:
+            params.meta = self._meta  # type: ignore[assignment]
+        self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
+        name = None if row.name_field is None else getattr(params, row.name_field)
+        data = encode(RequestMessage("2.0", id, row.method, params))
+        return Outgoing(data, row.method, id, name, revision, {}, operation == "listen")
+
+    def initialize(self, revision: Revision, owner: Any = None) -> Outgoing:
+        """Return the request that opens a session in ``revision``, or in another one, as the server will have it.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
+        """
+        row = next(row for row in revision.requests.values() if row.operation == "initialize")
+        self._ids = id = self._ids + 1
+        self.waiting[id] = Waiting(row, row.result, owner)
+        params = revision.project(
+            InitializeParams(protocol_version=revision.name, capabilities=self.capabilities, client_info=self.info)
+        )
+        return Outgoing(encode(RequestMessage("2.0", id, row.method, params)), row.method, id)
+
+    def announce(self, operation: str, params: Any = UNSET) -> Outgoing:
+        """Return a notification, by our name for it.
+
+        Raises:
+            MethodNotFound: the revision has no such notification.
+        """
+        revision = self.revision
+        rows = {} if revision is None else {row.operation: row for row in revision.announcements.values()}
+        if operation not in rows:
+            raise MethodNotFound(f"There is no notification {operation.replace('_', ' ')} in what the server speaks")
+        method = rows[operation].method
+        return Outgoing(encode(Notification("2.0", method, params)), method, revision=revision)
+
+    def give_up(self, id: Id, reason: str) -> Outgoing | None:
+        """Forget a request that nobody waits for, and return what tells the server so; None if it must not be told.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+        """
+        waiting = self.waiting.pop(id, None)
+        if waiting is None or waiting.request.operation == "initialize" or self.revision is None:
+            return None
+        return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
+
+    def answer(self, question: Question, result: Any) -> Outgoing:
+        """Return the answer to a question of the server."""
+        if self.revision is not None and isinstance(result, msgspec.Struct):
+            result = self.revision.project(result)
+        return Outgoing(encode(Response("2.0", question.id, result)), revision=self.revision)
+
+    def refuse(self, question: Question, error: BaseException) -> Outgoing:
+        """Return the refusal of a question. What is not in ``carrel.errors`` says nothing about us."""
+        if isinstance(error, ProtocolError | PeerError):
+            data = UNSET if error.data is None else error.data
+            refusal = encode_error(question.id, error.code, error.message, data)
+        else:
+            refusal = encode_error(question.id, INTERNAL_ERROR, "Internal error")
+        return Outgoing(refusal, revision=self.revision)
+
+    # Bytes in, events out
+
+    def receive(self, data: bytes | memoryview) -> Event:
+        """Read one message of the server, or one batch of them. Nothing is raised."""
+        try:
+            message = _read_message(data)
+        except _UNREADABLE as error:
+            if bytes(data[:64]).lstrip()[:1] == b"[":
+                return self._receive_batch(data)
+            return Stray(f"not a message: {error}")
+        id, method = message.id, message.method
+        if message.jsonrpc != "2.0":
+            return Stray('not a message: jsonrpc is not "2.0"')
+        if method is UNSET:
+            return self._receive_answer(id, message)
+        params: Raw = Raw(b"{}") if message.params is UNSET else message.params
+        if id is UNSET:
+            return self._receive_notice(method, params)
+        return self._receive_question(id, method, params)
+
+    def _receive_answer(self, id: Any, message: Message) -> Event:
+        try:
+            waiting = self.waiting.pop(id, None)
+        except TypeError:  # an id that is a list or an object
+            waiting = None
+        if waiting is None:
+            return Stray(f"an answer to {str(id)[:100]}, which nothing waits for")
+        if message.error is not UNSET:
+            return Failure(waiting, id, read_error(message.error))
+        if message.result is UNSET:
+            return Failure(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is empty"))
+        try:
+            return Reply(waiting, id, self._read_result(waiting, message.result))
+        except _UNREADABLE as error:
+            return Failure(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is wrong: {error}"))
+        except ProtocolError as error:
+            return Failure(waiting, id, error)
+
+    def _read_result(self, waiting: Waiting, raw: Raw) -> Any:
+        typed = self.revision is not None and self.revision.stateless
+        try:
+            result = _reader(waiting.result)(raw)
+        except msgspec.ValidationError:
+            if not typed:
+                raise
+            result = _read_type(raw)
+            if result.result_type in (UNSET, "complete"):
+                raise
+        kind = result.result_type
+        if kind is UNSET or kind == "complete" or not typed:
+            return result
+        operation = waiting.request.operation
+        unfinished = UNFINISHED.get(kind)
+        if (
+            unfinished is None
+            or (kind == "input_required" and operation not in ASKING)
+            or (kind == "task" and operation != "call_tool")
+        ):
+            raise InvalidMessage(f"The answer to {waiting.request.method} has the type {kind[:100]!r}, not known here")
+        return _reader(unfinished)(raw)
+
+    def _receive_notice(self, method: str, params: Raw) -> Event:
+        event = self._notices.get(method)
+        if event is None:
+            return Stray(f"the notification {method[:100]}, not known here")
+        try:
+            read: Any = _reader(NOTICES.get(event, _Anything))(params)
+        except _UNREADABLE as error:
+            return Stray(f"the notification {method} is wrong: {error}")
+        meta = read.meta
+        return Notice(event, read, meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None)
+
+    def _receive_question(self, id: Any, method: str, params: Raw) -> Event:
+        """Read a request of the server. In a stateless revision there are none, and nothing may answer them."""
+        revision = self.revision
+        if type(id) is not int and type(id) is not str:
+            return Stray(f"the request {method[:100]} has no proper id")
+        if revision is not None and revision.stateless:
+            return Stray(f"the request {method[:100]}, which servers of this revision must not send")
+        if method == "ping":
+            return Question(id, "ping", None)
+        operation, kind = QUESTIONS.get(method, ("", Wire))
+        if not operation or revision is None or method not in revision.questions.values():
+            refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+            return Stray(f"the request {method[:100]}, not known here", refusal)
+        try:
+            return Question(id, operation, _reader(kind)(params))
+        except _UNREADABLE as error:
+            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {error}")
+            return Stray(f"the request {method} is wrong: {error}", refusal)
+
+    def _receive_batch(self, data: bytes | memoryview) -> Event:
+        try:
+            raws: Iterable[Raw] = _read_batch(data)
+        except _UNREADABLE as error:
+            return Stray(f"not a message: {error}")
+        return Batch([Stray("a batch within a batch") if bytes(raw)[:1] == b"[" else self.receive(raw) for raw in raws])
+
+
+class _Anything(Wire, kw_only=True):
+    """Parameters that nobody reads."""
+
+    meta: dict[str, Any] | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
+    """Return the error that a server answered; if it cannot be read, say so."""
+    try:
+        error = _read_error(raw)
+    except _UNREADABLE as problem:
+        return InvalidMessage(f"The error that the server answered cannot be read: {problem}")
+    return PeerError(error.code, error.message, None if error.data is UNSET else error.data, status=status)
