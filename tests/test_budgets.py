@@ -32,7 +32,7 @@ UNWANTED = {
     *("email", "html", "xml", "sqlite3", "ctypes", "multiprocessing", "unittest", "json", "hashlib", "secrets"),
     *("argparse", "importlib.metadata", "carrel.cli", "carrel.sources", "carrel.client", "carrel.host"),
     *("carrel.studio", "carrel.security", "carrel.transports", "carrel.server.mirror", "carrel.server.schema"),
-    *("carrel.server.docstring", "carrel.server.text_values", "carrel.server.type_hints", "carrel.server.validator"),
+    *("carrel.server.docstring", "carrel.server.text_values", "carrel.server.type_hints", "carrel.protocol.validator"),
 }
 IMPORT = "import sys; before = set(sys.modules); import {what}; print(*sorted(set(sys.modules) - before))"
 

@@ -218,7 +218,7 @@ class Context:
         """
         kept = self.round.kept
         if name not in kept:
-            from carrel.server.json_values import to_json
+            from carrel.protocol.json_values import to_json
 
             value = make()
             value = await value if hasattr(value, "__await__") else value

@@ -234,7 +234,7 @@ def _tidied(content: dict[str, Any], properties: Mapping[str, Any]) -> dict[str,
 
 
 def _validate_by(schema: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
-    from carrel.server.validator import Validator
+    from carrel.protocol.validator import Validator
 
     validator = Validator({key: value for key, value in schema.items() if key != "$schema"}, "answer")
 

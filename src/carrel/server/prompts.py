@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidParams
+from carrel.protocol.invalid_arguments import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers
-from carrel.server.invalid_arguments import InvalidArguments
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
+from carrel.protocol.invalid_arguments import InvalidArguments
 from carrel.protocol.uri import UriError, normalize
 from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, guess_mime_type, returns_paths
-from carrel.server.invalid_arguments import InvalidArguments
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page, decode_cursor, encode_cursor
 from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.server.json_values import to_json, to_jsonable
+from carrel.protocol.json_values import to_json, to_jsonable
 from carrel.server.parameter import Parameter
 from carrel.server.type_hints import Metadata, describe, has_fields, is_pydantic, make_model, walk
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import ValidationError
 
-from carrel.server.json_values import REFUSED, read_foreign
+from carrel.protocol.json_values import REFUSED, read_foreign
 from carrel.server.parameter import UNIONS
 from carrel.server.type_hints import Metadata, has_fields, is_array, is_foreign, is_pydantic, plain_type, walk
 

@@ -21,9 +21,9 @@ from carrel.errors import (
     ResourceNotFound,
 )
 from carrel.protocol.http import header_parameters, verify_parameters
-from carrel.server.invalid_arguments import InvalidArguments
+from carrel.protocol.invalid_arguments import InvalidArguments
+from carrel.protocol.json_values import to_json
 from carrel.server.invocation import Function
-from carrel.server.json_values import to_json
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
 from carrel.wire.base import Icon
@@ -34,8 +34,8 @@ from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotat
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
+    from carrel.protocol.validator import Validator
     from carrel.server.app import Server
-    from carrel.server.validator import Validator
 
 __all__ = ["Entry", "TaskSupport", "Tools", "block_of", "result_of", "run"]
 
@@ -152,7 +152,7 @@ class Tools:
         if task != "forbidden":
             _ = self._app.tasks  # the server has tasks from now on
         if input_schema is not None or output_schema is not None:
-            from carrel.server.validator import Validator
+            from carrel.protocol.validator import Validator
 
             if input_schema is not None:
                 if input_schema.get("type") != "object":

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import NODEFAULT
 
-from carrel.server.json_values import read_foreign
+from carrel.protocol.json_values import read_foreign
 from carrel.server.parameter import SIMPLE, UNIONS, Parameter
 
 __all__ = [

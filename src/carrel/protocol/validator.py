@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from carrel.errors import ConfigError
-from carrel.server.invalid_arguments import InvalidArguments, join_path
-from carrel.server.json_values import to_jsonable
+from carrel.protocol.invalid_arguments import InvalidArguments, join_path
+from carrel.protocol.json_values import to_jsonable
 
 __all__ = ["Validator"]
 

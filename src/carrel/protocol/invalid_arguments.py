@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, ValidationError
 
-from carrel.server.json_values import to_jsonable
+from carrel.protocol.json_values import to_jsonable
 
 __all__ = ["InvalidArguments", "explain", "join_path", "missing_argument", "unknown_argument"]
 
