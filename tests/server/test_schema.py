@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import ConfigError
-from carrel.protocol.invalid_arguments import InvalidArguments
+from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.validator import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator
 from carrel.server.docstring import read_docstring
 

@@ -26,8 +26,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from carrel.errors import ConfigError
-from carrel.protocol.invalid_arguments import InvalidArguments
-from carrel.protocol.json_values import to_json, to_jsonable
+from carrel.protocol.json_values import InvalidArguments, to_json, to_jsonable
 from carrel.server.parameter import Parameter
 from carrel.server.signature import Signature
 from carrel.wire.content import ImageContent

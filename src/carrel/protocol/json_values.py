@@ -1,17 +1,38 @@
-"""Values of Python as JSON, those included that msgspec does not know: pydantic models, paths, mappings."""
+"""Values of Python as JSON (those included that msgspec does not know: pydantic models, paths, mappings), and values that do not fit."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-__all__ = ["REFUSED", "read_foreign", "rounded", "to_json", "to_jsonable", "write_foreign"]
+__all__ = [
+    "REFUSED",
+    "InvalidArguments",
+    "join_path",
+    "read_foreign",
+    "rounded",
+    "to_json",
+    "to_jsonable",
+    "write_foreign",
+]
 
 # TypeError: what comes cannot be hashed, and so not be in a set.
 REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
+
+
+class InvalidArguments(ValueError):
+    """The arguments of a call do not fit. The text says what to change, in words a model can act on.
+
+    ``parameter`` names the argument to blame, or is None if it is all of them; ``path`` leads to the place in it.
+    """
+
+    def __init__(self, message: str, parameter: str | None = None, path: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.path = path or parameter
 
 
 def to_jsonable(value: Any) -> Any:
@@ -75,3 +96,9 @@ def rounded(arguments: bytes | msgspec.Raw) -> bytes:
         return msgspec.json.encode(round_all(msgspec.json.decode(arguments)))
     except RecursionError:
         return bytes(arguments)
+
+
+def join_path(location: Sequence[str | int]) -> str:
+    """Write a path as in Python: ``size[0].unit``."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")[:200]

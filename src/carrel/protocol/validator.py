@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from carrel.errors import ConfigError
-from carrel.protocol.invalid_arguments import InvalidArguments, join_path
-from carrel.protocol.json_values import to_jsonable
+from carrel.protocol.json_values import InvalidArguments, join_path, to_jsonable
 
 __all__ = ["Validator"]
 

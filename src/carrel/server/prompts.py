@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidParams
-from carrel.protocol.invalid_arguments import InvalidArguments
+from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
-from carrel.protocol.invalid_arguments import InvalidArguments
+from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.uri import UriError, normalize
 from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.server.completion import CompletableFunction, Completers

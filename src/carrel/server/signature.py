@@ -21,8 +21,8 @@ from msgspec import NODEFAULT, UNSET
 from msgspec.structs import asdict
 
 from carrel.errors import ConfigError
-from carrel.protocol.invalid_arguments import InvalidArguments, explain, join_path, missing_argument, unknown_argument
-from carrel.protocol.json_values import REFUSED, read_foreign, rounded
+from carrel.protocol.json_values import REFUSED, InvalidArguments, join_path, read_foreign, rounded
+from carrel.server.invalid_arguments import explain, missing_argument, unknown_argument
 from carrel.server.parameter import SIMPLE, UNIONS, Parameter
 
 __all__ = ["Signature"]

@@ -21,8 +21,7 @@ from carrel.errors import (
     ResourceNotFound,
 )
 from carrel.protocol.http import header_parameters, verify_parameters
-from carrel.protocol.invalid_arguments import InvalidArguments
-from carrel.protocol.json_values import to_json
+from carrel.protocol.json_values import InvalidArguments, to_json
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset, read_struct

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, ValidationError
 
-from carrel.protocol.json_values import to_jsonable
+from carrel.protocol.json_values import InvalidArguments, to_jsonable
 
-__all__ = ["InvalidArguments", "explain", "join_path", "missing_argument", "unknown_argument"]
+__all__ = ["explain", "missing_argument", "unknown_argument"]
 
 WORDS = {
     "int": "an integer",
@@ -37,18 +37,6 @@ INVALID = {
     "Invalid RFC3339 encoded time": WORDS["time"],
     "Invalid ISO8601 duration": WORDS["duration"],
 }
-
-
-class InvalidArguments(ValueError):
-    """The arguments of a call do not fit. The text says what to change, in words a model can act on.
-
-    ``parameter`` names the argument to blame, or is None if it is all of them; ``path`` leads to the place in it.
-    """
-
-    def __init__(self, message: str, parameter: str | None = None, path: str | None = None) -> None:
-        super().__init__(message)
-        self.parameter = parameter
-        self.path = path or parameter
 
 
 def explain(
@@ -128,9 +116,3 @@ def say_expected(text: str) -> str:
     got = rest.removeprefix(", got `").rstrip("`")
     words = {"bool": "a boolean", "float": "a fraction" if "int" in expected else "a number"}
     return f"{told}, not {words.get(got) or WORDS.get(got, got)}"
-
-
-def join_path(location: Sequence[str | int]) -> str:
-    """Write a path as in Python: ``size[0].unit``."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return "".join(parts).removeprefix(".")[:200]
