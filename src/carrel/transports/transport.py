@@ -73,17 +73,29 @@ class Credentials(Protocol):
     principal: str
     """What tells one who asks from another: what a server answered to one is not shown to another."""
 
-    async def headers(self, url: str) -> Mapping[str, str]:
-        """Return the headers that a request to ``url`` takes; none if there are none yet.
+    async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
+        """Return the headers that one request to ``url`` takes; none if there are none yet.
+
+        They are for that request alone: another takes others, and so does the same one when it is sent again.
 
         Raises:
             AuthorizationError: there should be some, and they cannot be had.
         """
 
-    async def refused(self, url: str, status: int, challenges: Sequence[str], revision: str | None) -> bool:
+    async def refused(
+        self,
+        url: str,
+        status: int,
+        challenges: Sequence[str],
+        revision: str | None,
+        *,
+        sent: Mapping[str, str] | None = None,
+        nonce: str | None = None,
+    ) -> bool:
         """Do what a refusal (401 or 403) asks for, and say whether the request is worth another try.
 
-        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the one that is spoken, if that is known.
+        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the one that is spoken, if that is known,
+        ``sent`` is what ``headers`` gave to the request, ``nonce`` is the value of DPoP-Nonce, if there is one.
         Several requests may be refused at the same time; the user is asked once.
 
         Raises:
