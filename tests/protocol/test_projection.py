@@ -13,9 +13,10 @@ from msgspec import UNSET, Raw, UnsetType
 from carrel.protocol.projection import INSIDE, build
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire import base, completion, content, lifecycle, prompts, resources, tools, utilities
-from carrel.wire.content import AudioContent, EmbeddedResource, ResourceLink, TextContent
-from carrel.wire.resources import BlobResourceContents, Resource
+from carrel.wire import asking, base, completion, content, lifecycle, prompts, resources, tools, utilities
+from carrel.wire.asking import CreateMessageResult, ElicitResult, ToolUseContent
+from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from carrel.wire.resources import BlobResourceContents, Resource, ResourceContents, TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
 from protocol.speaking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST
 
@@ -86,12 +87,45 @@ FIELDS: dict[str, dict[str, str]] = {
     "ResourceUpdatedParams": {OLDEST: "uri _meta"},  # all parameters of notifications may have _meta
     "LoggingMessageParams": {OLDEST: "level logger data _meta"},
     "ProgressParams": {OLDEST: "progressToken progress total _meta", MARCH: "message"},
+    # What clients send. Their parameters have _meta too; it is written last, for the revision that it goes to.
+    "ClientCapabilities": {  # extensions are for all: hosts of apps declare theirs in every revision
+        OLDEST: "experimental roots sampling extensions",
+        JUNE: "elicitation",
+        NOVEMBER: "tasks",
+    },
+    "InitializeParams": {OLDEST: "protocolVersion capabilities clientInfo"},
+    "PageParams": {OLDEST: "cursor"},
+    "ReadResourceParams": {OLDEST: "uri", LATEST: "inputResponses requestState"},
+    "SubscribeParams": {OLDEST: "uri"},
+    "CallToolParams": {OLDEST: "name arguments", NOVEMBER: "task", LATEST: "inputResponses requestState"},
+    "TaskRequest": {NOVEMBER: "ttl"},
+    "GetPromptParams": {OLDEST: "name arguments", LATEST: "inputResponses requestState"},
+    "CompleteParams": {OLDEST: "ref argument", JUNE: "context"},
+    "PromptReference": {OLDEST: "type name", JUNE: "title"},
+    "CompletionArgument": {OLDEST: "name value"},
+    "CompletionContext": {JUNE: "arguments"},
+    "SetLevelParams": {OLDEST: "level"},
+    "ListenParams": {LATEST: "notifications"},
+    "CancelledParams": {OLDEST: "requestId reason"},
+    "ElicitResult": {JUNE: "action content _meta"},
+    "CreateMessageResult": {OLDEST: "role content model stopReason _meta"},
+    "ListRootsResult": {OLDEST: "roots _meta"},
+    "Root": {OLDEST: "uri name", JUNE: "_meta"},
 }
 
 #: What a revision took away again, by definition.
-GONE = {LATEST: {"ServerCapabilities": {"tasks"}, "Tool": {"execution"}}}
+GONE = {
+    LATEST: {
+        "ServerCapabilities": {"tasks"},
+        "Tool": {"execution"},
+        "ClientCapabilities": {"tasks"},
+        "CallToolParams": {"task"},
+        "ElicitResult": {"_meta"},
+        "ListRootsResult": {"_meta"},
+    }
+}
 
-#: What a server sends as a whole, and the revisions in which it does.
+#: What a server or a client sends as a whole, and the revisions in which it does.
 SENT: dict[str, tuple[str, ...]] = {
     "ListResourcesResult": ALL,
     "ListResourceTemplatesResult": ALL,
@@ -108,6 +142,19 @@ SENT: dict[str, tuple[str, ...]] = {
     "DiscoverResult": (LATEST,),
     "ListenResult": (LATEST,),
     "AcknowledgedParams": (LATEST,),
+    "InitializeParams": HANDSHAKES,
+    "PageParams": ALL,
+    "ReadResourceParams": ALL,
+    "SubscribeParams": HANDSHAKES,
+    "CallToolParams": ALL,
+    "GetPromptParams": ALL,
+    "CompleteParams": ALL,
+    "SetLevelParams": HANDSHAKES,
+    "ListenParams": (LATEST,),
+    "CancelledParams": ALL,
+    "ElicitResult": (JUNE, NOVEMBER, LATEST),
+    "CreateMessageResult": ALL,
+    "ListRootsResult": ALL,
 }
 
 #: The content blocks that a message or a tool result may hold.
@@ -119,7 +166,7 @@ BLOCKS |= {revision: BLOCKS[MARCH] | {"ResourceLink"} for revision in (JUNE, NOV
 
 KINDS: dict[str, type[msgspec.Struct]] = {
     name: kind
-    for module in (base, completion, content, lifecycle, prompts, resources, tools, utilities)
+    for module in (asking, base, completion, content, lifecycle, prompts, resources, tools, utilities)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }
@@ -134,6 +181,8 @@ def fields_of(name: str, revision: str) -> set[str]:
 
 def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
     """The structs that a value of a type may be, or may hold."""
+    if hint is ResourceContents:
+        yield from (TextResourceContents, BlobResourceContents)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         yield hint
     for part in get_args(hint):
@@ -142,8 +191,10 @@ def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
 
 def maximal(hint: Any) -> Any:
     """A value of a type that has every field, every alternative and every item that the type allows."""
-    if hint is UNSET or hint is UnsetType:
+    if hint is UNSET or hint is UnsetType or hint is base.RequestMeta:
         return UNSET
+    if hint is ResourceContents:
+        return maximal(TextResourceContents)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint(**{name: maximal(part) for name, part in HINTS[hint].items()})
     origin, parts = get_origin(hint), get_args(hint)
@@ -151,11 +202,13 @@ def maximal(hint: Any) -> Any:
         return maximal(next(part for part in parts if part is not UnsetType))
     if origin is list:
         alternatives = get_args(parts[0]) if get_origin(parts[0]) in (Union, types.UnionType) else (parts[0],)
+        if parts[0] is ResourceContents:
+            alternatives = tuple(structs_in(ResourceContents))
         return [maximal(alternative) for alternative in alternatives]
     if origin is Literal:
         return parts[0]
     if origin is dict or hint is dict:
-        return {"type": "object", "key": "value"}
+        return {"type": "object", "key": "value", "form": {}}
     simple = {str: "text", int: 7, float: 0.5, bool: True, bytes: b"bytes", Any: {"any": 1}, Raw: Raw(b"{}")}
     return simple[hint]
 
@@ -183,7 +236,7 @@ def test_a_value_with_everything_leaves_with_exactly_what_its_revision_has(name:
         kind = type(node).__name__
         seen.add(kind)
         allowed = fields_of(kind, revision)
-        present = set(msgspec.to_builtins(node))
+        present = set(msgspec.json.decode(msgspec.json.encode(node)))
         assert allowed, f"{revision} has no {kind}"
         assert present <= allowed, f"{kind}: {present - allowed} came after {revision}"
         ours = set(type(node).__struct_encode_fields__) | ({"type"} & allowed)
@@ -290,6 +343,69 @@ def test_an_output_schema_described_an_object(schema: dict[str, Any]) -> None:
     assert REVISIONS[LATEST].project(tool).output_schema == schema
     for revision in (JUNE, NOVEMBER):
         assert REVISIONS[revision].project(tool).output_schema is UNSET
+
+
+TEXT, TOOL_USE = TextContent("Paris"), ToolUseContent("1", "search", {})
+IMAGE, AUDIO = ImageContent(b"PNG", "image/png"), AudioContent(b"RIFF", "audio/wav")
+
+
+@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize(
+    "content", [TEXT, IMAGE, AUDIO, TOOL_USE, [], [TEXT, TEXT], [TOOL_USE], [IMAGE, TOOL_USE], [TOOL_USE, AUDIO]]
+)
+def test_what_a_model_said_holds_only_what_its_revision_has(revision: str, content: Any) -> None:
+    projected = REVISIONS[revision].project(CreateMessageResult(role="assistant", model="m", content=content)).content
+    if revision >= NOVEMBER:
+        assert projected == content
+        return
+    audio = set() if revision == OLDEST else {AudioContent}
+    assert type(projected) in {TextContent, ImageContent, *audio}
+
+
+def test_several_texts_of_a_model_were_one() -> None:
+    result = CreateMessageResult(role="assistant", model="m", content=[TEXT, IMAGE, TextContent(", of course")])
+    for revision in (OLDEST, MARCH, JUNE):
+        assert REVISIONS[revision].project(result).content == TextContent("Paris, of course")
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_what_a_model_said_has_no_newer_fields_inside(revision: str) -> None:
+    text = TextContent("x", meta={"k": 1}, annotations=base.Annotations(priority=1, last_modified="x"))
+    projected = REVISIONS[revision].project(CreateMessageResult(role="assistant", model="m", content=text)).content
+    assert (projected.meta is UNSET) is (revision < JUNE)
+    assert (projected.annotations.last_modified is UNSET) is (revision < JUNE)
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [({}, {}), ({"form": {}}, {}), ({"form": {}, "url": {}}, {}), ({"url": {}}, UNSET), (UNSET, UNSET)],
+)
+def test_elicitation_was_forms_and_nothing_else(declared: Any, expected: Any) -> None:
+    capabilities = base.ClientCapabilities(elicitation=declared)
+    assert REVISIONS[JUNE].project(capabilities).elicitation == expected
+    assert REVISIONS[MARCH].project(capabilities).elicitation is UNSET
+    assert REVISIONS[NOVEMBER].project(capabilities).elicitation == declared
+
+
+def test_sampling_had_no_capabilities_of_its_own() -> None:
+    capabilities = base.ClientCapabilities(sampling={"tools": {}, "context": {}}, tasks={"list": {}})
+    for revision in (OLDEST, MARCH, JUNE):
+        projected = REVISIONS[revision].project(capabilities)
+        assert (projected.sampling, projected.tasks) == ({}, UNSET)
+    assert REVISIONS[NOVEMBER].project(capabilities) == capabilities
+    assert REVISIONS[LATEST].project(capabilities).sampling == {"tools": {}, "context": {}}
+
+
+def test_nobody_is_told_that_roots_have_changed_any_more() -> None:
+    capabilities = base.ClientCapabilities(roots={"listChanged": True})
+    assert REVISIONS[LATEST].project(capabilities).roots == {}
+    assert REVISIONS[OLDEST].project(capabilities).roots == {"listChanged": True}
+
+
+def test_the_answer_of_a_user_has_no_metadata_within_a_request() -> None:
+    answer = ElicitResult(action="accept", content={"a": 1}, meta={"k": 1})
+    assert REVISIONS[LATEST].project(answer) == ElicitResult(action="accept", content={"a": 1})
+    assert REVISIONS[JUNE].project(answer) is answer
 
 
 def test_only_what_differs_is_copied() -> None:

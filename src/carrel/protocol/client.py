@@ -9,7 +9,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -38,7 +38,7 @@ from carrel.wire.asking import (
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
 from carrel.wire.jsonrpc import ErrorObject, Message, Notification, RequestMessage, Response
 from carrel.wire.lifecycle import InitializeParams
-from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams
+from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, read_contents
 from carrel.wire.tasks import DetailedTask, Task
 from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams
 
@@ -49,6 +49,9 @@ _read_error = msgspec.json.Decoder(ErrorObject).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
 _read_type = msgspec.json.Decoder(Result).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+#: How many messages one batch may hold.
+MAX_BATCH = 500
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -153,7 +156,7 @@ Event: TypeAlias = "Reply | Failure | Question | Notice | Stray | Batch"
 
 @cache
 def _reader(kind: type[Any]) -> Callable[[Any], Any]:
-    return msgspec.json.Decoder(kind).decode
+    return msgspec.json.Decoder(kind, dec_hook=read_contents).decode
 
 
 class Connection:
@@ -325,9 +328,9 @@ class Connection:
         try:
             message = _read_message(data)
         except _UNREADABLE as error:
-            if bytes(data[:64]).lstrip()[:1] == b"[":
+            if self.revision is not None and self.revision.batches and bytes(data[:64]).lstrip()[:1] == b"[":
                 return self._receive_batch(data)
-            return Stray(f"not a message: {error}")
+            return Stray(f"not a message: {_shorten(error)}")
         id, method = message.id, message.method
         if message.jsonrpc != "2.0":
             return Stray('not a message: jsonrpc is not "2.0"')
@@ -339,12 +342,10 @@ class Connection:
         return self._receive_question(id, method, params)
 
     def _receive_answer(self, id: Any, message: Message) -> Event:
-        try:
-            waiting = self.waiting.pop(id, None)
-        except TypeError:  # an id that is a list or an object
-            waiting = None
+        waiting = self.waiting.pop(id, None) if _is_id(id) else None
         if waiting is None:
-            return Stray(f"an answer to {str(id)[:100]}, which nothing waits for")
+            told = "" if message.error is UNSET else f": {_shorten(read_error(message.error))}"
+            return Stray(f"an answer to {_shorten(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
         if message.error is not UNSET:
             return Failure(waiting, id, read_error(message.error))
         if message.result is UNSET:
@@ -352,7 +353,8 @@ class Connection:
         try:
             return Reply(waiting, id, self._read_result(waiting, message.result))
         except _UNREADABLE as error:
-            return Failure(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is wrong: {error}"))
+            wrong = f"The answer to {waiting.request.method} is wrong: {_shorten(error)}"
+            return Failure(waiting, id, InvalidMessage(wrong))
         except ProtocolError as error:
             return Failure(waiting, id, error)
 
@@ -374,7 +376,7 @@ class Connection:
         if (
             unfinished is None
             or (kind == "input_required" and operation not in ASKING)
-            or (kind == "task" and operation != "call_tool")
+            or (kind == "task" and not (operation == "call_tool" and self.knows("get_task")))
         ):
             raise InvalidMessage(f"The answer to {waiting.request.method} has the type {kind[:100]!r}, not known here")
         return _reader(unfinished)(raw)
@@ -386,14 +388,15 @@ class Connection:
         try:
             read: Any = _reader(NOTICES.get(event, _Anything))(params)
         except _UNREADABLE as error:
-            return Stray(f"the notification {method} is wrong: {error}")
-        meta = read.meta
-        return Notice(event, read, meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None)
+            return Stray(f"the notification {method} is wrong: {_shorten(error)}")
+        meta = getattr(read, "meta", None)
+        subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
+        return Notice(event, read, subscription if _is_id(subscription) else None)
 
     def _receive_question(self, id: Any, method: str, params: Raw) -> Event:
         """Read a request of the server. In a stateless revision there are none, and nothing may answer them."""
         revision = self.revision
-        if type(id) is not int and type(id) is not str:
+        if not _is_id(id):
             return Stray(f"the request {method[:100]} has no proper id")
         if revision is not None and revision.stateless:
             return Stray(f"the request {method[:100]}, which servers of this revision must not send")
@@ -406,15 +409,17 @@ class Connection:
         try:
             return Question(id, operation, _reader(kind)(params))
         except _UNREADABLE as error:
-            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {error}")
-            return Stray(f"the request {method} is wrong: {error}", refusal)
+            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {_shorten(error)}")
+            return Stray(f"the request {method} is wrong: {_shorten(error)}", refusal)
 
     def _receive_batch(self, data: bytes | memoryview) -> Event:
         try:
-            raws: Iterable[Raw] = _read_batch(data)
+            messages = [bytes(raw) for raw in _read_batch(data)]
         except _UNREADABLE as error:
-            return Stray(f"not a message: {error}")
-        return Batch([Stray("a batch within a batch") if bytes(raw)[:1] == b"[" else self.receive(raw) for raw in raws])
+            return Stray(f"not a message: {_shorten(error)}")
+        if len(messages) > MAX_BATCH:
+            return Stray(f"a batch of {len(messages)} messages; {MAX_BATCH} are allowed")
+        return Batch([Stray("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages])
 
 
 class _Anything(Wire, kw_only=True):
@@ -423,10 +428,20 @@ class _Anything(Wire, kw_only=True):
     meta: dict[str, Any] | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
+def _is_id(id: Any) -> bool:
+    """Say whether this is an id: neither true nor 1.0 are the 1 that they equal."""
+    return type(id) is int or type(id) is str
+
+
+def _shorten(value: Any) -> str:
+    """Return the first words of what a server said, or of what was wrong with it: it may be as long as it likes."""
+    return str(value)[:200]
+
+
 def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
     """Return the error that a server answered; if it cannot be read, say so."""
     try:
         error = _read_error(raw)
     except _UNREADABLE as problem:
-        return InvalidMessage(f"The error that the server answered cannot be read: {problem}")
+        return InvalidMessage(f"The error that the server answered cannot be read: {_shorten(problem)}")
     return PeerError(error.code, error.message, None if error.data is UNSET else error.data, status=status)

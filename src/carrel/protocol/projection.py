@@ -15,6 +15,7 @@ from msgspec import UNSET
 from carrel.protocol.revision import Downgrade, Without
 from carrel.wire.asking import (
     CreateMessageParams,
+    CreateMessageResult,
     ListRootsResult,
     Root,
     SamplingMessage,
@@ -22,7 +23,13 @@ from carrel.wire.asking import (
     ToolUseContent,
 )
 from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation
-from carrel.wire.completion import CompleteResult, Completion
+from carrel.wire.completion import (
+    CompleteParams,
+    CompleteResult,
+    Completion,
+    PromptReference,
+    ResourceTemplateReference,
+)
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.lifecycle import (
     DiscoverResult,
@@ -80,6 +87,8 @@ INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     SamplingMessage: {"content": (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)},
     ListRootsResult: {"roots": (Root,)},
     CreateMessageParams: {"messages": (SamplingMessage,), "tools": (Tool,)},
+    CreateMessageResult: {"content": (TextContent, ImageContent, AudioContent, ToolUseContent)},
+    CompleteParams: {"ref": (PromptReference, ResourceTemplateReference)},
     CompleteResult: {"completion": (Completion,)},
 }
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec import UNSET, UnsetType, field
 
 from carrel.wire.base import Annotations, Meta, Wire
-from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
+from carrel.wire.resources import Resource, ResourceContents
 
 
 class TextContent(Wire, tag_field="type", tag="text", gc=False):
@@ -46,7 +46,7 @@ class ResourceLink(Resource, tag_field="type", tag="resource_link", kw_only=True
 class EmbeddedResource(Wire, tag_field="type", tag="resource"):
     """The contents of a resource, within a message."""
 
-    resource: TextResourceContents | BlobResourceContents
+    resource: ResourceContents
     annotations: Annotations | UnsetType = UNSET
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 

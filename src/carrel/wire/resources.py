@@ -5,6 +5,10 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 
 from __future__ import annotations
 
+from abc import ABC
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
 from carrel.wire.base import Annotations, CacheableResult, Icon, Meta, PageResult, Params, Result, Wire
@@ -55,6 +59,26 @@ class BlobResourceContents(Wire, gc=False):
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 
 
+if TYPE_CHECKING:
+    ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
+else:
+
+    class ResourceContents(ABC):  # noqa: B024  (what it stands for is registered, not derived)
+        """Text or bytes. Nothing on the wire says which, so that decoders need ``read_contents`` as their hook."""
+
+    ResourceContents.register(TextResourceContents)
+    ResourceContents.register(BlobResourceContents)
+
+
+def read_contents(kind: Any, value: Any) -> ResourceContents:
+    """Tell text and bytes apart: the ``dec_hook`` of decoders of anything that contents can be in."""
+    if kind is not ResourceContents:
+        raise NotImplementedError(f"{kind} is not a type of the wire")
+    if isinstance(value, dict) and "blob" in value:
+        return msgspec.convert(value, BlobResourceContents)
+    return msgspec.convert(value, TextResourceContents)
+
+
 class ListResourcesResult(PageResult, kw_only=True):
     resources: list[Resource]
 
@@ -70,7 +94,7 @@ class ReadResourceParams(Params, kw_only=True):
 
 
 class ReadResourceResult(CacheableResult, kw_only=True):
-    contents: list[TextResourceContents | BlobResourceContents]
+    contents: list[ResourceContents]
 
 
 class SubscribeParams(Params, kw_only=True):

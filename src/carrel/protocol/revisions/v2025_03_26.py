@@ -3,9 +3,12 @@
 https://modelcontextprotocol.io/specification/2025-03-26/changelog
 """
 
+import msgspec
+
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2024_11_05
-from carrel.wire.content import AudioContent, EmbeddedResource
+from carrel.wire.asking import CreateMessageResult
+from carrel.wire.content import AudioContent, EmbeddedResource, TextContent
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import BlobResourceContents
 from carrel.wire.tools import Tool
@@ -18,6 +21,13 @@ def audio_as_resource(block: AudioContent) -> EmbeddedResource:
     return EmbeddedResource(contents, annotations=block.annotations)
 
 
+def audio_in_words(result: CreateMessageResult) -> CreateMessageResult:
+    """A model answered with text or a picture."""
+    if not isinstance(result.content, AudioContent):
+        return result
+    return msgspec.structs.replace(result, content=TextContent(f"[audio, {result.content.mime_type}]"))
+
+
 PREVIOUS = v2024_11_05.REVISION
 
 REVISION = PREVIOUS.followed_by(
@@ -27,6 +37,7 @@ REVISION = PREVIOUS.followed_by(
     questions={**PREVIOUS.questions, "sample_with_audio": "sampling/createMessage"},
     before={
         AudioContent: audio_as_resource,
+        CreateMessageResult: audio_in_words,
         Tool: without("annotations"),
         ServerCapabilities: without("completions"),
         ProgressParams: without("message"),

@@ -7,7 +7,7 @@ from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2025_03_26
 from carrel.wire.asking import Root
 from carrel.wire.base import Annotations, ClientCapabilities, Implementation
-from carrel.wire.completion import CompleteParams
+from carrel.wire.completion import CompleteParams, PromptReference
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.prompts import Prompt, PromptArgument
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
@@ -44,5 +44,6 @@ REVISION = PREVIOUS.followed_by(
         CallToolResult: without("structured_content"),
         Prompt: without("title", "meta"),
         PromptArgument: without("title"),
+        PromptReference: without("title"),
     },
 )

@@ -10,7 +10,13 @@ from msgspec import UNSET
 
 from carrel.protocol.revision import Request, without
 from carrel.protocol.revisions import v2025_06_18
-from carrel.wire.asking import CreateMessageParams, CreateMessageResult, ElicitParams, SamplingMessage
+from carrel.wire.asking import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitParams,
+    SamplingMessage,
+    ToolUseContent,
+)
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.content import ResourceLink, TextContent
 from carrel.wire.lifecycle import ServerCapabilities
@@ -39,10 +45,14 @@ def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
 
 
 def one_block(result: CreateMessageResult) -> CreateMessageResult:
-    """An answer was one block."""
-    if not isinstance(result.content, list):
+    """An answer was one block, and no wish to use a tool: all of its text, or else the first picture or sound."""
+    if not isinstance(result.content, list | ToolUseContent):
         return result
-    return msgspec.structs.replace(result, content=result.content[0] if result.content else TextContent(""))
+    blocks = result.content if isinstance(result.content, list) else []
+    others = [block for block in blocks if not isinstance(block, TextContent | ToolUseContent)]
+    return msgspec.structs.replace(
+        result, content=others[0] if others and not result.text else TextContent(result.text)
+    )
 
 
 def plain_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:

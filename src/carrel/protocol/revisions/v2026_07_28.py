@@ -11,6 +11,7 @@ from msgspec import UNSET
 from carrel.errors import INVALID_PARAMS
 from carrel.protocol.revision import Downgrade, Request, without
 from carrel.protocol.revisions import v2025_11_25
+from carrel.wire.asking import ElicitResult, ListRootsResult
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.completion import CompleteResult
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
@@ -94,6 +95,8 @@ REVISION = PREVIOUS.followed_by(
     drops={
         CallToolParams: without("task"),
         ClientCapabilities: fewer_capabilities,
+        ElicitResult: without("meta"),
+        ListRootsResult: without("meta"),
         ServerCapabilities: without("tasks"),
         Tool: without("execution"),
     },
