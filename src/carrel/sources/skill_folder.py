@@ -22,18 +22,13 @@ from time import time_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from carrel.errors import ConfigError
-from carrel.sources.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
+from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
+from carrel.protocol.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.sources.root import Node, Parts, Root
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Entry, Position, Tree, Visit
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "SKILL_FILE", "FileDigest", "SkillFolder", "Stop"]
-
-SKILL_FILE = "SKILL.md"
-
-#: How many files a skill may have, and how many bytes in all; hosts need not take more.
-MAX_FILES = 512
-MAX_BYTES = 16 * 1024 * 1024
+__all__ = ["FileDigest", "SkillFolder", "Stop", "read_chunks"]
 
 MAX_KEPT = 100_000  # digests that are remembered
 SETTLED = 2_100_000_000  # nanoseconds: what changed this recently may change again without a new time stamp

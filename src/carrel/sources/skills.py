@@ -18,13 +18,14 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
 from carrel.protocol.uri import UriError, encode_path, file_path, normalize
 from carrel.server.source import Change, Hit, Page
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.files import annotate, display, translate
 from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_name
 from carrel.sources.root import Node, Parts
-from carrel.sources.skill_folder import MAX_BYTES, SKILL_FILE, SkillFolder, Stop, read_chunks
+from carrel.sources.skill_folder import SkillFolder, Stop, read_chunks
 from carrel.sources.tree import START, Entry, Position
 from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents

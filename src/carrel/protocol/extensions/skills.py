@@ -14,6 +14,13 @@ from carrel.wire.skills import (
     ReadDirectoryResult,
 )
 
+#: The file that makes a directory a skill.
+SKILL_FILE = "SKILL.md"
+
+#: How many files a skill may have, and how many bytes in all; hosts need not take more.
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024
+
 REQUESTS = (
     Request("skills/list", "list_skills", PageParams, ListSkillsResult, cacheable=True),
     Request("skills/get", "get_skill", GetSkillParams, GetSkillResult, cacheable=True),
