@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:  # loaded with everything that has to do with authorization, also where no request is ever made
     AbstractResolver = object
 
-__all__ = ["PublicResolver", "is_public", "public_connector", "read_address"]
+__all__ = ["PublicResolver", "is_loopback", "is_public", "public_connector", "read_address"]
 
 #: What is not public of IPv4: https://www.iana.org/assignments/iana-ipv4-special-registry, and 168.63.129.16, at which
 #: a machine in Azure finds its own metadata. Written out, because what Python counts as global differs by version.
@@ -65,6 +65,16 @@ def is_public(address: str | IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv4Address):
         return not any(address in network for network in INSIDE_IPV4)
     return address in GLOBAL_IPV6 and not any(address in network for network in INSIDE_IPV6)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host, as it stands in a URL, is this machine by its very name."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def read_address(host: str) -> IPv4Address | IPv6Address | None:
@@ -155,7 +165,7 @@ def inside(host: str) -> OSError:
 
 
 def proxy_hosts() -> set[str]:
-    """Return the hosts of the proxies that the environment names."""
+    """Return the hosts of all proxies that the environment names."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies
 

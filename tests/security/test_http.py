@@ -341,7 +341,7 @@ def loaded(code: str) -> set[str]:
 
 
 def test_nothing_is_loaded_that_is_not_configured(tmp_path: Any):
-    heavy = {"httpx2", "joserfc", "cryptography"}
+    heavy = {"aiohttp", "joserfc", "cryptography"}
     modules = loaded("import carrel")
     assert not {name for name in modules if name.startswith("carrel.security") or name == "carrel.protocol.principal"}
     assert not heavy & modules
@@ -353,7 +353,7 @@ def test_nothing_is_loaded_that_is_not_configured(tmp_path: Any):
     assert not {name for name in modules if name.startswith("carrel.security")}
 
 
-@pytest.mark.parametrize("name", ["joserfc", "httpx2"])
+@pytest.mark.parametrize("name", ["joserfc", "aiohttp"])
 def test_a_package_that_is_missing_is_named_with_what_brings_it(name: str):
     code = f"""
 import sys

@@ -7,22 +7,23 @@ of a sensible size.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
-from ipaddress import ip_address, ip_network
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
+from carrel.addresses import is_loopback, is_public, public_connector, read_address
 from carrel.errors import ConfigError
+from carrel.proxies import find_proxy
 from carrel.security.bearer import Unverifiable
 
 if TYPE_CHECKING:
-    import httpx2
+    import aiohttp
 
-__all__ = ["Fetcher", "NotThere", "check_url", "is_loopback", "require_libraries"]
+__all__ = ["Answer", "Fetcher", "NotThere", "check_url", "is_loopback", "require_libraries"]
 
 INSTALL_HINT = "pip install 'carrel[auth]'"
 
@@ -31,9 +32,6 @@ MAX_ANSWER = 512 * 1024
 
 #: How many questions may be under way at a time.
 MAX_CONNECTIONS = 20
-
-#: Addresses of IPv6 that stand for one of IPv4, which may be any (RFC 6052, RFC 3056).
-TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("2002::/16"))
 
 
 class NotThere(Unverifiable):
@@ -47,20 +45,10 @@ def require_libraries() -> None:
         ConfigError: it is not installed.
     """
     try:
-        import_module("httpx2")
+        import_module("aiohttp")
         import_module("joserfc.jws")
     except ModuleNotFoundError as error:
         raise ConfigError(f"Authorization needs the package {error.name}: {INSTALL_HINT}") from None
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host, as it stands in a URL, is this machine by its very name."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def check_url(url: str, what: str, *, found_at: str | None = None) -> str:
@@ -84,29 +72,55 @@ def check_url(url: str, what: str, *, found_at: str | None = None) -> str:
         raise ConfigError(f"{what}: {url[:200]!r} must begin with https:// (http:// is for this machine only)")
     if "@" in parts.netloc or "#" in url:
         raise ConfigError(f"{what}: {url[:200]!r} must have neither a user nor a fragment")
-    if found_at is not None and host != urlsplit(found_at).hostname and _is_inside(host):
+    if found_at is not None and _is_inside(host) and not _are_neighbours(host, urlsplit(found_at).hostname or ""):
         raise ConfigError(f"{what}: {url[:200]!r} is an address in here, which a document from elsewhere must not name")
     return url
 
 
 def _is_inside(host: str) -> bool:
     """Say whether a host is written as an address that is not of the public Internet."""
-    if is_loopback(host):
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        # other ways to write addresses, which some resolvers take: 2130706433, 0x7f.1, 017700000001
-        return all(label[:1].isdigit() for label in host.rstrip(".").split("."))
-    return not address.is_global or any(address in network for network in TRANSLATED)
+    address = read_address(host)
+    return is_loopback(host) if address is None else not is_public(address)
+
+
+def _are_neighbours(host: str, home: str) -> bool:
+    """Say whether two hosts are the same, or both this machine."""
+    return host == home or (is_loopback(host) and is_loopback(home))
+
+
+class Answer(NamedTuple):
+    """What came back: the HTTP status, the headers by their names in lower case, and the body."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def read(self) -> dict[str, Any]:
+        """Return the JSON object in the body.
+
+        Raises:
+            Unverifiable: it is none.
+        """
+        try:
+            return msgspec.json.decode(self.body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Unverifiable(f"{self.url} did not answer with a JSON object") from None
 
 
 class Fetcher:
-    """Asks for JSON documents. ``timeout`` is in seconds, for a whole question. Closes with ``async with``."""
+    """Asks for JSON documents. Closes with ``async with``.
 
-    def __init__(self, timeout: float = 5.0) -> None:
+    Args:
+        timeout: seconds for a whole question.
+        hosts: those that may be inside, while all others have to be on the public Internet (and are looked at when
+            their addresses are known); None if hosts may be anywhere, because the user has named them all.
+    """
+
+    def __init__(self, timeout: float = 5.0, hosts: Collection[str] | None = None) -> None:
         self._timeout = timeout
-        self._clients: dict[bool, httpx2.AsyncClient] = {}
+        self._hosts = hosts
+        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Fetcher:
         return self
@@ -118,9 +132,9 @@ class Fetcher:
 
     async def close(self) -> None:
         """Let go of the connections. The next question opens new ones."""
-        clients, self._clients = self._clients, {}
-        for client in clients.values():
-            await client.aclose()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def get(self, url: str) -> dict[str, Any]:
         """Return the JSON object at ``url``.
@@ -129,7 +143,7 @@ class Fetcher:
             NotThere: there is none.
             Unverifiable: it cannot be had.
         """
-        return await self._ask("GET", url)
+        return check_status(await self.ask("GET", url)).read()
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, Any]:
         """Send a form, and return the JSON object that is answered.
@@ -137,41 +151,74 @@ class Fetcher:
         Raises:
             Unverifiable: there is no proper answer.
         """
-        return await self._ask("POST", url, data=dict(form), headers=headers)
+        return check_status(await self.ask("POST", url, form=form, headers=headers)).read()
 
-    async def _ask(self, method: str, url: str, **options: Any) -> dict[str, Any]:
-        import httpx2
+    async def ask(
+        self,
+        method: str,
+        url: str,
+        *,
+        form: Mapping[str, str] | None = None,
+        document: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request, with a form or a JSON document if there is one, and return what is answered.
 
-        local = is_loopback(urlsplit(url).hostname or "")
-        client = self._clients.get(local)
-        if client is None:
-            client = self._clients[local] = httpx2.AsyncClient(
-                timeout=self._timeout,
-                follow_redirects=False,
-                limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
-                headers={"accept": "application/json", "user-agent": "carrel"},
-                trust_env=not local,  # no proxy leads to this machine
-            )
+        Raises:
+            Unverifiable: there is no answer, or one that is too long.
+        """
+        import aiohttp
+
+        body = None if document is None else msgspec.json.encode(document)
+        given = {} if document is None else {"content-type": "application/json"}
+        if self._session is None:
+            self._session = self._open()
         try:
-            async with asyncio.timeout(self._timeout), client.stream(method, url, **options) as response:
-                if response.status_code != 200:
-                    kind = NotThere if response.status_code in (404, 410) else Unverifiable
-                    raise kind(f"{url} answered {response.status_code}")
-                body = bytearray()
-                async for piece in response.aiter_bytes():
-                    body += piece
-                    if len(body) > MAX_ANSWER:
+            async with (
+                asyncio.timeout(self._timeout),
+                self._session.request(
+                    method,
+                    url,
+                    data=body if form is None else dict(form),
+                    headers={**given, **(headers or {})},
+                    proxy=find_proxy(url),
+                    allow_redirects=False,
+                ) as response,
+            ):
+                found = bytearray()
+                async for piece in response.content.iter_chunked(MAX_ANSWER):
+                    found += piece
+                    if len(found) > MAX_ANSWER:
                         raise Unverifiable(f"{url} answered with more than {MAX_ANSWER} bytes")
+                return Answer(url, response.status, {k.lower(): v for k, v in response.headers.items()}, bytes(found))
         except TimeoutError:
             raise Unverifiable(f"{url} did not answer within {self._timeout:g} seconds") from None
-        except (
-            httpx2.HTTPError,
-            httpx2.InvalidURL,
-            OSError,
-            RuntimeError,
-        ) as error:  # the last one: it is being closed
+        except (aiohttp.ClientError, ValueError, OSError, RuntimeError) as error:  # the last one: it is being closed
             raise Unverifiable(f"{url} cannot be asked: {type(error).__name__} {error}".rstrip()) from None
-        try:
-            return msgspec.json.decode(bytes(body), type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Unverifiable(f"{url} did not answer with a JSON object") from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._hosts is None:
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS)
+        else:
+            connector = public_connector(self._hosts, limit=MAX_CONNECTIONS)
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),  # there is one around the whole question
+            headers={"accept": "application/json", "user-agent": "carrel"},
+        )
+
+
+def check_status(answer: Answer) -> Answer:
+    """Return an answer that is a success.
+
+    Raises:
+        NotThere: there is no such document.
+        Unverifiable: it is another failure.
+    """
+    if answer.status != 200:
+        kind = NotThere if answer.status in (404, 410) else Unverifiable
+        raise kind(f"{answer.url} answered {answer.status}")
+    return answer
