@@ -12,7 +12,7 @@ from typing import Any
 from carrel.errors import HeaderMismatch
 from carrel.protocol.server import Call
 
-__all__ = ["event", "header_parameters", "verify", "verify_parameters"]
+__all__ = ["decode_value", "encode_value", "event", "header_parameters", "verify", "verify_parameters"]
 
 PARAMETER_PREFIX = b"mcp-param-"
 TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -72,6 +72,20 @@ def decode_value(name: str, header: bytes) -> str:
         return binascii.a2b_base64(text[9:-2], strict_mode=True).decode("utf-8")
     except ValueError:
         raise HeaderMismatch(f"Header mismatch: the {name} header is not valid base64 of UTF-8") from None
+
+
+def encode_value(value: str | int | bool) -> str:
+    """Encode a value for a header: as it is where that is possible, otherwise in its base64 form.
+
+    https://…/streamable-http#value-encoding
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    plain = text.isascii() and (text.isprintable() or all(" " <= letter < "\x7f" or letter == "\t" for letter in text))
+    if plain and text.strip(" \t") == text and not (text.startswith("=?base64?") and text.endswith("?=")):
+        return text
+    return f"=?base64?{binascii.b2a_base64(text.encode(), newline=False).decode()}?="
 
 
 def header_parameters(schema: Mapping[str, Any]) -> dict[bytes, tuple[str, ...]]:

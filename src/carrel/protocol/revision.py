@@ -63,6 +63,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """An error for a message whose id could not be read has no ``id`` (otherwise it is null, as in JSON-RPC)."""
     resumable: bool = False
     """Streams over HTTP have event ids and can be resumed."""
+    version_header: bool = False
+    """Requests over HTTP say the revision in the MCP-Protocol-Version header."""
     primed: bool = False
     """A stream over HTTP begins with an empty event that carries an id."""
     argument_errors_in_results: bool = False

@@ -1,0 +1,123 @@
+"""Reading server-sent events: bytes in, events out, whatever the pieces they come in.
+
+Time is linear in what is read, and memory bounded by the limit.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from carrel.errors import InvalidMessage
+
+__all__ = ["Event", "EventStream"]
+
+#: The longest event id that is remembered, in bytes: it has to go into a header.
+MAX_ID = 4096
+
+#: The longest time to wait before the next connection that is taken seriously, in milliseconds: a day.
+MAX_RETRY = 86_400_000
+
+
+class Event(msgspec.Struct, gc=False):
+    """An event: its type ("message" unless it says otherwise), and its data, lines parted by a line feed."""
+
+    name: str
+    data: bytes
+
+
+class EventStream:
+    """Reads one stream, over one connection or several: what it remembers is where to go on.
+
+    Args:
+        limit: the longest event, in bytes.
+    """
+
+    __slots__ = ("_after_return", "_at_start", "_data", "_id", "_limit", "_name", "_rest", "_size", "last_id", "retry")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.last_id = ""
+        """The id to resume after; empty if there is none."""
+        self.retry: int | None = None
+        """Milliseconds to wait before connecting again, if the server has said so."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Read what comes over a new connection: an event that was not complete is lost."""
+        self._at_start = True
+        self._after_return = False
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._name = ""
+        self._id = self.last_id
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take what was read, and return the events that it completes.
+
+        Raises:
+            InvalidMessage: an event is too long. Nothing more can be read after that.
+        """
+        if self._after_return and data[:1] == b"\n":
+            data = data[1:]
+            self._after_return = False
+        if not data:
+            return []
+        self._after_return = data.endswith(b"\r")
+        lines = data.splitlines()
+        rest = b"" if data.endswith((b"\n", b"\r")) else lines.pop()
+        events: list[Event] = []
+        if lines:
+            if self._rest:
+                lines[0] = bytes(self._rest) + lines[0]
+                self._rest.clear()
+            if self._at_start:
+                self._at_start = False
+                lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+            for line in lines:
+                self._read_line(line, events)
+        if rest:
+            self._rest += rest
+            self._check(len(self._rest))
+        return events
+
+    def _read_line(self, line: bytes, events: list[Event]) -> None:
+        if not line:
+            self._dispatch(events)
+        elif line.startswith(b"data:"):
+            value = line[6:] if line.startswith(b" ", 5) else line[5:]
+            self._check(len(value))
+            self._size += len(value) + 1
+            self._data.append(value)
+        elif not line.startswith(b":"):
+            field, _, value = line.partition(b":")
+            self._read_field(field, value.removeprefix(b" "))
+
+    def _read_field(self, field: bytes, value: bytes) -> None:
+        if field == b"event":
+            self._name = value[:100].decode("utf-8", "replace")
+        elif field == b"id":
+            # one with a NUL is to be ignored; what cannot be said in a header could not be given back
+            if len(value) <= MAX_ID and not any(byte < 0x20 or byte == 0x7F for byte in value):
+                self._id = value.decode("utf-8", "replace")
+        elif field == b"retry":
+            if value.isdigit():
+                self.retry = min(int(value[:10]), MAX_RETRY)
+        elif field == b"data":  # a line without a colon
+            self._size += 1
+            self._check(0)
+            self._data.append(b"")
+
+    def _dispatch(self, events: list[Event]) -> None:
+        self.last_id = self._id
+        if self._data:
+            events.append(Event(self._name or "message", b"\n".join(self._data)))
+            self._data = []
+            self._size = 0
+        self._name = ""
+
+    def _check(self, more: int) -> None:
+        if self._size + more > self._limit:
+            raise InvalidMessage(f"An event is longer than {self._limit} bytes")

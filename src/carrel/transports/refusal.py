@@ -1,0 +1,65 @@
+"""What a response other than a success means.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#sending-messages
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import HTTPStatusError, MCPError
+from carrel.protocol.client import read_error
+from carrel.wire.jsonrpc import Message
+
+__all__ = ["read_refusal", "shorten"]
+
+_read_message = msgspec.json.Decoder(Message).decode
+
+
+def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -> MCPError:
+    """Return the error of the protocol that ``body`` is, or else one that tells the status.
+
+    ``name`` is who answered, ``retry_after`` the header of that name.
+    """
+    error = read_answered_error(body)
+    if error is not None:
+        return read_error(error, status)
+    said = shorten(body[:1000].decode("utf-8", "replace"), 200)
+    return HTTPStatusError(
+        status, f"{name} answered {status}{': ' if said else ''}{said}", retry_after=read_retry_after(retry_after)
+    )
+
+
+def read_answered_error(body: bytes) -> msgspec.Raw | None:
+    """Return the error in a message, whatever the id of it; None if there is none."""
+    try:
+        message = _read_message(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return None if message.error is UNSET or message.method is not UNSET else message.error
+
+
+def read_retry_after(value: str | None) -> float | None:
+    """Return the seconds of a Retry-After header, which are a number or a date."""
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(min(int(value[:10]), 86_400))
+    try:
+        when = parsedate_to_datetime(value)
+    except (ValueError, TypeError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, min((when - datetime.now(UTC)).total_seconds(), 86_400.0))
+
+
+def shorten(text: str, longest: int) -> str:
+    """Return text from elsewhere as one line of at most ``longest`` characters, all of them printable."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: longest * 4]).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
