@@ -276,6 +276,7 @@ class Connection:
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
         """
         row = next(row for row in revision.requests.values() if row.operation == "initialize")
+        self.revision = None  # whatever was tried before: until the answer is there, nothing is agreed on
         self._ids = id = self._ids + 1
         self.waiting[id] = Waiting(row, row.result, owner)
         params = revision.project(
