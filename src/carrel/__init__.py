@@ -12,12 +12,34 @@
 What else there is, is in the documentation under docs/.
 """
 
+import typing
+
 from carrel.errors import MCPError
+from carrel.protocol import VERSION as __version__  # noqa: N811
 from carrel.server.app import Server
 from carrel.server.contents import Contents
 from carrel.server.context import Context
 from carrel.wire.base import Annotations, Icon, Implementation
 
-__all__ = ["Annotations", "Contents", "Context", "Icon", "Implementation", "MCPError", "Server", "__version__"]
+if typing.TYPE_CHECKING:
+    from carrel.client.client import Client
 
-__version__ = "0.1.0"
+__all__ = [
+    "Annotations",
+    "Client",
+    "Contents",
+    "Context",
+    "Icon",
+    "Implementation",
+    "MCPError",
+    "Server",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name == "Client":  # servers do not need it
+        from carrel.client.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

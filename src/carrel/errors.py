@@ -19,6 +19,7 @@
     │   ├── RequestTimeout          no answer came in time
     │   ├── HTTPStatusError         the server, or something before it, refused with a status and no message
     │   └── SessionExpired          the server has forgotten the session
+    ├── TaskCancelled               a task was cancelled before it had a result
     ├── AuthorizationError          the server wants to know who asks, and that could not be arranged
     └── ConfigError                 wrong set-up or wrong use: exit code 2, one line, no traceback
 
@@ -49,6 +50,7 @@ __all__ = [
     "ResourceNotFound",
     "ResourceTooLarge",
     "SessionExpired",
+    "TaskCancelled",
     "TransportError",
     "URLElicitationRequired",
     "UnsupportedVersion",
@@ -228,6 +230,10 @@ class SessionExpired(TransportError):
 
     def __init__(self, message: str = "the server has ended the session") -> None:
         super().__init__(message, delivered=False)
+
+
+class TaskCancelled(MCPError):
+    """A task was cancelled, by whomever, before it had a result."""
 
 
 class AuthorizationError(MCPError):

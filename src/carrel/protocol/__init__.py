@@ -5,3 +5,6 @@ of them, ``http`` has the header rules and the event-stream format, ``uri`` is R
 ``uri_template`` is RFC 6570, on top of ``uri_expression`` and ``uri_tokens``; ``uri_matching``, with ``uri_graph`` and
 ``uri_values``, reads values back.
 """
+
+#: The version of Carrel, which the other side is told.
+VERSION = "0.1.0"

@@ -1,4 +1,7 @@
-"""Values of Python as JSON (those included that msgspec does not know: pydantic models, paths, mappings), and values that do not fit."""
+"""Values of Python as JSON, and values that do not fit.
+
+Those included that msgspec does not know: pydantic models, paths, mappings.
+"""
 
 from __future__ import annotations
 

@@ -14,11 +14,15 @@ from typing import Any
 import msgspec
 
 from carrel.errors import ConfigError, TransportError
+from carrel.protocol.client import Outgoing
+from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, REVISIONS
 from carrel.transports.application import Application
 from carrel.transports.dialogue import Dialogue
+from carrel.transports.transport import Receiver
+from carrel.wire.base import Id
 
-__all__ = ["MemoryPeer", "connect"]
+__all__ = ["MemoryPeer", "MemoryTransport", "connect"]
 
 INITIALIZED = next(row.method for row in ANNOUNCEMENTS.values() if row.operation == "initialized")
 
@@ -116,6 +120,62 @@ class MemoryPeer:
             return await asyncio.wait_for(self._notifications.get(), timeout)
         except TimeoutError:
             raise TransportError(f"no notification within {timeout} seconds") from None
+
+
+class MemoryTransport:
+    """The way of a client to a server in the same process. See ``transport.Transport``."""
+
+    cancels = False
+    mirrors = False
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._receiver: Receiver | None = None
+        self._dialogue: Dialogue | None = None
+
+    async def open(self, receiver: Receiver) -> None:
+        """Start the server."""
+        self._receiver = receiver
+        await self._app.start()
+        self._dialogue = Dialogue(self._app, _Ear(receiver))
+
+    def send(self, message: Outgoing) -> None:
+        """Hand a message over."""
+        if self._dialogue is not None and self._receiver is not None:
+            reply = self._dialogue.receive(message.data)
+            if reply is not None:
+                self._receiver.receive(reply)
+
+    def abandon(self, id: Id) -> None:
+        """Nothing to let go of."""
+
+    def settle(self, revision: Revision) -> None:
+        """Nothing to prepare."""
+
+    async def close(self) -> None:
+        """Stop the server."""
+        dialogue, self._dialogue = self._dialogue, None
+        if dialogue is not None:
+            await dialogue.close()
+            await self._app.stop()
+
+
+class _Ear:
+    """Where the server of a ``MemoryTransport`` sends to."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Take a message from the server."""
+        self._receiver.receive(message)
+
+    async def drain(self) -> None:
+        """Give others a turn. There is nothing to wait for: messages arrive at once."""
+        await asyncio.sleep(0)
+
+    def pause(self, retry: int | None = None) -> None:
+        """Nothing to pause: there is no connection to close."""
 
 
 @asynccontextmanager

@@ -43,6 +43,9 @@ class Transport(Protocol):
     cancels: bool
     """Giving up on a request with ``abandon`` tells the server; where it does not, a message has to."""
 
+    mirrors: bool
+    """Parameters of tools are repeated outside of the message, where their schemas say so (``Outgoing.headers``)."""
+
     async def open(self, receiver: Receiver) -> None:
         """Connect, so far as that can be done before there is anything to say.
 

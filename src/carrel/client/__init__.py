@@ -1,0 +1,1 @@
+"""The application that asks: one client for servers of every revision."""

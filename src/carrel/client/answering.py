@@ -1,0 +1,297 @@
+"""Answers to what servers ask: forms, pages, models, roots. What nobody has taken on is refused.
+
+https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
+https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
+https://modelcontextprotocol.io/specification/2026-07-28/client/roots
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import ConfigError, InvalidParams, MethodNotFound
+from carrel.wire.asking import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitParams,
+    ElicitResult,
+    ListRootsResult,
+    Root,
+    SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
+)
+from carrel.wire.base import ClientCapabilities
+from carrel.wire.content import TextContent
+
+__all__ = ["Answers", "FormHandler", "Page", "PageHandler", "Roots", "RootsSource", "SampleHandler"]
+
+log = logging.getLogger("carrel.client")
+
+T = TypeVar("T")
+
+#: Hosts whose pages need no https:, because they are on this machine.
+LOCAL = ("localhost", "127.0.0.1", "::1")
+#: How many pages are remembered whose end a server may still announce.
+MAX_PAGES = 1000
+
+
+class Form(msgspec.Struct, frozen=True):
+    """A form that a server wants filled in. ``server`` says which one wants to know."""
+
+    message: str
+    schema: dict[str, Any]
+    """A JSON Schema of an object whose properties are text, numbers, booleans and choices."""
+    server: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The schemas of the fields, by name."""
+        fields: dict[str, Any] = self.schema.get("properties", {})
+        return fields
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What the server suggests, by field. It is put in where an answer leaves the field out."""
+        return {name: field["default"] for name, field in self.fields.items() if "default" in field}
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page that a server wants the user to visit.
+
+    Show the whole ``url`` and let the user decide; never open it unasked, and never read it.
+    ``completed`` is set when the server says that the user is done there, if it ever does.
+    """
+
+    message: str
+    url: str
+    server: str
+    completed: asyncio.Event
+
+    @property
+    def host(self) -> str:
+        """The host of the page, to be shown by itself."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the host is written so that it may look like another one."""
+        return any(label.startswith("xn--") for label in self.host.split(".")) or not self.host.isascii()
+
+
+#: Fills in a form: the content, None to decline, or a whole result.
+FormHandler: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Any] | ElicitResult | None]]
+#: Shows a page to the user: whether they agreed to visit it, or a whole result.
+PageHandler: TypeAlias = Callable[[Page], Awaitable[bool | ElicitResult]]
+#: Asks a model: its answer, or only the text of it.
+SampleHandler: TypeAlias = Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]]
+Roots: TypeAlias = Iterable[str | os.PathLike[str] | Root]
+RootsSource: TypeAlias = Roots | Callable[[], Roots | Awaitable[Roots]]
+
+
+class Answers:
+    """Whoever answers, and what may therefore be asked."""
+
+    def __init__(
+        self,
+        *,
+        elicit_form: FormHandler | None = None,
+        elicit_url: PageHandler | None = None,
+        sample: SampleHandler | None = None,
+        sample_tools: bool = False,
+        roots: RootsSource | None = None,
+    ) -> None:
+        self._elicit_form = elicit_form
+        self._elicit_url = elicit_url
+        self._sample = sample
+        self._sample_tools = sample_tools
+        self._roots = roots
+        self._pages: dict[str, asyncio.Event] = {}
+
+    def capabilities(self, extensions: Mapping[str, Any]) -> ClientCapabilities:
+        """Return what may be asked, as the newest revision has it."""
+        capabilities = ClientCapabilities(extensions=dict(extensions) or UNSET)
+        modes = {"form": self._elicit_form, "url": self._elicit_url}
+        if any(modes.values()):
+            capabilities.elicitation = {mode: {} for mode, handler in modes.items() if handler is not None}
+        if self._sample is not None:
+            capabilities.sampling = {"tools": {}} if self._sample_tools else {}
+        if self._roots is not None:
+            capabilities.roots = {"listChanged": True}
+        return capabilities
+
+    async def answer(self, operation: str, params: Any, server: str) -> Any:
+        """Answer a question of the server called ``server``.
+
+        Raises:
+            MethodNotFound: nobody has taken on such questions.
+            InvalidParams: it must not be asked like this.
+        """
+        if operation == "elicit":
+            return await self._visit(params, server) if params.mode == "url" else await self._fill_in(params, server)
+        if operation == "sample":
+            return await self._ask_model(params)
+        if operation == "list_roots":
+            return await self._list_roots()
+        raise MethodNotFound(f"Method not found: {operation}")
+
+    # Elicitation
+
+    async def _fill_in(self, params: ElicitParams, server: str) -> ElicitResult:
+        if self._elicit_form is None:
+            raise self._not_asked("forms", self._elicit_url)
+        if params.requested_schema is UNSET:
+            raise InvalidParams("Invalid params: requestedSchema is missing", parameter="requestedSchema")
+        form = Form(params.message, params.requested_schema, server)
+        answer = await self._elicit_form(form)
+        if isinstance(answer, ElicitResult):
+            if answer.action != "accept":
+                return answer
+            answer = {} if answer.content is UNSET else answer.content
+        if answer is None:
+            return ElicitResult(action="decline")
+        content = form.defaults | dict(answer)
+        check(content, form.schema)
+        return ElicitResult(action="accept", content=content)
+
+    async def _visit(self, params: ElicitParams, server: str) -> ElicitResult:
+        if self._elicit_url is None:
+            raise self._not_asked("pages", self._elicit_form)
+        if params.url is UNSET:
+            raise InvalidParams("Invalid params: url is missing", parameter="url")
+        if not may_be_shown(params.url):
+            log.warning("%s wants a page visited whose address is not allowed: %.200s", server, params.url)
+            return ElicitResult(action="decline")
+        completed = asyncio.Event()
+        if params.elicitation_id is not UNSET:
+            self._pages[params.elicitation_id] = completed
+            if len(self._pages) > MAX_PAGES:
+                self._pages.pop(next(iter(self._pages)))
+        answer = await self._elicit_url(Page(params.message, params.url, server, completed))
+        if isinstance(answer, ElicitResult):
+            return answer
+        return ElicitResult(action="accept" if answer else "decline")
+
+    def complete_page(self, id: str) -> None:
+        """Take note that the user is done with a page."""
+        page = self._pages.pop(id, None)
+        if page is not None:
+            page.set()
+
+    def page(self, id: str) -> asyncio.Event | None:
+        """Return what is set when the user is done with a page, if that may still happen."""
+        return self._pages.get(id)
+
+    @staticmethod
+    def _not_asked(what: str, other: object) -> Exception:
+        if other is None:
+            return MethodNotFound("Method not found: this client has no elicitation")
+        return InvalidParams(f"Invalid params: this client takes no {what}", parameter="mode")
+
+    # Sampling
+
+    async def _ask_model(self, params: CreateMessageParams) -> CreateMessageResult:
+        if self._sample is None:
+            raise MethodNotFound("Method not found: this client has no sampling")
+        if not self._sample_tools and (params.tools is not UNSET or params.tool_choice is not UNSET):
+            raise InvalidParams("Invalid params: this client's sampling has no tools", parameter="tools")
+        check_messages(params.messages)
+        answer = await self._sample(params)
+        if isinstance(answer, str):
+            return CreateMessageResult(
+                role="assistant", content=TextContent(answer), model="unknown", stop_reason="endTurn"
+            )
+        return answer
+
+    # Roots
+
+    async def _list_roots(self) -> ListRootsResult:
+        if self._roots is None:
+            raise MethodNotFound("Method not found: this client has no roots")
+        found = self._roots() if callable(self._roots) else self._roots
+        roots: Roots = await found if inspect.isawaitable(found) else found
+        return ListRootsResult(roots=[to_root(root) for root in roots])
+
+    def change_roots(self, roots: RootsSource) -> None:
+        """Replace the roots.
+
+        Raises:
+            ConfigError: servers were told that there are none.
+        """
+        if self._roots is None:
+            raise ConfigError("This client was made without roots, so that servers do not ask for them")
+        self._roots = roots
+
+
+def to_root(root: str | os.PathLike[str] | Root) -> Root:
+    """Return a root from a path, or from a ``file:`` URI.
+
+    Raises:
+        ConfigError: it is a URI of another kind.
+    """
+    if isinstance(root, Root):
+        return root
+    text = os.fspath(root)
+    if text.startswith("file:"):
+        return Root(uri=text)
+    if "://" in text:
+        raise ConfigError(f"A root is a path or a file: URI, and not {text[:200]!r}")
+    path = Path(text).absolute()
+    return Root(uri=path.as_uri(), name=path.name or UNSET)
+
+
+def may_be_shown(url: str) -> bool:
+    """Say whether a page may be shown to a user: https, or http on this machine, and nobody's name in it.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or "@" in parts.netloc or any(ord(character) <= 0x20 or character in "\\\x7f" for character in url):
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and host in LOCAL)
+
+
+def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check what was filled in against the schema of the form.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    from carrel.protocol.validator import Validator
+
+    Validator(schema, "answer").validate(content)
+
+
+def check_messages(messages: list[SamplingMessage]) -> None:
+    """Check that what a model wanted called has been called, and is told it, before anything else is said.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
+
+    Raises:
+        InvalidParams: results are mixed with other content, or uses and results do not match.
+    """
+    wanted: set[str] = set()
+    for message in messages:
+        blocks = message.content if isinstance(message.content, list) else [message.content]
+        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
+        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
+            raise InvalidParams("Tool result mixed with other content", parameter="messages")
+        if results != wanted:
+            raise InvalidParams("Tool result missing in request", parameter="messages")
+        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
+    if wanted:
+        raise InvalidParams("Tool result missing in request", parameter="messages")

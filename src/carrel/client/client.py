@@ -1,0 +1,461 @@
+"""One client for servers of every revision.
+
+https://modelcontextprotocol.io/specification/2026-07-28
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Raw, UnsetType
+
+from carrel.client.answering import Answers, FormHandler, PageHandler, RootsSource, SampleHandler
+from carrel.client.conversation import Conversation, LogReceiver, Wait
+from carrel.client.known_tools import KnownTools
+from carrel.client.link import Progress
+from carrel.client.retrying import Retries
+from carrel.client.targets import Target, find_way
+from carrel.client.watching import Watch
+from carrel.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    ConfigError,
+    InvalidMessage,
+    PeerError,
+    ResourceNotFound,
+)
+from carrel.protocol import VERSION
+from carrel.protocol.client import Notice
+from carrel.protocol.encoding import encode
+from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.revisions import REVISIONS
+from carrel.transports.transport import Credentials
+from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
+from carrel.wire.completion import (
+    CompleteParams,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from carrel.wire.prompts import GetPromptParams, GetPromptResult, Prompt
+from carrel.wire.resources import (
+    BlobResourceContents,
+    ReadResourceParams,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+from carrel.wire.skills import ReadDirectoryParams
+from carrel.wire.tasks import DetailedTask
+from carrel.wire.tools import CallToolParams, CallToolResult, Tool
+from carrel.wire.utilities import SetLevelParams
+
+if TYPE_CHECKING:
+    from carrel.client.cache import Cache
+    from carrel.client.tasks import ToolTask
+
+__all__ = ["Client"]
+
+Contents: TypeAlias = TextResourceContents | BlobResourceContents
+
+#: How many pages one list may have.
+MAX_PAGES = 10_000
+
+
+class Client(Conversation):
+    """A connection to one server, which is made again when it was lost.
+
+        async with Client("https://example.org/mcp") as client:
+            async for resource in client.resources(): ...
+            contents = await client.read("book://lem/solaris")
+
+    Use it as a context manager. All of it may be used by many tasks at the same time.
+
+    Args:
+        target: a URL, a command as a list, or a ``carrel.Server`` in this process.
+        name: what this client is called, for the server; with ``version`` and ``title``.
+        revision: the only revision to speak, instead of the newest that both sides know.
+        timeout: seconds that an answer may take; it begins anew with every progress notification. None: for ever.
+        patience: seconds after which a server that says nothing at first is taken for one that waits for a handshake.
+        retries: how often, and when, to ask again what may be asked again.
+        elicit_form: fills in forms; without it, servers are told that nobody does. See ``answering.Form``.
+        elicit_url: lets the user visit pages. See ``answering.Page``.
+        sample: asks a model; with ``sample_tools``, one that uses tools.
+        roots: the directories and files that servers may work on, or a function that returns them.
+        log: gets the log messages of the server, from ``log_level`` up.
+        extensions: settings by the identifier of each further extension that is declared.
+        cache: keeps what servers allow to be kept. See ``carrel.client.cache``.
+        fetch_web: resources with https: URIs are fetched from where they are, without the server.
+        headers, auth: for URLs: headers of every request; a token, or credentials such as those of
+            ``carrel.security.oauth``.
+        env, cwd, stderr: for commands: environment variables, working directory, and what gets each line that the
+            server writes to its standard error.
+
+    Raises:
+        ConfigError: the options make no sense.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        name: str = "carrel",
+        version: str | None = None,
+        title: str | None = None,
+        revision: str | None = None,
+        timeout: float | None = 60.0,
+        patience: float = 5.0,
+        retries: Retries | None = None,
+        elicit_form: FormHandler | None = None,
+        elicit_url: PageHandler | None = None,
+        sample: SampleHandler | None = None,
+        sample_tools: bool = False,
+        roots: RootsSource | None = None,
+        log: LogReceiver | None = None,
+        log_level: LoggingLevel | None = None,
+        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        cache: Cache | None = None,
+        fetch_web: bool = False,
+        headers: Mapping[str, str] | None = None,
+        auth: Credentials | str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        stderr: Callable[[str], None] | None = None,
+    ) -> None:
+        if revision is not None and revision not in REVISIONS:
+            raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
+        super().__init__(
+            find_way(target, headers=headers, auth=auth, env=env, cwd=cwd, stderr=stderr),
+            Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
+            Answers(
+                elicit_form=elicit_form, elicit_url=elicit_url, sample=sample, sample_tools=sample_tools, roots=roots
+            ),
+            {TASKS.name: {}, **(extensions or {})},
+            wanted=None if revision is None else REVISIONS[revision],
+            timeout=timeout,
+            patience=patience,
+            retries=Retries() if retries is None else retries,
+            log=log,
+            log_level=log_level,
+        )
+        self._cache = cache
+        self._fetch_web = fetch_web
+        self._tools = KnownTools()
+
+    async def __aenter__(self) -> Client:
+        self._open = True
+        try:
+            await self.connect()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Lists
+
+    async def _pages(self, operation: str, kind: type[PageParams] = PageParams, **fields: Any) -> AsyncIterator[Any]:
+        """Iterate over the pages of a list. A server that does not offer such things has none of them."""
+        await self.connect()
+        if not self.offers(operation):
+            return
+        cursor: str | UnsetType = UNSET
+        seen: set[str] = set()
+        while True:
+            key = "" if cursor is UNSET else cursor
+            page = await self._cached(operation, key, kind(cursor=cursor, **fields))
+            yield page
+            cursor = page.next_cursor
+            if cursor is UNSET:
+                return
+            if cursor in seen or len(seen) >= MAX_PAGES:
+                raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")
+            seen.add(cursor)
+
+    async def _cached(self, operation: str, key: str, params: Params, **options: Any) -> Any:
+        """Send a request, unless its result is kept and still fresh."""
+        cache = self._cache
+        if cache is None:
+            return await self.request(operation, params, **options)
+        kept = await cache.get(self._way.name, self._principal, operation, key)
+        if kept is None:
+            kept = await self.request(operation, params, **options)
+            await cache.put(self._way.name, self._principal, operation, key, kept)
+        return kept
+
+    @property
+    def _principal(self) -> str:
+        credentials = self._way.credentials
+        return "" if credentials is None else credentials.principal
+
+    # Resources
+
+    async def resources(self) -> AsyncIterator[Resource]:
+        """Iterate over the resources. Pages are fetched as they are needed."""
+        async for page in self._pages("list_resources"):
+            for resource in page.resources:
+                yield resource
+
+    async def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
+        """Iterate over the resource templates."""
+        async for page in self._pages("list_resource_templates"):
+            for template in page.resource_templates:
+                yield template
+
+    async def directory(self, uri: str) -> AsyncIterator[Resource]:
+        """Iterate over what is directly inside a directory (skills extension)."""
+        params = ReadDirectoryParams(uri=uri)
+        while True:
+            page = await self.request("read_directory", params)
+            for resource in page.resources:
+                yield resource
+            if page.next_cursor in (UNSET, params.cursor):
+                return
+            params = ReadDirectoryParams(uri=uri, cursor=page.next_cursor)
+
+    async def read(
+        self,
+        uri: str,
+        *,
+        timeout: Wait = UNSET,
+        progress: Progress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> list[Contents]:
+        """Read a resource: text is str, all else is bytes.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources
+
+        Raises:
+            ResourceNotFound: there is no such resource.
+            PeerError: the server refuses.
+        """
+        params = ReadResourceParams(uri=uri)
+        try:
+            if self._cache is None or progress is not None or meta is not None:
+                result = await self.request("read_resource", params, timeout=timeout, progress=progress, meta=meta)
+            else:
+                result = await self._cached("read_resource", uri, params, timeout=timeout)
+        except PeerError as error:
+            if is_not_found(error, uri, self._facts.revision.not_found):
+                raise ResourceNotFound(uri) from error
+            raise
+        contents: list[Contents] = result.contents
+        return contents
+
+    def watch(self, *uris: str, lists: Iterable[Literal["resources", "tools", "prompts"]] = ()) -> Watch:
+        """Hear of changes of resources, and of lists.
+
+            async with client.watch("book://lem/solaris", lists=["resources"]) as changes:
+                async for change in changes: ...
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+
+        Raises:
+            MethodNotFound: the server has no subscriptions (when the watch is entered).
+        """
+        return Watch(self, uris, tuple(lists))
+
+    # Tools
+
+    async def tools(self) -> AsyncIterator[Tool]:
+        """Iterate over the tools. What they say of themselves are hints, and no permissions."""
+        mirrored = (await self.connect()).transport.mirrors
+        async for page in self._pages("list_tools"):
+            for tool in self._tools.take(page.tools, mirrored=mirrored):
+                yield tool
+        self._tools.complete = True
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: Wait = UNSET,
+        progress: Progress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        repeatable: bool = False,
+    ) -> CallToolResult:
+        """Call a tool and return what it gave back; ``is_error`` says that it failed.
+
+        A call that becomes a task is waited for. ``repeatable``: it may be made again after the connection was lost.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/server/tools#calling-tools
+
+        Raises:
+            PeerError: there is no such tool, or the arguments do not fit.
+            InvalidMessage: the result is not what the tool's output schema says.
+        """
+        if self._tools.tasks(name) == "required" and not self.stateless:
+            result: Any = await (await self.start_tool(name, arguments, meta=meta)).result()
+        else:
+            params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
+            result = await self.send_call(
+                params, arguments, timeout=timeout, progress=progress, meta=meta, repeatable=repeatable
+            )
+            if type(result) is DetailedTask:
+                from carrel.client.tasks import ToolTask
+
+                result = await ToolTask(self, result).result()
+        self._tools.check(name, result)
+        return result  # type: ignore[no-any-return]
+
+    async def send_call(self, params: CallToolParams, arguments: Mapping[str, Any] | None, **options: Any) -> Any:
+        """Send the call of a tool; over HTTP with what its schema wants repeated in headers."""
+        link = self._link
+        if link is None or link.error is not None:
+            link = await self.connect()
+        if not (link.transport.mirrors and self.stateless):
+            return await self.request("call_tool", params, **options)
+        if not self._tools.complete and params.name not in self._tools:
+            await self._list_tools()
+        return await self.request(
+            "call_tool", params, headers=lambda: self._tools.headers(params.name, arguments or {}), **options
+        )
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ToolTask:
+        """Call a tool as a task, if the server can: what comes back can be asked, awaited and cancelled.
+
+        ``ttl`` is how long the server is asked to keep the task, in seconds (2025-11-25; later the server decides).
+
+        https://modelcontextprotocol.io/extensions/tasks/overview
+        """
+        from carrel.client.tasks import start
+
+        return await start(self, name, arguments, ttl=ttl, meta=meta)
+
+    async def _list_tools(self) -> None:
+        async for _ in self.tools():
+            pass
+
+    # Prompts
+
+    async def prompts(self) -> AsyncIterator[Prompt]:
+        """Iterate over the prompts."""
+        async for page in self._pages("list_prompts"):
+            for prompt in page.prompts:
+                yield prompt
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: Wait = UNSET
+    ) -> GetPromptResult:
+        """Return the messages of a prompt, filled in.
+
+        Raises:
+            PeerError: there is no such prompt, or an argument is missing.
+        """
+        params = GetPromptParams(name=name, arguments=UNSET if arguments is None else dict(arguments))
+        return await self.request("get_prompt", params, timeout=timeout)  # type: ignore[no-any-return]
+
+    async def complete(
+        self,
+        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str = "",
+        context: Mapping[str, str] | None = None,
+    ) -> Completion:
+        """Return suggestions for an argument of a prompt or a variable of a template, of which ``value`` is typed.
+
+        ``context`` are the arguments that are already there.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion
+        """
+        if isinstance(reference, Prompt):
+            reference = PromptReference(name=reference.name)
+        elif isinstance(reference, ResourceTemplate):
+            reference = ResourceTemplateReference(uri=reference.uri_template)
+        params = CompleteParams(
+            ref=reference,
+            argument=CompletionArgument(name=argument, value=value),
+            context=CompletionContext(arguments=dict(context)) if context else UNSET,
+        )
+        result = await self.request("complete", params)
+        return result.completion  # type: ignore[no-any-return]
+
+    # Everything else
+
+    async def ping(self, *, timeout: Wait = UNSET) -> None:
+        """Find out whether the server answers."""
+        await self.connect()
+        await self.request("discover" if self.stateless else "ping", Params(), timeout=timeout)
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Ask for log messages from this level up.
+
+        Raises:
+            MethodNotFound: the server does not log.
+        """
+        link = await self.connect()
+        self._log_level = level
+        if self.stateless:
+            link.connection.set_log_level(level)
+        else:
+            await self.request("set_level", SetLevelParams(level=level))
+
+    async def change_roots(self, roots: RootsSource) -> None:
+        """Replace the roots, and tell the server so, where it wants to know.
+
+        Raises:
+            ConfigError: the client was made without roots.
+        """
+        self._answers.change_roots(roots)
+        link = await self.connect()
+        if not self.stateless:
+            link.announce("roots_list_changed")
+
+    # What has changed
+
+    def changed(self, notice: Notice) -> None:
+        """Forget what a notification says has changed."""
+        if notice.event == "tools_list_changed":
+            self._tools.forget()
+        if self._cache is not None:
+            if notice.event == "resource_updated":
+                self._cache.forget(self._way.name, "read_resource", notice.params.uri)
+            elif notice.event in STALE:
+                for operation in STALE[notice.event]:
+                    self._cache.forget(self._way.name, operation)
+
+    def _renewed(self) -> None:
+        self._tools.forget()
+
+    async def _mend(self, error: PeerError, operation: str) -> bool:
+        if error.code == HEADER_MISMATCH and operation == "call_tool":
+            self._tools.forget()
+            await self._list_tools()
+            return True
+        return await super()._mend(error, operation)
+
+
+#: What is not to be relied on any more after a notification.
+STALE: Mapping[str, tuple[str, ...]] = {
+    "prompts_list_changed": ("list_prompts",),
+    "resources_list_changed": ("list_resources", "list_resource_templates"),
+    "tools_list_changed": ("list_tools",),
+}
+
+
+def is_not_found(error: PeerError, uri: str, code: int) -> bool:
+    """Say whether an error says that there is no such resource.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling
+    """
+    if error.code == -32002:
+        return True
+    about = error.data.get("uri") if isinstance(error.data, dict) else None
+    return error.code == code == INVALID_PARAMS and about == uri

@@ -1,0 +1,117 @@
+"""What a client has to know of a tool to call it: what is repeated in headers, and what its results look like.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters
+https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import ConfigError, InvalidMessage
+from carrel.protocol.http import encode_value, header_parameters
+from carrel.wire.tools import CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from carrel.protocol.validator import Validator
+
+__all__ = ["KnownTools"]
+
+log = logging.getLogger("carrel.client")
+
+
+class KnownTool(msgspec.Struct, eq=False):
+    """A tool that a server has listed. ``headers`` are paths of properties, by the header that repeats them."""
+
+    headers: Mapping[str, tuple[str, ...]]
+    output_schema: dict[str, Any] | None
+    tasks: str
+    validator: Validator | None = None
+
+
+class KnownTools:
+    """The tools that a server has listed, by name."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, KnownTool] = {}
+        self.complete = False
+        """Whether all of them have been listed."""
+
+    def forget(self) -> None:
+        """Forget all of them: they have changed."""
+        self._tools = {}
+        self.complete = False
+
+    def take(self, tools: Sequence[Tool], *, mirrored: bool) -> list[Tool]:
+        """Remember tools, and return those that can be called.
+
+        With ``mirrored``, parameters are repeated in headers, and a tool whose schema is wrong about that is left out.
+        """
+        usable: list[Tool] = []
+        for tool in tools:
+            try:
+                headers = header_parameters(tool.input_schema) if mirrored else {}
+            except ValueError as error:
+                log.warning("the tool %s is left out: %s", tool.name, error)
+                self._tools.pop(tool.name, None)
+                continue
+            self._tools[tool.name] = KnownTool(
+                {name.decode(): path for name, path in headers.items()},
+                None if tool.output_schema is UNSET else tool.output_schema,
+                "forbidden" if tool.execution is UNSET else tool.execution.task_support or "forbidden",
+            )
+            usable.append(tool)
+        return usable
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    def tasks(self, name: str) -> str | None:
+        """Say whether calls of a tool may be tasks: "required", "optional", "forbidden"; None if it is not known."""
+        tool = self._tools.get(name)
+        return None if tool is None else tool.tasks
+
+    def headers(self, name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Return the headers that repeat the arguments of a call."""
+        tool = self._tools.get(name)
+        if tool is None or not tool.headers:
+            return {}
+        found: dict[str, str] = {}
+        for header, path in tool.headers.items():
+            value: Any = arguments
+            for step in path:
+                value = value.get(step) if isinstance(value, Mapping) else None
+            if value is not None:
+                found[header] = encode_value(value)
+        return found
+
+    def check(self, name: str, result: CallToolResult) -> None:
+        """Check a result against the output schema of its tool, where that is known.
+
+        Raises:
+            InvalidMessage: it does not fit.
+        """
+        tool = self._tools.get(name)
+        if tool is None or tool.output_schema is None or result.is_error is True:
+            return
+        if result.structured_content is UNSET:
+            raise InvalidMessage(f"The tool {name} has an output schema, and gave back no structured content")
+        if tool.validator is None:
+            from carrel.protocol.validator import Validator
+
+            try:
+                tool.validator = Validator(tool.output_schema, "result")
+                tool.validator.check()
+            except ConfigError as error:
+                log.warning("the output schema of the tool %s is not used: %s", name, error)
+                tool.output_schema = None
+                return
+        try:
+            tool.validator.validate(result.structured_content)
+        except ValueError as error:
+            raise InvalidMessage(f"The result of the tool {name} is not what its output schema says: {error}") from None

@@ -1,0 +1,319 @@
+"""One live connection to a server: a transport, the state machine that speaks through it, and what waits for answers.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import INTERNAL_ERROR, MCPError, MethodNotFound, PeerError, RequestTimeout, TransportError
+from carrel.protocol.client import Batch, Connection, Event, Failure, Notice, Outgoing, Question, Reply, Stray
+from carrel.transports.transport import Transport
+from carrel.wire.base import Id, Params, Result
+from carrel.wire.utilities import ProgressParams
+
+__all__ = ["Link", "Progress", "Subscriber"]
+
+log = logging.getLogger("carrel.client")
+
+#: Told of progress: how far, of how much (None: not known), and in words (None: none).
+Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
+
+#: The longest that progress can keep a request alive, in seconds, unless its own time limit is longer.
+LONGEST = 3600.0
+#: How many questions of a server may be in work at a time.
+MAX_QUESTIONS = 100
+#: Seconds that what is still in work gets at the end.
+CLEANUP = 1.0
+
+
+class Owner(Protocol):
+    """What a link needs of the client."""
+
+    def take_notice(self, notice: Notice) -> None:
+        """Take a notification that belongs to no request."""
+
+    async def answer(self, question: Question) -> Any:
+        """Return the answer to a question of the server; an error becomes a refusal."""
+
+    def interrupted(self) -> None:
+        """Take note that notifications may have been missed."""
+
+    def lost(self, link: Link) -> None:
+        """Take note that the connection is gone."""
+
+
+class Subscriber(Protocol):
+    """Who hears what belongs to one listen request."""
+
+    def take_notice(self, notice: Notice) -> None:
+        """Take a notification of the subscription."""
+
+
+class Waiter(msgspec.Struct, gc=False):
+    """Somebody who waits for an answer."""
+
+    future: asyncio.Future[Any]
+    progress: Progress | None = None
+    subscriber: Subscriber | None = None
+    timeout: float | None = None
+    timer: asyncio.TimerHandle | None = None
+    latest: float = 0.0
+    """When progress cannot keep it alive any longer, on the loop's clock."""
+
+
+class Link:
+    """One live connection. Use ``open`` first, ``close`` last; it is not opened again."""
+
+    def __init__(self, transport: Transport, connection: Connection, owner: Owner) -> None:
+        self.transport = transport
+        self.connection = connection
+        self.error: MCPError | None = None
+        """Why the connection is gone; None while it is there."""
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._questions: dict[Id, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        """Connect. See ``Transport.open``."""
+        await self.transport.open(self)
+
+    async def close(self) -> None:
+        """Fail whatever waits, and close the transport."""
+        self._end(TransportError("the client was closed"))
+        tasks = {*self._questions.values(), *self._tasks}
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=CLEANUP)
+        finally:
+            await self.transport.close()
+
+    # Asking
+
+    async def call(
+        self,
+        operation: str,
+        params: Params,
+        *,
+        timeout: float | None,
+        progress: Progress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        result: type[Result] | None = None,
+        subscriber: Subscriber | None = None,
+    ) -> Any:
+        """Send a request and return its result. Cancelling it, or its time limit, tells the server.
+
+        ``timeout`` is in seconds and begins anew with every progress notification. ``subscriber`` hears the
+        notifications that belong to the request, if it is one that listens.
+
+        Raises:
+            PeerError: the server answered with an error.
+            RequestTimeout: there was no answer in time.
+            TransportError: the connection was lost.
+            ProtocolError: the answer makes no sense.
+            MethodNotFound: the server's revision has no such request.
+        """
+        waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout)
+        message = self.connection.request(
+            operation, params, waiter, meta=meta, progress=progress is not None, result=result
+        )
+        if headers:
+            message.headers = headers
+        return await self.ask(message, waiter)
+
+    async def initialize(self, message: Outgoing, timeout: float) -> Any:
+        """Send the request that opens a session, and return its result. Errors as in ``call``."""
+        waiter = Waiter(self._loop.create_future(), timeout=timeout)
+        self.connection.waiting[message.id].owner = waiter  # type: ignore[index]
+        return await self.ask(message, waiter)
+
+    async def ask(self, message: Outgoing, waiter: Waiter) -> Any:
+        """Send a request and wait for what comes of it."""
+        id: Any = message.id
+        future = waiter.future
+        if self.error is not None:
+            self.connection.waiting.pop(id, None)
+            raise TransportError(str(self.error), delivered=False)
+        try:
+            if waiter.timeout is not None:
+                waiter.latest = self._loop.time() + max(LONGEST, waiter.timeout)
+                waiter.timer = self._loop.call_later(waiter.timeout, self._expire, id, waiter, message.method)
+            full = self.transport.send(message)
+            if full is not None:
+                await full
+            return await future
+        finally:
+            if waiter.timer is not None:
+                waiter.timer.cancel()
+            if id in self.connection.waiting:
+                self._give_up(id, "nobody waits for the answer any more")
+
+    def announce(self, operation: str, params: Any = UNSET) -> None:
+        """Send a notification, if the revision has it."""
+        self._send(self.connection.announce(operation, params))
+
+    def _send(self, message: Outgoing) -> None:
+        if self.error is None:
+            full = self.transport.send(message)
+            if full is not None:
+                self.spawn(full)
+
+    def _give_up(self, id: Id, reason: str) -> None:
+        message = self.connection.give_up(id, reason)
+        if message is not None and not self.transport.cancels:
+            self._send(message)
+        self.transport.abandon(id)
+
+    def _expire(self, id: Id, waiter: Waiter, method: str) -> None:
+        if not waiter.future.done():
+            waiter.future.set_exception(RequestTimeout(f"no answer to {method} within {waiter.timeout:g} seconds"))
+
+    # What a transport calls
+
+    def receive(self, data: bytes) -> None:
+        """Take a message from the server."""
+        event = self.connection.receive(data)
+        if type(event) is Reply:
+            future: asyncio.Future[Any] = event.waiting.owner.future
+            if not future.done():
+                future.set_result(event.result)
+            return
+        self._take(event)
+
+    def fail(self, id: Id, error: MCPError) -> None:
+        """Take note that a request will have no answer."""
+        waiting = self.connection.waiting.pop(id, None)
+        if waiting is not None and not waiting.owner.future.done():
+            waiting.owner.future.set_exception(error)
+
+    def interrupted(self) -> None:
+        """Take note that messages may have been missed."""
+        self._owner.interrupted()
+
+    def closed(self, error: MCPError) -> None:
+        """Take note that the connection is gone."""
+        if self.error is None:
+            self._end(error)
+            self._owner.lost(self)
+
+    def _end(self, error: MCPError) -> None:
+        if self.error is None:
+            self.error = error
+        waiting, self.connection.waiting = self.connection.waiting, {}
+        for each in waiting.values():
+            if not each.owner.future.done():
+                each.owner.future.set_exception(error)
+
+    def _take(self, event: Event) -> None:
+        if type(event) is Reply:
+            if not event.waiting.owner.future.done():
+                event.waiting.owner.future.set_result(event.result)
+        elif type(event) is Failure:
+            if not event.waiting.owner.future.done():
+                event.waiting.owner.future.set_exception(event.error)
+        elif type(event) is Notice:
+            self._take_notice(event)
+        elif type(event) is Question:
+            self._take_question(event)
+        elif type(event) is Stray:
+            log.debug("ignored: %s", event.reason)
+            if event.reply is not None:
+                self._send(Outgoing(event.reply, revision=self.connection.revision))
+        elif type(event) is Batch:
+            for each in event.events:
+                self._take(each)
+
+    def _take_notice(self, notice: Notice) -> None:
+        if notice.event == "progress":
+            self._take_progress(notice.params)
+            return
+        if notice.event == "cancelled" and notice.params.request_id is not UNSET:
+            self._take_cancellation(notice.params.request_id)
+            return
+        if notice.subscription is not None:
+            waiting = self.connection.waiting.get(notice.subscription)
+            if waiting is not None and waiting.owner.subscriber is not None:
+                waiting.owner.subscriber.take_notice(notice)
+            return
+        self._owner.take_notice(notice)
+
+    def _take_progress(self, params: ProgressParams) -> None:
+        waiting = self.connection.waiting.get(params.progress_token)
+        if waiting is None or waiting.owner.progress is None:
+            return
+        waiter: Waiter = waiting.owner
+        if waiter.timer is not None and waiter.timeout is not None:
+            waiter.timer.cancel()
+            delay = min(waiter.timeout, waiter.latest - self._loop.time())
+            waiter.timer = self._loop.call_later(
+                max(0.0, delay), self._expire, params.progress_token, waiter, waiting.request.method
+            )
+        assert waiter.progress is not None
+        total = None if params.total is UNSET else params.total
+        try:
+            done = waiter.progress(params.progress, total, None if params.message is UNSET else params.message)
+        except Exception:
+            log.exception("a progress callback failed")
+            return
+        if inspect.isawaitable(done):
+            self.spawn(done)
+
+    def _take_cancellation(self, id: Id) -> None:
+        """End what the server does not want any more: a question, or a subscription."""
+        task = self._questions.get(id)
+        if task is not None:
+            task.cancel()
+            return
+        waiting = self.connection.waiting.get(id)
+        if waiting is not None and waiting.owner.subscriber is not None:
+            self.fail(id, TransportError("the server has ended the subscription"))
+
+    # Being asked
+
+    def _take_question(self, question: Question) -> None:
+        if question.operation == "ping":
+            self._send(self.connection.answer(question, {}))
+            return
+        if len(self._questions) >= MAX_QUESTIONS or question.id in self._questions:
+            self._send(self.connection.refuse(question, PeerError(INTERNAL_ERROR, "Too many questions at a time")))
+            return
+        task = self._questions[question.id] = self._loop.create_task(self._answer(question))
+        task.add_done_callback(lambda _: self._questions.pop(question.id, None))
+
+    async def _answer(self, question: Question) -> None:
+        try:
+            message = self.connection.answer(question, await self._owner.answer(question))
+        except MCPError as error:
+            message = self.connection.refuse(question, error)
+        except Exception as error:
+            log.exception("the answer to a question of the server failed")
+            message = self.connection.refuse(question, error)
+        self._send(message)
+
+    def spawn(self, work: Awaitable[Any]) -> None:
+        """Do something on the side, until the link is closed. A failure is logged."""
+        task = asyncio.ensure_future(_quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _quietly(work: Awaitable[Any]) -> None:
+    try:
+        await work
+    except (TransportError, MethodNotFound) as error:
+        log.debug("gave up: %s", error)
+    except Exception:
+        log.exception("something on the side failed")

@@ -1,0 +1,160 @@
+"""Finding out what a server speaks, and beginning to speak it.
+
+A server of a stateless revision answers ``server/discover``, or refuses it with an error that only such servers have;
+everything else means that a handshake is wanted.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.client.link import Link
+from carrel.errors import (
+    HEADER_MISMATCH,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+    HTTPStatusError,
+    PeerError,
+    ProtocolError,
+    RequestTimeout,
+)
+from carrel.protocol.revision import Revision
+from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REVISIONS
+from carrel.wire.base import Implementation, Params
+from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
+
+__all__ = ["Found", "negotiate", "shake_hands"]
+
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+#: Errors that only servers of a stateless revision answer with.
+STATELESS_ERRORS = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION))
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a server says of itself. ``server`` is None where it does not say who it is."""
+
+    revision: Revision
+    server: Implementation | None
+    capabilities: ServerCapabilities
+    instructions: str | None
+
+
+async def negotiate(link: Link, wanted: Revision | None, *, timeout: float, patience: float) -> Found:
+    """Agree with a server on a revision: ``wanted``, or the newest that both sides speak.
+
+    ``timeout`` is for each request, ``patience`` for the first one: a server that is silent for so long is taken for
+    one that waits for a handshake. Both are in seconds.
+
+    Raises:
+        ProtocolError: there is no revision that both sides speak.
+        PeerError: the server refuses.
+        TransportError: the connection was lost, or the server does not answer.
+    """
+    if wanted is not None and not wanted.stateless:
+        return await shake_hands(link, wanted, timeout=timeout, insist=True)
+    revision = LATEST if wanted is None else wanted
+    silent = False
+    try:
+        return await discover(link, revision, timeout=timeout if wanted is not None else patience)
+    except Unspoken as other:
+        if other.revision is None or (wanted is not None and other.revision is not wanted):
+            raise unspoken(other.offered, wanted) from None
+        if other.revision.stateless:
+            return await discover(link, other.revision, timeout=timeout)
+        return await shake_hands(link, other.revision, timeout=timeout)
+    except RequestTimeout:
+        silent = True
+        if wanted is not None:
+            raise
+    except (PeerError, ProtocolError, HTTPStatusError) as error:
+        if wanted is not None or (isinstance(error, PeerError) and error.code in STATELESS_ERRORS):
+            raise
+    try:
+        return await shake_hands(link, LATEST_HANDSHAKE, timeout=timeout)
+    except PeerError:
+        if not silent:
+            raise
+        return await discover(link, revision, timeout=timeout)  # it was only slow
+
+
+class Unspoken(Exception):
+    """The server does not speak the revision. ``revision`` is the best one that both sides speak, if there is one."""
+
+    def __init__(self, offered: list[str]) -> None:
+        super().__init__()
+        self.offered = offered
+        self.revision = best_of(offered)
+
+
+def best_of(offered: Iterable[str]) -> Revision | None:
+    """Return the newest revision of those offered that is spoken here."""
+    names = set(offered)
+    return next((revision for name, revision in REVISIONS.items() if name in names), None)
+
+
+def unspoken(offered: Iterable[str], wanted: Revision | None) -> ProtocolError:
+    ours = ", ".join(REVISIONS) if wanted is None else wanted.name
+    return ProtocolError(f"The server speaks {', '.join(offered) or 'nothing that it names'}; wanted is {ours}"[:500])
+
+
+async def discover(link: Link, revision: Revision, *, timeout: float) -> Found:
+    """Ask the server to describe itself.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/server/discover
+
+    Raises:
+        Unspoken: it does not speak this revision.
+    """
+    link.connection.speak(revision)
+    try:
+        result: DiscoverResult = await link.call("discover", Params(), timeout=timeout)
+    except PeerError as error:
+        if error.code == UNSUPPORTED_VERSION and isinstance(error.data, dict):
+            offered = error.data.get("supported")
+            raise Unspoken([str(name) for name in offered] if isinstance(offered, list) else []) from None
+        raise
+    if revision.name not in result.supported_versions:
+        raise Unspoken(result.supported_versions)
+    return Found(
+        revision,
+        _identity({} if result.meta is UNSET else result.meta),
+        result.capabilities,
+        None if result.instructions is UNSET else result.instructions,
+    )
+
+
+def _identity(meta: dict[str, Any]) -> Implementation | None:
+    try:
+        return msgspec.convert(meta.get(SERVER_INFO), Implementation)
+    except msgspec.ValidationError:
+        return None
+
+
+async def shake_hands(link: Link, revision: Revision, *, timeout: float, insist: bool = False) -> Found:
+    """Open a session, in ``revision`` or, unless we ``insist``, in the one that the server has instead.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
+
+    Raises:
+        ProtocolError: the server wants a revision that is not spoken here.
+        PeerError: the server refuses.
+    """
+    connection = link.connection
+    connection.revision = None
+    result: InitializeResult = await link.initialize(connection.initialize(revision), timeout)
+    agreed = REVISIONS.get(result.protocol_version)
+    if agreed is None or agreed.stateless or (insist and agreed is not revision):
+        raise unspoken([result.protocol_version[:100]], revision if insist else None)
+    connection.speak(agreed)
+    link.announce("initialized")
+    link.transport.settle(agreed)
+    instructions = None if result.instructions is UNSET else result.instructions
+    return Found(agreed, result.server_info, result.capabilities, instructions)

@@ -1,0 +1,105 @@
+"""Where a server is: a URL, a command, an application in this process, or a transport of somebody's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.transports.transport import Credentials, Transport
+
+if TYPE_CHECKING:
+    from carrel.transports.application import Application
+
+__all__ = ["Target", "Way", "find_way"]
+
+Target: TypeAlias = "str | Sequence[str | os.PathLike[str]] | Application | Callable[[], Transport]"
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How to get to a server. ``name`` tells it from others, and is fit to be shown."""
+
+    name: str
+    open: Callable[[], Transport]
+    open_older: Callable[[], Transport] | None = None
+    """The transport of before, if the server does not know this one."""
+    credentials: Credentials | None = None
+    remembered: bool = False
+    """What is found out about the server holds for the next client too."""
+
+
+def find_way(
+    target: Target,
+    *,
+    headers: Mapping[str, str] | None,
+    auth: Credentials | str | None,
+    env: Mapping[str, str] | None,
+    cwd: str | os.PathLike[str] | None,
+    stderr: Callable[[str], None] | None,
+) -> Way:
+    """Return how to get to ``target``.
+
+    Raises:
+        ConfigError: it is nothing that a client can get to, or an option is not for its kind.
+    """
+    if isinstance(target, str):
+        if not target.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"{target[:200]!r} is not an http: or https: URL; a command is a list: ['python', 'server.py']"
+            )
+        refuse(env=env, cwd=cwd, stderr=stderr)
+        return _over_http(target, headers or {}, auth)
+    refuse(headers=headers, auth=auth)
+    if isinstance(target, Sequence):
+        command = [os.fspath(part) for part in target]
+        if not command:
+            raise ConfigError("a command has at least the name of a program")
+
+        def start() -> Transport:
+            from carrel.transports.child import ChildProcess
+
+            return ChildProcess(command, env=env, cwd=cwd, stderr=stderr)
+
+        return Way(" ".join(command), start, remembered=True)
+    refuse(env=env, cwd=cwd, stderr=stderr)
+    if callable(getattr(target, "answer", None)) and callable(getattr(target, "connect", None)):
+        app: Any = target
+
+        def enter() -> Transport:
+            from carrel.transports.memory import MemoryTransport
+
+            return MemoryTransport(app)
+
+        return Way(f"{type(app).__name__} in memory ({id(app):x})", enter)
+    if callable(target):
+        return Way(getattr(target, "__name__", type(target).__name__), target)
+    raise ConfigError(f"A client asks a URL, a command or a server, and not a {type(target).__name__}")
+
+
+def refuse(**options: Any) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ConfigError(f"{' and '.join(given)}: not an option for such a server")
+
+
+def _over_http(url: str, headers: Mapping[str, str], auth: Credentials | str | None) -> Way:
+    if isinstance(auth, str):
+        if any(name.lower() == "authorization" for name in headers):
+            raise ConfigError("auth: there is an Authorization header already")
+        headers, auth = {**headers, "Authorization": f"Bearer {auth}"}, None
+    credentials = auth
+
+    def stream() -> Transport:
+        from carrel.transports.http_client import HTTPTransport
+
+        return HTTPTransport(url, headers=headers, credentials=credentials)
+
+    def listen() -> Transport:
+        from carrel.transports.http_sse_client import HTTPSSETransport
+
+        return HTTPSSETransport(url, headers=headers, credentials=credentials)
+
+    return Way(url, stream, listen, credentials, remembered=True)

@@ -1,0 +1,166 @@
+"""Tool calls that go on after their answer, and whose results are fetched later.
+
+https://modelcontextprotocol.io/extensions/tasks/overview
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from carrel.client.rounds import answer_all
+from carrel.errors import InvalidMessage, PeerError, TaskCancelled
+from carrel.protocol.encoding import encode
+from carrel.wire.jsonrpc import ErrorObject
+from carrel.wire.tasks import CreateTaskResult, DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
+from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest
+
+if TYPE_CHECKING:
+    from carrel.client.client import Client
+
+__all__ = ["ToolTask", "start"]
+
+#: Seconds between two questions about a task, if the server does not say; and the bounds of what it may say.
+INTERVAL = 1.0
+SHORTEST, LONGEST = 0.05, 60.0
+TERMINAL = frozenset(("completed", "failed", "cancelled"))
+
+
+class ToolTask:
+    """A call of a tool that may still be going on.
+
+    Iterate over it to see its states as they come; await ``result`` for its end. Its ``id`` outlives the client: see
+    ``resume``.
+    """
+
+    def __init__(self, client: Client, state: DetailedTask | Task | CallToolResult) -> None:
+        self._client = client
+        self._state = state
+
+    @property
+    def id(self) -> str | None:
+        """The id of the task; None if the call was answered at once."""
+        return None if isinstance(self._state, CallToolResult) else self._state.task_id
+
+    @property
+    def status(self) -> TaskStatus:
+        """The status when the task was last asked."""
+        return "completed" if isinstance(self._state, CallToolResult) else self._state.status
+
+    @property
+    def message(self) -> str | None:
+        """What the server says of the status."""
+        if isinstance(self._state, CallToolResult) or self._state.status_message is UNSET:
+            return None
+        return self._state.status_message
+
+    async def refresh(self) -> TaskStatus:
+        """Ask for the status. Questions that the task waits for are answered on the way."""
+        if self.id is None or self.status in TERMINAL:
+            return self.status
+        state: DetailedTask | Task = await self._client.request("get_task", TaskParams(task_id=self.id))
+        self._state = state
+        if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not UNSET:
+            responses = await answer_all(state.input_requests, self._client._answers, self._client._server_name)
+            await self._client.request(
+                "update_task", UpdateTaskParams(task_id=state.task_id, input_responses=Raw(encode(responses)))
+            )
+        return state.status
+
+    async def __aiter__(self) -> AsyncIterator[TaskStatus]:
+        status = self.status
+        yield status
+        while status not in TERMINAL:
+            await asyncio.sleep(self._interval)
+            before, status = (status, self.message), await self.refresh()
+            if (status, self.message) != before:
+                yield status
+
+    @property
+    def _interval(self) -> float:
+        state = self._state
+        told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", UNSET)
+        return INTERVAL if told is UNSET else min(LONGEST, max(SHORTEST, told / 1000))
+
+    async def result(self) -> CallToolResult:
+        """Wait for the end, and return what the tool gave back.
+
+        If whoever waits is cancelled, the task is too.
+
+        Raises:
+            PeerError: the call failed.
+            TaskCancelled: somebody cancelled it.
+        """
+        try:
+            if isinstance(self._state, Task):
+                return await self._client.request(  # type: ignore[no-any-return]
+                    "fetch_task_result", TaskParams(task_id=self._state.task_id), timeout=None
+                )
+            async for _ in self:
+                pass
+        except asyncio.CancelledError:
+            link = self._client._link
+            if link is not None and self.id is not None and self.status not in TERMINAL:
+                link.spawn(link.call("cancel_task", TaskParams(task_id=self.id), timeout=self._client.timeout))
+            raise
+        return self._end()
+
+    def _end(self) -> CallToolResult:
+        state = self._state
+        if isinstance(state, CallToolResult):
+            return state
+        assert isinstance(state, DetailedTask)
+        if state.status == "cancelled":
+            raise TaskCancelled(f"the task was cancelled{': ' + self.message if self.message else ''}")
+        try:
+            if state.status == "failed":
+                error = msgspec.convert(state.error, ErrorObject)
+                raise PeerError(error.code, error.message, None if error.data is UNSET else error.data)
+            return msgspec.convert(state.result, CallToolResult)
+        except msgspec.ValidationError as error:
+            raise InvalidMessage(f"The end of the task cannot be read: {error}") from None
+
+    async def cancel(self) -> None:
+        """Ask the server to stop. It may end in another way all the same."""
+        if self.id is not None and self.status not in TERMINAL:
+            state = await self._client.request("cancel_task", TaskParams(task_id=self.id))
+            if isinstance(state, Task):
+                self._state = state
+
+
+async def start(
+    client: Client,
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    *,
+    ttl: float | None,
+    meta: Mapping[str, Any] | None,
+) -> ToolTask:
+    """Call a tool as a task, where the server and its revision have tasks."""
+    await client.connect()
+    tasks = client.capabilities.tasks
+    params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
+    wanted = (
+        not client.stateless
+        and tasks is not UNSET
+        and "call" in tasks.get("requests", {}).get("tools", {})
+        and client._tools.tasks(name) != "forbidden"
+    )
+    if wanted:
+        params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
+    answer = await client.send_call(params, arguments, meta=meta, result=CreateTaskResult if wanted else None)
+    return ToolTask(client, answer.task if isinstance(answer, CreateTaskResult) else answer)
+
+
+async def resume(client: Client, id: str) -> ToolTask:
+    """Return a task that was started before, such as by another process.
+
+    Raises:
+        PeerError: there is no such task, or it belongs to somebody else.
+    """
+    return ToolTask(client, await client.request("get_task", TaskParams(task_id=id)))
