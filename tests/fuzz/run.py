@@ -70,6 +70,67 @@ def receive() -> Target:
     return run
 
 
+def client() -> Target:
+    """``Connection.receive`` of a client: documented events only, requests end once, and refusals are JSON-RPC."""
+    from msgspec import Raw
+
+    from carrel.errors import PeerError, ProtocolError
+    from carrel.protocol.client import Batch, Connection, Failure, Notice, Question, Reply, Stray
+    from carrel.protocol.extensions.tasks import TASKS
+    from carrel.protocol.revisions import REVISIONS
+    from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params
+    from carrel.wire.lifecycle import InitializeParams
+    from carrel.wire.prompts import GetPromptParams
+    from carrel.wire.resources import ReadResourceParams
+    from carrel.wire.tools import CallToolParams
+
+    names = [*REVISIONS, None]
+    asked: dict[str, Params] = {
+        "call_tool": CallToolParams(name="t", arguments=Raw(b"{}")),
+        "read_resource": ReadResourceParams(uri="a:b"),
+        "get_prompt": GetPromptParams(name="p"),
+        **dict.fromkeys(("list_tools", "list_resources", "list_resource_templates", "list_prompts"), PageParams()),
+        **dict.fromkeys(("discover", "ping"), Params()),
+    }
+
+    def asking(name: str | None) -> Connection:
+        connection = Connection(Implementation("client", "1"), ClientCapabilities())
+        connection.extend(TASKS)
+        if name is None:
+            connection.initialize(REVISIONS["2025-11-25"], InitializeParams)
+            return connection
+        connection.speak(REVISIONS[name])
+        for operation, params in asked.items():
+            if connection.knows(operation):
+                connection.request(operation, params)
+        return connection
+
+    def check(connection: Connection, event: Any, *, outside: bool = True) -> None:
+        if isinstance(event, Batch):
+            assert outside
+            for part in event.events:
+                check(connection, part, outside=False)
+        elif isinstance(event, Question):
+            assert json.loads(connection.answer(event, {}).data)["id"] == event.id
+            assert "error" in json.loads(connection.refuse(event, ValueError()).data)
+        elif isinstance(event, Stray):
+            assert event.reason
+            assert event.reply is None or "error" in json.loads(event.reply)
+        elif isinstance(event, Notice):
+            assert event.subscription is None or type(event.subscription) in (int, str)
+        else:
+            assert isinstance(event, Reply | Failure)
+            assert event.id not in connection.waiting
+            assert isinstance(event, Reply) or isinstance(event.error, PeerError | ProtocolError)
+
+    def run(data: bytes) -> None:
+        connection = asking(names[data[0] % len(names)] if data else None)
+        for message in data[1:].split(b"\n"):
+            check(connection, connection.receive(message))
+
+    return run
+
+
 def template() -> Target:
     """``UriTemplate``: what parses matches any URI without surprise, and what is expanded is matched."""
     from carrel.protocol.uri_template import UriTemplate, UriTemplateError
@@ -136,7 +197,13 @@ def lines() -> Target:
     return run
 
 
-TARGETS: dict[str, Callable[[], Target]] = {"receive": receive, "template": template, "uri": uri, "lines": lines}
+TARGETS: dict[str, Callable[[], Target]] = {
+    "receive": receive,
+    "client": client,
+    "template": template,
+    "uri": uri,
+    "lines": lines,
+}
 
 SEEDS: dict[str, list[bytes]] = {
     "receive": [
@@ -146,6 +213,17 @@ SEEDS: dict[str, list[bytes]] = {
         b'\x02{"jsonrpc":"2.0","id":"x","method":"resources/read","params":{"uri":"a:b","_meta":{"progressToken":1}}}',
         b'\x05{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":'
         b'{},"clientInfo":{"name":"c","version":"1"}}}\n{"jsonrpc":"2.0","id":1,"result":{}}',
+    ],
+    "client": [
+        b'\x00{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},'
+        b'"requestState":"s"}}\n{"jsonrpc":"2.0","id":2,"result":{"contents":[{"uri":"a:b","blob":"eA=="}]}}',
+        b'\x03[{"jsonrpc":"2.0","id":4,"result":{"tools":[{"name":"t","inputSchema":{}}]}},{"jsonrpc":"2.0","id":"q",'
+        b'"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],'
+        b'"maxTokens":1}}]',
+        b'\x01{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}\n{"jsonrpc":"2.0","method":'
+        b'"notifications/progress","params":{"progressToken":1,"progress":0.5}}\n{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        b'\x05{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s",'
+        b'"version":"1"}}}',
     ],
     "template": [
         b"x://{a}/{+b}{?c,d*}\nx://1/2/3?c=4&e=5",
@@ -162,6 +240,7 @@ def fuzz(name: str, seconds: int) -> None:
     import atheris  # not a dependency: only who fuzzes has it
 
     with atheris.instrument_imports(include=["carrel"]):
+        import carrel.protocol.client
         import carrel.protocol.server
         import carrel.protocol.uri_matching  # imported later otherwise
         import carrel.protocol.uri_template

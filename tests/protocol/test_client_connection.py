@@ -969,9 +969,9 @@ def test_half_a_batch_is_a_stray(data: bytes) -> None:
     assert isinstance(speaking(MARCH).receive(data), Stray)
 
 
-def test_a_batch_of_a_million_messages_is_one_stray_and_takes_no_memory_to_keep() -> None:
+def test_a_batch_of_too_many_messages_is_one_stray_and_takes_no_memory_to_keep() -> None:
     connection = speaking(MARCH)
-    data = b"[" + b"1," * 999_999 + b"1]"
+    data = b"[" + b"1," * 199_999 + b"1]"
     tracemalloc.start()
     try:
         assert isinstance(connection.receive(data), Stray)
