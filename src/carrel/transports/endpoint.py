@@ -182,7 +182,7 @@ class Endpoint:
                 if self._credentials is None:
                     raise await self._unauthorized(response)
                 if rounds <= 0 or not await self._credentials.refused(self._address, status, challenges, revision):
-                    if status == 401:
+                    if status == 401 or challenges:
                         raise await self._unauthorized(response)
                     return response
                 rounds -= 1
@@ -232,7 +232,10 @@ class Endpoint:
             TransportError: it is too long.
         """
         length = response.content_length
-        if length is not None and "Content-Encoding" not in response.headers and length <= self.max_message:
+        if length is not None and length > self.max_message:
+            response.close()
+            raise TransportError(f"The answer of {self.name} is longer than {self.max_message} bytes: {length}")
+        if length is not None and "Content-Encoding" not in response.headers:
             return await response.read()
         body = await self._read_some(response, self.max_message)
         if body is None:

@@ -16,10 +16,10 @@ import socket
 import ssl
 from collections.abc import Awaitable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
 from carrel.protocol.client import Outgoing, read_error
@@ -27,9 +27,11 @@ from carrel.protocol.event_stream import EventStream
 from carrel.protocol.http import encode_value
 from carrel.protocol.revision import Revision
 from carrel.transports.backoff import Backoff
+from carrel.transports.errands import Errands
 from carrel.transports.refusal import read_answered_error, shorten
 from carrel.transports.transport import Credentials, Receiver
 from carrel.wire.base import Id
+from carrel.wire.jsonrpc import Message
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -48,22 +50,15 @@ MAX_TRIES = 7
 ENDING = 1.0
 #: Seconds that the server gets to end the session when we close.
 FAREWELL = 2.0
-#: Seconds that tasks get to end when we close.
-CLEANUP = 2.0
+#: Seconds that other messages wait for the one that completes a handshake.
+GREETING = 5.0
 #: Seconds of silence after which the other side of a long stream is asked whether it is still there, by TCP.
 PROBE_AFTER = 30
 #: Statuses that may be different soon.
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
-class Head(msgspec.Struct, gc=False):
-    """What tells an answer from other messages."""
-
-    id: int | str | UnsetType | None = UNSET
-    method: Raw | UnsetType = UNSET
-
-
-_read_head = msgspec.json.Decoder(Head).decode
+_read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -71,15 +66,15 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def answers(data: bytes | Raw, id: Id) -> bool:
     """Say whether a message, or one in a batch, is the answer to the request ``id``."""
     try:
-        head = _read_head(data)
+        message = _read_message(data)
     except _UNREADABLE:
         if bytes(data)[:64].lstrip()[:1] != b"[":
             return False
         try:
-            return any(answers(message, id) for message in _read_batch(data) if bytes(message)[:1] == b"{")
+            return any(answers(each, id) for each in _read_batch(data) if bytes(each)[:1] == b"{")
         except _UNREADABLE:
             return False
-    return head.id == id and head.method is UNSET
+    return bool(message.id == id) and message.method is UNSET and message.jsonrpc == "2.0"
 
 
 @lru_cache(32)
@@ -131,6 +126,7 @@ class HTTPTransport:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.cancels = True
+        self.mirrors = True
         self._endpoint = load_endpoint()(
             url,
             headers=headers,
@@ -142,9 +138,7 @@ class HTTPTransport:
         )
         self._max_message = max_message
         self._receiver: Receiver | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._requests: dict[Id, asyncio.Task[None]] = {}
-        self._others: set[asyncio.Task[None]] = set()
+        self._errands: Errands | None = None
         self._session: str | None = None
         self._revision: Revision | None = None
         self._greeting: asyncio.Task[None] | None = None
@@ -159,38 +153,40 @@ class HTTPTransport:
         if self._closing is not None:
             raise TransportError(delivered=False)
         self._receiver = receiver
-        self._loop = asyncio.get_running_loop()
+        self._errands = Errands()
         self._endpoint.start()
 
     def send(self, message: Outgoing) -> Awaitable[None] | None:
         """Send a message. What is returned for one that is no request says when it has arrived, or failed to."""
-        id = message.id
-        if self._loop is None or self._closing is not None:
+        id, errands = message.id, self._errands
+        if errands is None or self._closing is not None:
             if id is not None and self._receiver is not None:
                 self._receiver.fail(id, TransportError(delivered=False))
             return None
         if id is None:
-            return self._send_other(message)
+            task = errands.spawn(self._tell(message))
+            if not self._settled:
+                self._greeting = task
+            return errands.follow(task)
         if message.revision is None:  # it opens a session
             self._forget_session()
-        self._requests[id] = self._loop.create_task(self._ask(id, message))
+        errands.ask(id, self._ask(id, message))
         return None
 
     def abandon(self, id: Id) -> None:
         """Close the stream of a request."""
-        task = self._requests.get(id)
-        if task is not None:
-            task.cancel()
+        if self._errands is not None:
+            self._errands.abandon(id)
 
     def settle(self, revision: Revision) -> None:
         """Listen to what belongs to no request, if the server lets us."""
         self._revision = revision
         self._settled = True
         self.cancels = revision.stateless
-        if not revision.stateless and self._loop is not None and self._closing is None:
+        if not revision.stateless and self._errands is not None and self._closing is None:
             if self._listening is not None:
                 self._listening.cancel()
-            self._listening = self._spawn(self._listen(revision))
+            self._listening = self._errands.spawn(self._listen(revision))
 
     async def close(self) -> None:
         """End the session, and let go of everything."""
@@ -199,27 +195,6 @@ class HTTPTransport:
         await asyncio.shield(self._closing)
 
     # Sending
-
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        assert self._loop is not None
-        task: asyncio.Task[None] = self._loop.create_task(work)
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
-        return task
-
-    def _send_other(self, message: Outgoing) -> Awaitable[None]:
-        assert self._loop is not None
-        task = self._spawn(self._tell(message))
-        if not self._settled:
-            self._greeting = task
-        arrived: asyncio.Future[None] = self._loop.create_future()
-
-        def tell(_: asyncio.Task[None]) -> None:
-            if not arrived.done():
-                arrived.set_result(None)
-
-        task.add_done_callback(tell)
-        return arrived
 
     def _forget_session(self) -> None:
         self._session = self._greeting = self._revision = None
@@ -263,18 +238,20 @@ class HTTPTransport:
     async def _ask(self, id: Id, message: Outgoing) -> None:
         """Send a request, and hand on what comes until it is answered. One task per request."""
         assert self._receiver is not None
-        greeting = self._greeting
         try:
-            if greeting is not None and not greeting.done():
-                await asyncio.wait((greeting,))
+            if self._greeting is not None:
+                await self._await_greeting()
             await self._exchange(id, message)
         except Exception as error:
             if not isinstance(error, MCPError):
                 log.debug("the request %s failed", id, exc_info=True)
             self._receiver.fail(id, self._endpoint.translate(error))
-        finally:
-            if self._requests.get(id) is asyncio.current_task():
-                del self._requests[id]
+
+    async def _await_greeting(self) -> None:
+        """Let the server hear that the handshake is complete before anything else."""
+        if self._greeting is not None:
+            await asyncio.wait((self._greeting,), timeout=GREETING)
+            self._greeting = None
 
     async def _exchange(self, id: Id, message: Outgoing) -> None:
         endpoint = self._endpoint
@@ -295,6 +272,8 @@ class HTTPTransport:
                 raise await endpoint.explain(response)
             if revision is None:
                 self._take_session(response)
+            if message.endless:
+                probe(response)
             stream = await self._take_body(response, id)
         finally:
             response.release()
@@ -361,7 +340,7 @@ class HTTPTransport:
             raise TransportError(f"{self._endpoint.name}: {error}") from None
         except Exception as error:
             response.close()
-            log.debug("a stream broke: %s", self._endpoint.translate(error))
+            log.debug("a stream broke: %s", self._endpoint.translate(error), exc_info=True)
         return False
 
     async def _await_end(self, response: ClientResponse) -> None:
@@ -444,8 +423,7 @@ class HTTPTransport:
         https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server
         """
         assert self._receiver is not None
-        if self._greeting is not None and not self._greeting.done():
-            await asyncio.wait((self._greeting,))
+        await self._await_greeting()
         stream = EventStream(self._max_message)
         backoff = Backoff()
         before = False
@@ -487,11 +465,8 @@ class HTTPTransport:
     # The end
 
     async def _shut(self) -> None:
-        tasks = {*self._requests.values(), *self._others}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLEANUP)
+        if self._errands is not None:
+            await self._errands.close()
         try:
             async with asyncio.timeout(FAREWELL):
                 await self._end_session()

@@ -15,7 +15,8 @@ from carrel.errors import MCPError, TransportError
 from carrel.protocol.client import Outgoing
 from carrel.protocol.event_stream import Event, EventStream
 from carrel.protocol.revision import Revision
-from carrel.transports.http_client import EVENTS, load_endpoint, media_type, probe
+from carrel.transports.errands import Errands
+from carrel.transports.http_client import EVENTS, GREETING, load_endpoint, media_type, probe
 from carrel.transports.refusal import shorten
 from carrel.transports.transport import Credentials, Receiver
 from carrel.wire.base import Id
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["HTTPSSETransport"]
 
 log = logging.getLogger("carrel.transports")
-
-#: Seconds that tasks get to end when we close.
-CLEANUP = 2.0
 
 
 class HTTPSSETransport:
@@ -49,6 +47,7 @@ class HTTPSSETransport:
     """
 
     cancels = False
+    mirrors = False
 
     def __init__(
         self,
@@ -74,9 +73,9 @@ class HTTPSSETransport:
         self._patience = connect_timeout
         self._receiver: Receiver | None = None
         self._found: asyncio.Future[URL] | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._requests: dict[Id, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands: Errands | None = None
+        self._greeting: asyncio.Task[None] | None = None
+        self._settled = True
         self._error: MCPError | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -91,11 +90,11 @@ class HTTPSSETransport:
         """
         if self._closing is not None:
             raise TransportError(delivered=False)
-        loop = asyncio.get_running_loop()
         self._receiver = receiver
+        self._errands = Errands()
         self._endpoint.start()
-        self._found = loop.create_future()
-        self._listening = loop.create_task(self._listen(self._found))
+        self._found = asyncio.get_running_loop().create_future()
+        self._errands.spawn(self._listen(self._found))
         try:
             await asyncio.wait((self._found,))
             if self._found.cancelled():
@@ -107,36 +106,30 @@ class HTTPSSETransport:
 
     def send(self, message: Outgoing) -> Awaitable[None] | None:
         """Send a message. What is returned for one that is no request says when it has arrived, or failed to."""
-        id = message.id
-        if self._error is not None or self._closing is not None or self._found is None:
+        id, errands = message.id, self._errands
+        if self._error is not None or self._closing is not None or errands is None or self._found is None:
             if id is not None and self._receiver is not None:
-                self._receiver.fail(id, self._error or TransportError(delivered=False))
+                self._receiver.fail(id, TransportError(str(self._error or TransportError()), delivered=False))
             return None
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._post(message, self._found.result()))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        work = self._post(message, self._found.result())
         if id is not None:
-            self._requests[id] = task
-            task.add_done_callback(lambda _: self._requests.pop(id, None))
+            if message.revision is None:  # it opens a session
+                self._settled = False
+            errands.ask(id, work)
             return None
-        arrived: asyncio.Future[None] = loop.create_future()
-
-        def tell(_: asyncio.Task[None]) -> None:
-            if not arrived.done():
-                arrived.set_result(None)
-
-        task.add_done_callback(tell)
-        return arrived
+        task = errands.spawn(work)
+        if not self._settled:
+            self._greeting = task
+        return errands.follow(task)
 
     def abandon(self, id: Id) -> None:
         """Let go of a request that is still on its way out."""
-        task = self._requests.get(id)
-        if task is not None:
-            task.cancel()
+        if self._errands is not None:
+            self._errands.abandon(id)
 
     def settle(self, revision: Revision) -> None:
-        """Nothing changes: the stream is there."""
+        """Take note that the handshake is complete. The stream is there already."""
+        self._settled = True
 
     async def close(self) -> None:
         """Close the stream, and let go of everything."""
@@ -145,13 +138,8 @@ class HTTPSSETransport:
         await asyncio.shield(self._closing)
 
     async def _shut(self) -> None:
-        tasks = set(self._tasks)
-        if self._listening is not None:
-            tasks.add(self._listening)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLEANUP)
+        if self._errands is not None:
+            await self._errands.close()
         await self._endpoint.close()
 
     # The stream
@@ -246,6 +234,9 @@ class HTTPSSETransport:
         if revision is not None and revision.version_header:
             headers["MCP-Protocol-Version"] = revision.name
         try:
+            if self._greeting is not None and message.id is not None:
+                await asyncio.wait((self._greeting,), timeout=GREETING)
+                self._greeting = None
             response: Any = await self._endpoint.ask(
                 "POST",
                 headers,
