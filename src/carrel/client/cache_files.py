@@ -1,0 +1,155 @@
+"""Bytes in files that only this process knows of, and only as long as it lives.
+
+The files are in a directory of their own that nobody else may enter. Their names are random. What is read from one is
+what was written to it, or nothing: size and SHA-256 are compared.
+"""
+
+# Importing pathlib and tempfile takes milliseconds that most clients never need.
+# ruff: noqa: PTH100, PTH103, PTH106, PTH108, PTH111, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from stat import S_ISREG
+
+import msgspec
+
+__all__ = ["CacheFiles", "StoredFile"]
+
+PREFIX = "carrel-cache-"
+#: Besides what every opening of a file takes: no links, no inheritance, no translation of line ends.
+FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+#: A pipe in the place of a file must not be waited for.
+NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
+
+
+class StoredFile(msgspec.Struct, frozen=True, gc=False):
+    """A file, how many bytes it has, and their SHA-256."""
+
+    path: str
+    size: int
+    digest: bytes
+
+
+class CacheFiles:
+    """Files in a directory that is made when there is something to write, and removed with all that is in it.
+
+    ``directory`` is where to make it; the system's place for temporary files if None. All methods block, and may be
+    called from several threads.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self._parent = None if directory is None else os.path.abspath(os.path.expanduser(directory))
+        self._lock = threading.Lock()
+        self._path: str | None = None
+        self._end: weakref.finalize[..., CacheFiles] | None = None
+        self._closed = False
+
+    @property
+    def path(self) -> str | None:
+        """The directory; None if there is none (yet)."""
+        return self._path
+
+    def write(self, contents: Sequence[bytes]) -> list[StoredFile] | None:
+        """Write each of ``contents`` to a file; None if they cannot all be kept. Nothing is left behind then."""
+        written: list[StoredFile] = []
+        try:
+            for data in contents:
+                written.append(self._write(data))  # noqa: PERF401  (what is written has to be known when one fails)
+        except OSError:
+            self.remove(written)
+            return None
+        except BaseException:
+            self.remove(written)
+            raise
+        if self._closed:  # meanwhile, so that it may have come after the tidying up
+            self.remove(written)
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(written[0].path))
+            return None
+        return written
+
+    def _write(self, data: bytes) -> StoredFile:
+        directory = self._directory()
+        try:
+            descriptor, path = create(directory)
+        except FileNotFoundError:  # somebody has tidied up
+            self._forget_directory(directory)
+            descriptor, path = create(self._directory())
+        try:
+            with open(descriptor, "wb", buffering=0) as file:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) or 0 :]
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+        return StoredFile(path, len(data), sha256(data).digest())
+
+    def _directory(self) -> str:
+        with self._lock:
+            if self._closed:
+                raise PermissionError("closed")
+            if self._path is None:
+                import tempfile
+
+                if self._parent is not None:
+                    os.makedirs(self._parent, mode=0o700, exist_ok=True)
+                self._path = tempfile.mkdtemp(prefix=PREFIX, dir=self._parent)  # 0700
+                self._end = weakref.finalize(self, remove_directory, self._path, os.getpid())
+            return self._path
+
+    def _forget_directory(self, path: str) -> None:
+        with self._lock:
+            if self._path == path:
+                self._path = None
+                if self._end is not None:
+                    self._end()
+
+    def read(self, stored: StoredFile) -> bytes | None:
+        """Return what was written to a file; None if it is not there, or not what was written."""
+        try:
+            with open(os.open(stored.path, os.O_RDONLY | NOT_BLOCKING | FLAGS), "rb", buffering=0) as file:
+                info = os.fstat(file.fileno())
+                if not S_ISREG(info.st_mode) or info.st_size != stored.size:
+                    return None
+                data = file.read(stored.size)
+        except OSError:
+            return None
+        return data if len(data) == stored.size and sha256(data).digest() == stored.digest else None
+
+    def remove(self, files: Iterable[StoredFile]) -> None:
+        """Remove files; those that are not there any more too."""
+        for stored in files:
+            with suppress(OSError):
+                os.unlink(stored.path)
+
+    def close(self) -> None:
+        """Remove everything. Nothing is written any more."""
+        with self._lock:
+            self._closed = True
+            self._path = None
+            if self._end is not None:
+                self._end()
+
+
+def create(directory: str) -> tuple[int, str]:
+    """Make a file that only we may read, and return its descriptor and its path."""
+    from secrets import token_hex
+
+    path = os.path.join(directory, token_hex(16))
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS, 0o600), path
+
+
+def remove_directory(path: str, process: int) -> None:
+    """Remove a directory, if it was made in this process and not in the one that this was forked from."""
+    if os.getpid() == process:
+        from shutil import rmtree
+
+        rmtree(path, ignore_errors=True)

@@ -1,0 +1,84 @@
+"""URIs in order, so that those which have to do with one of them are found without looking at all.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/resources#subscriptions
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from carrel.protocol.uri import UriError, normalize
+
+__all__ = ["UriIndex", "are_related", "normal_form"]
+
+#: What may follow a resource in the URI of a resource within it.
+SEPARATORS = "/?#"
+#: URIs with more separators than this are compared with all others, not with each of their own beginnings.
+MAX_DEPTH = 64
+
+
+class UriIndex:
+    """A set of URIs, in which equivalent spellings are neighbours."""
+
+    def __init__(self) -> None:
+        self._spellings: dict[str, set[str]] = {}
+        self._order: list[str] = []
+
+    def add(self, uri: str) -> None:
+        """Add a URI; one that is there already stays."""
+        normal = normal_form(uri)
+        spellings = self._spellings.get(normal)
+        if spellings is None:
+            spellings = self._spellings[normal] = set()
+            insort(self._order, normal)
+        spellings.add(uri)
+
+    def discard(self, uri: str) -> None:
+        """Take a URI away, if it is there."""
+        normal = normal_form(uri)
+        spellings = self._spellings.get(normal)
+        if spellings is not None:
+            spellings.discard(uri)
+            if not spellings:
+                del self._spellings[normal]
+                del self._order[bisect_left(self._order, normal)]
+
+    def related(self, uri: str) -> list[str]:
+        """Return every spelling of a URI that is in here, of those within it, and of those that it is within."""
+        normal = normal_form(uri)
+        found = [normal] if normal in self._spellings else []
+        beginnings = (normal,) if normal.endswith(tuple(SEPARATORS)) else tuple(normal + mark for mark in SEPARATORS)
+        for beginning in beginnings:
+            position = bisect_left(self._order, beginning)
+            while position < len(self._order) and self._order[position].startswith(beginning):
+                if self._order[position] != normal:
+                    found.append(self._order[position])
+                position += 1
+        return [spelling for one in (*found, *self._around(normal)) for spelling in self._spellings[one]]
+
+    def _around(self, normal: str) -> list[str]:
+        places = [place for place, character in enumerate(normal) if character in SEPARATORS]
+        if len(places) > MAX_DEPTH:
+            return [other for other in self._order if other != normal and is_within(normal, other)]
+        beginnings = {normal[:end] for place in places for end in (place, place + 1)} - {normal}
+        return [beginning for beginning in beginnings if beginning in self._spellings]
+
+
+def normal_form(uri: str) -> str:
+    """Return the normal form of a URI, or the text as it is if it is none."""
+    try:
+        return normalize(uri)
+    except UriError:
+        return uri
+
+
+def is_within(inner: str, outer: str) -> bool:
+    """Say whether a URI is one, or of a resource within one; both in their normal forms."""
+    if not inner.startswith(outer):
+        return False
+    return len(inner) == len(outer) or outer[-1:] in SEPARATORS or inner[len(outer)] in SEPARATORS
+
+
+def are_related(one: str, other: str) -> bool:
+    """Say whether two URIs, in their normal forms, are of one resource, or of one within the other."""
+    return is_within(one, other) or is_within(other, one)
