@@ -857,13 +857,16 @@ class Model(RuleBasedStateMachine):
         entry["damaged"] = True
 
     @invariant()
-    def nothing_else_is_there(self) -> None:
+    def the_same_is_there_and_would_go_in_the_same_order(self) -> None:
+        names = [(entry["server"], entry["owner"], READ, entry["uri"]) for entry in self.kept]
+        assert list(self.cache._entries) == names
+        on_disk = [name for name, entry in zip(names, self.kept, strict=True) if entry["disk"]]
+        assert list(self.cache._on_disk) == on_disk
+        assert len(files_in(Path(self.directory.name))) == len(on_disk)
+        assert set(self.cache._names) == {(name[0], READ) for name in names}
         statistics = self.cache.statistics
-        assert statistics.entries == len(self.kept)
         assert statistics.disk_bytes == sum(entry["disk"] for entry in self.kept)
-        assert len(files_in(Path(self.directory.name))) == sum(entry["disk"] > 0 for entry in self.kept)
         assert (statistics.bytes == 0) == (not self.kept)
-        assert set(self.cache._names) == {(entry["server"], READ) for entry in self.kept}
 
 
 def related(one: str, other: str) -> bool:
