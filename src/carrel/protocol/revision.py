@@ -69,6 +69,10 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A stream over HTTP begins with an empty event that carries an id."""
     argument_errors_in_results: bool = False
     """Wrong arguments of a tool are a result with isError, for the model to mend; before, an error of the protocol."""
+    resource_metadata: bool = False
+    """A protected server says in metadata of its own who issues tokens for it; before, it issues them itself."""
+    pkce_advertised: bool = False
+    """An authorization server has to say that it takes PKCE, or clients refuse it."""
     not_found: int = -32002
     """The error code of a resource that does not exist."""
     before: Mapping[type, Downgrade] = {}

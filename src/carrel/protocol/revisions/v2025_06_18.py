@@ -24,6 +24,7 @@ PREVIOUS = v2025_03_26.REVISION
 REVISION = PREVIOUS.followed_by(
     "2025-06-18",
     batches=False,
+    resource_metadata=True,
     version_header=True,
     questions={**PREVIOUS.questions, "elicit": "elicitation/create"},
     before={

@@ -101,6 +101,7 @@ REVISION = PREVIOUS.followed_by(
         "sample_with_tools": "sampling/createMessage",
     },
     primed=True,
+    pkce_advertised=True,
     anonymous_errors=True,
     argument_errors_in_results=True,
     before={
