@@ -1,4 +1,4 @@
-"""Runs the conformance suite against the fixture server, and says what came of each scenario."""
+"""Runs the conformance suite against the fixture server and the client, and says what came of each scenario."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from carrel.protocol.revisions import REVISIONS
 from parties import node_environment, node_modules, node_program
 from serving import over_http
 
-__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "listed", "run"]
+__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "listed", "run", "run_client"]
 
 HERE = Path(__file__).parent
 #: Scenarios that are expected to fail, and why.
@@ -76,6 +77,27 @@ def run(name: str, results: Path, only: str | None = None) -> dict[str, Outcome]
     return outcomes
 
 
+def run_client(scenario: str, revision: str, results: Path) -> Outcome:
+    """Have the client do one scenario, and return its outcome. That the client fails is a complaint too."""
+    version = () if revision == "extension" else ("--spec-version", revision)
+    command = f"{sys.executable} {HERE / 'client.py'}"
+    done = subprocess.run(
+        suite("client", "--command", command, "--scenario", scenario, *version, "--output-dir", str(results)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=node_environment(),
+        cwd=results,
+    )
+    found = next(results.glob("*/checks.json"), None)
+    if found is None:
+        raise AssertionError(f"the suite has no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    outcome = outcome_of(json.loads(found.read_text(encoding="utf-8")))
+    if done.returncode != 0:
+        outcome = Outcome(outcome.passed, (*outcome.complaints, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"))
+    return outcome
+
+
 def outcome_of(checks: list[dict[str, Any]]) -> Outcome:
     complaints = tuple(
         f"{check['status']} {check['id']}: {check['description']}\n    {check.get('errorMessage')}"
@@ -86,10 +108,10 @@ def outcome_of(checks: list[dict[str, Any]]) -> Outcome:
     return Outcome(tuple(passed), complaints)
 
 
-def listed() -> dict[str, set[str]]:
-    """Return the names of the suite's server scenarios, by revision; extensions are under "extension"."""
+def listed(side: str) -> dict[str, set[str]]:
+    """Return the names of the suite's scenarios for a "server" or "client", by revision, or under "extension"."""
     found: dict[str, set[str]] = {}
-    printed = subprocess.run(suite("list", "--server"), capture_output=True, text=True, check=True, timeout=60).stdout
+    printed = subprocess.run(suite("list", f"--{side}"), capture_output=True, text=True, check=True, timeout=60).stdout
     for name, revisions in re.findall(r"^  - (\S+) \[(.+)\]$", printed, re.MULTILINE):
         for revision in revisions.split(","):
             found.setdefault(revision, set()).add(name)

@@ -92,7 +92,7 @@ def test_the_server_starts_by_itself_and_says_where() -> None:
 
 
 def test_no_scenario_of_the_suite_is_left_out() -> None:
-    assert {revision: set(names) for revision, names in SCENARIOS.items()} == listed()
+    assert {revision: set(names) for revision, names in SCENARIOS.items()} == listed("server")
 
 
 def test_every_exception_is_a_scenario() -> None:
