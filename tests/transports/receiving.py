@@ -35,7 +35,7 @@ class Recorder:
         self.raw.append(data)
         try:
             self.messages.append(json.loads(data))
-        except ValueError:
+        except (ValueError, RecursionError):
             self.messages.append(None)
         self._changed.set()
 

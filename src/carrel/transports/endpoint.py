@@ -164,11 +164,13 @@ class Endpoint:
             target = self._moved.get(target, target)
         hops = 0
         while True:
-            given = headers
+            who: Mapping[str, str] = {}
             if self._credentials is not None:
-                given = {**headers, **await self._credentials.headers(self._address)}
+                who = await self._credentials.headers(str(target), method)
             try:
-                response = await session.request(method, target, data=data, headers=given, allow_redirects=False)
+                response = await session.request(
+                    method, target, data=data, headers={**headers, **who} if who else headers, allow_redirects=False
+                )
             except StaleConnection:
                 continue  # each time, there is one less of them
             status = response.status
@@ -181,7 +183,10 @@ class Endpoint:
                 challenges = response.headers.getall("WWW-Authenticate", ())
                 if self._credentials is None:
                     raise await self._unauthorized(response)
-                if rounds <= 0 or not await self._credentials.refused(self._address, status, challenges, revision):
+                nonce = response.headers.get("DPoP-Nonce")
+                if rounds <= 0 or not await self._credentials.refused(
+                    self._address, status, challenges, revision, sent=who, nonce=nonce
+                ):
                     if status == 401 or challenges:
                         raise await self._unauthorized(response)
                     return response
@@ -310,11 +315,16 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise ConfigError(f"The header {name!r} must be text")
-        if not name.isascii() or not name.isprintable() or any(letter in ' ():,;<=>?@[]{}/\\"' for letter in name):
+        if (
+            not name
+            or not name.isascii()
+            or not name.isprintable()
+            or any(letter in ' ():,;<=>?@[]{}/\\"' for letter in name)
+        ):
             raise ConfigError(f"{name!r} is not the name of a header")
         if any((letter < " " and letter != "\t") or letter == "\x7f" for letter in value):
             raise ConfigError(f"The value of the header {name} has characters that no header may have")
-        if name and name.lower() not in RESERVED and not name.lower().startswith("mcp-param-"):
+        if name.lower() not in RESERVED and not name.lower().startswith("mcp-param-"):
             checked[name] = value
     return checked
 

@@ -372,8 +372,6 @@ class HTTPTransport:
             except Exception as error:
                 failure = self._endpoint.translate(error)
                 if backoff.failures + 1 >= MAX_TRIES or not is_passing(failure):
-                    if isinstance(failure, SessionExpired):
-                        raise failure from None
                     raise TransportError(f"{broken}, and it could not be resumed: {failure}") from None
                 backoff.failures += 1
                 continue
