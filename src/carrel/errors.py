@@ -14,6 +14,7 @@
     ├── ResourceError               a resource cannot be had; carries its URI
     │   ├── ResourceNotFound        (-32002 before 2026-07-28, -32602 in it)
     │   ├── ResourceForbidden       answered as not found: what may not be read does not exist
+    │   ├── ResourceMismatch        not what was listed: size, digest, frontmatter
     │   └── ResourceTooLarge        says the limit and the window to use instead
     ├── TransportError              the connection is closed, or was never there
     │   ├── RequestTimeout          no answer came in time
@@ -47,6 +48,7 @@ __all__ = [
     "RequestTimeout",
     "ResourceError",
     "ResourceForbidden",
+    "ResourceMismatch",
     "ResourceNotFound",
     "ResourceTooLarge",
     "SessionExpired",
@@ -192,6 +194,18 @@ class ResourceNotFound(ResourceError):
 
 class ResourceForbidden(ResourceError):
     """The resource may not be read. The peer is told that it does not exist."""
+
+
+class ResourceMismatch(ResourceError):
+    """What a server gave is not what it had listed, and must not be used. The message names what differs.
+
+    ``difference`` is "size", "digest", "frontmatter" or "contents" (not one file); "unlisted" for what was not listed
+    at all, and "entry" where the list itself is wrong.
+    """
+
+    def __init__(self, uri: str, message: str, difference: str) -> None:
+        super().__init__(uri, message)
+        self.difference = difference
 
 
 class ResourceTooLarge(ResourceError):

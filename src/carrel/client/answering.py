@@ -269,11 +269,14 @@ def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Check what was filled in against the schema of the form.
 
     Raises:
-        ValueError: it does not fit.
+        ConfigError: it does not fit.
     """
     from carrel.protocol.validator import Validator
 
-    Validator(schema, "answer").validate(content)
+    try:
+        Validator(schema, "answer").validate(content)
+    except ValueError as error:
+        raise ConfigError(f"What was filled in does not fit the form: {error}") from None
 
 
 def check_messages(messages: list[SamplingMessage]) -> None:

@@ -268,7 +268,7 @@ class Client(Conversation):
 
     async def tools(self) -> AsyncIterator[Tool]:
         """Iterate over the tools. What they say of themselves are hints, and no permissions."""
-        mirrored = (await self.connect()).transport.mirrors
+        mirrored = (await self.connect()).transport.mirrors and self.stateless
         async for page in self._pages("list_tools"):
             for tool in self._tools.take(page.tools, mirrored=mirrored):
                 yield tool

@@ -63,6 +63,7 @@ NEEDS: Mapping[str, str] = {
     "read_resource": "resources",
     "set_level": "logging",
 }
+COMPLETING = ServerCapabilities(completions={})
 
 
 class Conversation:
@@ -197,7 +198,10 @@ class Conversation:
     def offers(self, operation: str) -> bool:
         """Say whether the server has declared what an operation belongs to."""
         need = NEEDS.get(operation)
-        return need is None or getattr(self.capabilities, need) is not UNSET
+        if need is None or getattr(self.capabilities, need) is not UNSET:
+            return True
+        # The oldest revision had completion without a word for it.
+        return need == "completions" and self._facts.revision.project(COMPLETING).completions is UNSET
 
     def announces(self, kind: str) -> bool:
         """Say whether the server announces changes of a list: "resources", "tools" or "prompts"."""

@@ -15,7 +15,16 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from carrel.errors import INTERNAL_ERROR, MCPError, MethodNotFound, PeerError, RequestTimeout, TransportError
+from carrel.errors import (
+    INTERNAL_ERROR,
+    MCPError,
+    MethodNotFound,
+    PeerError,
+    ProtocolError,
+    RequestTimeout,
+    SessionExpired,
+    TransportError,
+)
 from carrel.protocol.client import Batch, Connection, Event, Failure, Notice, Outgoing, Question, Reply, Stray
 from carrel.transports.transport import Transport
 from carrel.wire.base import Id, Params, Result
@@ -153,13 +162,21 @@ class Link:
                 waiter.timer = self._loop.call_later(waiter.timeout, self._expire, id, waiter, message.method)
             full = self.transport.send(message)
             if full is not None:
-                await full
+                await self._room(full, future)
             return await future
         finally:
             if waiter.timer is not None:
                 waiter.timer.cancel()
             if id in self.connection.waiting:
                 self._give_up(id, "nobody waits for the answer any more")
+
+    async def _room(self, full: Awaitable[None], future: asyncio.Future[Any]) -> None:
+        """Wait until there is room for more, or there is nothing to wait for any more."""
+        room = asyncio.ensure_future(full)
+        try:
+            await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            room.cancel()
 
     def announce(self, operation: str, params: Any = UNSET) -> None:
         """Send a notification, if the revision has it."""
@@ -206,7 +223,8 @@ class Link:
     def closed(self, error: MCPError) -> None:
         """Take note that the connection is gone."""
         if self.error is None:
-            self._end(error)
+            # Of what is under way, nobody knows how far it got.
+            self._end(TransportError(str(error)) if isinstance(error, SessionExpired) else error)
             self._owner.lost(self)
 
     def _end(self, error: MCPError) -> None:
@@ -296,7 +314,7 @@ class Link:
     async def _answer(self, question: Question) -> None:
         try:
             message = self.connection.answer(question, await self._owner.answer(question))
-        except MCPError as error:
+        except (ProtocolError, PeerError) as error:
             message = self.connection.refuse(question, error)
         except Exception as error:
             log.exception("the answer to a question of the server failed")

@@ -21,6 +21,7 @@ from carrel.errors import (
     MethodNotFound,
     PeerError,
     ProtocolError,
+    RequestTimeout,
     TransportError,
 )
 from carrel.protocol.client import Notice
@@ -118,7 +119,11 @@ class Watch:
         self._task = asyncio.get_running_loop().create_task(self._run())
         self.client.watches.add(self)
         try:
-            await asyncio.shield(self._ready)
+            async with asyncio.timeout(self.client.timeout):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            await self.close()
+            raise RequestTimeout(f"the server did not agree to tell within {self.client.timeout:g} seconds") from None
         except BaseException:
             await self.close()
             raise

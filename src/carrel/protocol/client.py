@@ -77,6 +77,8 @@ QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
 
 #: Results that are not the end of a request, by their type (2026-07-28 and its extensions).
 UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
+#: What is not cancelled: a server that is not known yet might not know what to make of that.
+OPENING = frozenset(("discover", "initialize"))
 #: What may be answered with a question: the operations.
 ASKING = frozenset(("call_tool", "get_prompt", "read_resource"))
 
@@ -303,7 +305,7 @@ class Connection:
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
         """
         waiting = self.waiting.pop(id, None)
-        if waiting is None or waiting.request.operation == "initialize" or self.revision is None:
+        if waiting is None or waiting.request.operation in OPENING or self.revision is None:
             return None
         return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
 
