@@ -6,6 +6,7 @@ https://www.rfc-editor.org/rfc/rfc8414, https://openid.net/specs/openid-connect-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,8 +40,8 @@ def locations(issuer: str) -> list[str]:
     return [*found, f"{origin}{path}/.well-known/openid-configuration"] if path else found
 
 
-async def discover(issuer: str, fetcher: Fetcher) -> dict[str, Any]:
-    """Return the metadata of an issuer.
+async def discover(issuer: str, fetcher: Fetcher, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the metadata of an issuer. ``headers`` go along with every question.
 
     Raises:
         Unverifiable: there is none, or it is that of another.
@@ -48,7 +49,7 @@ async def discover(issuer: str, fetcher: Fetcher) -> dict[str, Any]:
     problems: list[str] = []
     for url in locations(issuer):
         try:
-            document = await fetcher.get(url)
+            document = await fetcher.get(url, headers)
         except Unverifiable as error:
             problems.append(str(error))
             continue

@@ -136,14 +136,14 @@ class Fetcher:
         if session is not None:
             await session.close()
 
-    async def get(self, url: str) -> dict[str, Any]:
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the JSON object at ``url``.
 
         Raises:
             NotThere: there is none.
             Unverifiable: it cannot be had.
         """
-        return check_status(await self.ask("GET", url)).read()
+        return check_status(await self.ask("GET", url, headers=headers)).read()
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, Any]:
         """Send a form, and return the JSON object that is answered.

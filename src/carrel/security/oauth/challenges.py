@@ -1,0 +1,87 @@
+"""What a refusal asks for: the challenges of WWW-Authenticate.
+
+https://www.rfc-editor.org/rfc/rfc9110#section-11.6.1, https://www.rfc-editor.org/rfc/rfc6750#section-3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+__all__ = ["Challenge", "choose_challenge", "read_challenges", "read_scope"]
+
+#: How much of a header is looked at, in characters.
+MAX_HEADER = 16 * 1024
+
+TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+#: What may stand in a value that is not quoted, though some of it should be: URLs, say.
+BARE = TOKEN | frozenset("/:@?=()[]{}<>\\")
+
+
+class Challenge(NamedTuple):
+    """One challenge: its scheme in lower case, and its parameters, whose names are in lower case too."""
+
+    scheme: str
+    parameters: Mapping[str, str]
+
+
+def read_challenges(headers: Iterable[str]) -> list[Challenge]:
+    """Return the challenges of all WWW-Authenticate headers; what cannot be understood is left out."""
+    return [challenge for header in headers for challenge in _read(header[:MAX_HEADER])]
+
+
+def choose_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
+    """Return the challenge that asks for an access token, DPoP before Bearer; None if none does."""
+    found = {one.scheme: one for one in reversed(list(challenges))}
+    return found.get("dpop") or found.get("bearer")
+
+
+def read_scope(text: str | None) -> frozenset[str]:
+    """Return the scopes of a ``scope`` parameter."""
+    return frozenset((text or "").split())
+
+
+def _read(header: str) -> list[Challenge]:
+    found: list[tuple[str, dict[str, str]]] = []
+    position, end = 0, len(header)
+    while position < end:
+        if header[position] in " \t,":
+            position += 1
+            continue
+        word, position = _take(header, position, TOKEN)
+        if not word:
+            position += 1  # nothing that could begin here
+            continue
+        following = _skip_blanks(header, position)
+        if following < end and header[following] == "=" and found:
+            value, position = _value(header, _skip_blanks(header, following + 1))
+            found[-1][1].setdefault(word.lower(), value)
+        else:
+            found.append((word.lower(), {}))
+    return [Challenge(scheme, parameters) for scheme, parameters in found]
+
+
+def _take(header: str, position: int, allowed: frozenset[str]) -> tuple[str, int]:
+    start = position
+    while position < len(header) and header[position] in allowed:
+        position += 1
+    return header[start:position], position
+
+
+def _skip_blanks(header: str, position: int) -> int:
+    while position < len(header) and header[position] in " \t":
+        position += 1
+    return position
+
+
+def _value(header: str, position: int) -> tuple[str, int]:
+    if header[position : position + 1] != '"':
+        return _take(header, position, BARE)
+    characters: list[str] = []
+    position += 1
+    while position < len(header) and header[position] != '"':
+        if header[position] == "\\":
+            position += 1
+        characters.append(header[position : position + 1])
+        position += 1
+    return "".join(characters), position + 1

@@ -1,0 +1,94 @@
+"""Secrets in files that only their user can read: one file each, replaced as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from carrel.errors import AuthorizationError
+
+__all__ = ["FileStore", "default_directory"]
+
+
+class Record(msgspec.Struct):
+    """What is in a file: the name too, so that a person can tell what it is."""
+
+    name: str
+    text: str
+
+
+def default_directory() -> Path:
+    """Return the place for them in the user's configuration."""
+    if sys.platform == "win32":
+        home = os.environ.get("APPDATA")
+        base = Path(home) if home else Path.home() / "AppData" / "Roaming"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        home = os.environ.get("XDG_CONFIG_HOME")
+        base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".config"
+    return base / "carrel" / "credentials"
+
+
+class FileStore:
+    """Keeps secrets in a directory (mode 0700), one file each (mode 0600).
+
+    Several processes may use it at the same time: a file is written beside its place and then moved there.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self.directory = default_directory() if directory is None else Path(directory)
+
+    async def get(self, name: str) -> str | None:
+        """Return the text of a name; None if there is none, or none that can be read."""
+        return await asyncio.to_thread(self._read, name)
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text.
+
+        Raises:
+            AuthorizationError: it cannot be written.
+        """
+        try:
+            await asyncio.to_thread(self._write, name, text)
+        except OSError as error:
+            raise AuthorizationError(f"Tokens cannot be kept in {self.directory}: {error.strerror}") from None
+
+    async def delete(self, name: str) -> None:
+        """Forget a text."""
+        with suppress(OSError):
+            await asyncio.to_thread(self._path(name).unlink)
+
+    def _path(self, name: str) -> Path:
+        return self.directory / f"{sha256(name.encode()).hexdigest()}.json"
+
+    def _read(self, name: str) -> str | None:
+        try:
+            record = msgspec.json.decode(self._path(name).read_bytes(), type=Record)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return record.text if record.name == name else None
+
+    def _write(self, name: str, text: str) -> None:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.directory.stat().st_mode & 0o077 and os.name == "posix":
+            self.directory.chmod(0o700)
+        path = self._path(name)
+        beside = path.with_suffix(f".{secrets.token_hex(8)}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(Record(name, text)))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,92 @@
+"""Secrets in the keyring of the operating system: Keychain, Credential Locker, Secret Service, KWallet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+from carrel.errors import ConfigError
+
+__all__ = ["KeyringStore"]
+
+log = logging.getLogger("carrel.security")
+
+SERVICE = "carrel"
+#: The longest text of one entry, in characters: that of Windows takes no more than 2560 bytes in UTF-16.
+PIECE = 1200
+
+
+class KeyringStore:
+    """Keeps secrets in a keyring; texts that are too long for one entry are in several.
+
+    ``backend`` is one of the package keyring; without one, it is what that finds on this machine.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+
+    def __init__(self, backend: Any = None) -> None:
+        try:
+            import keyring
+        except ModuleNotFoundError:
+            raise ConfigError(
+                "Keeping tokens in the keyring needs the package keyring: pip install 'carrel[keyring]'"
+            ) from None
+        self._backend: Any = keyring.get_keyring() if backend is None else backend
+
+    @staticmethod
+    def available() -> bool:
+        """Say whether there is a keyring on this machine that can keep anything."""
+        try:
+            import keyring
+        except ModuleNotFoundError:
+            return False
+        try:
+            return bool(keyring.get_keyring().priority >= 1)
+        except Exception as error:  # whatever a backend comes up with, there is a fallback
+            log.info("the keyring cannot be used: %s", error)
+            return False
+
+    async def get(self, name: str) -> str | None:
+        """Return the text of a name; None if there is none, or none that can be had."""
+        return await asyncio.to_thread(self._read, name)
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text."""
+        await asyncio.to_thread(self._write, name, text)
+
+    async def delete(self, name: str) -> None:
+        """Forget a text."""
+        await asyncio.to_thread(self._erase, name)
+
+    def _read(self, name: str) -> str | None:
+        try:
+            count = int(self._backend.get_password(SERVICE, name) or 0)
+            pieces = [self._backend.get_password(SERVICE, f"{name}#{number}") for number in range(count)]
+        except Exception as error:
+            log.warning("the keyring does not give out what it has: %s", error)
+            return None
+        return "".join(pieces) if pieces and None not in pieces else None
+
+    def _write(self, name: str, text: str) -> None:
+        from carrel.errors import AuthorizationError
+
+        pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)] or [""]
+        try:
+            self._erase(name)
+            for number, piece in enumerate(pieces):
+                self._backend.set_password(SERVICE, f"{name}#{number}", piece)
+            self._backend.set_password(SERVICE, name, str(len(pieces)))  # last: only then is it complete
+        except Exception as error:
+            raise AuthorizationError(
+                f"Tokens cannot be kept in the keyring ({error}); store=FileStore() keeps them in files"
+            ) from None
+
+    def _erase(self, name: str) -> None:
+        with suppress(Exception):
+            count = int(self._backend.get_password(SERVICE, name) or 0)
+            self._backend.delete_password(SERVICE, name)
+            for number in range(count):
+                self._backend.delete_password(SERVICE, f"{name}#{number}")

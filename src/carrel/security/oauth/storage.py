@@ -1,0 +1,54 @@
+"""Where tokens and registrations are kept.
+
+A store knows nothing of what is in it: it has a text for a name. Names tell issuers, servers, clients and accounts
+apart; texts are secret.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+__all__ = ["MemoryStore", "TokenStore", "open_store"]
+
+log = logging.getLogger("carrel.security")
+
+
+class TokenStore(Protocol):
+    """Keeps secret texts by their names."""
+
+    async def get(self, name: str) -> str | None:
+        """Return the text of a name; None if there is none, or none that can be had."""
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text. What was there before is replaced at once, or not at all."""
+
+    async def delete(self, name: str) -> None:
+        """Forget a text, if there is one."""
+
+
+class MemoryStore:
+    """Keeps secrets as long as the process runs."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    async def get(self, name: str) -> str | None:
+        """Return the text of a name."""
+        return self._texts.get(name)
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text."""
+        self._texts[name] = text
+
+    async def delete(self, name: str) -> None:
+        """Forget a text."""
+        self._texts.pop(name, None)
+
+
+def open_store() -> TokenStore:
+    """Return the keyring of the operating system; where there is none, files that only this user can read."""
+    from carrel.security.oauth.file_store import FileStore
+    from carrel.security.oauth.keyring_store import KeyringStore
+
+    return KeyringStore() if KeyringStore.available() else FileStore()
