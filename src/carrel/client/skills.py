@@ -1,0 +1,440 @@
+"""Skills of a server: listed, and loaded file by file when they are needed, each verified before anybody sees it.
+
+A skill is known by the server *and* its URI: another server may have another one with the same URI, or the same name.
+What is in a skill is text of a server for a model, and no more to be trusted than any other. That it is verified only
+says that it is what the server had listed.
+
+https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from copy import deepcopy
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import (
+    INVALID_PARAMS,
+    ConfigError,
+    MethodNotFound,
+    PeerError,
+    ResourceForbidden,
+    ResourceMismatch,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE, SKILLS
+from carrel.protocol.frontmatter import FrontmatterError, check_skill, read_frontmatter
+from carrel.protocol.uri import UriError, encode_path, normalize, parse, percent_decode
+from carrel.wire.base import PageParams, Params
+from carrel.wire.resources import ReadResourceParams, Resource, ResourceContents, TextResourceContents
+from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, SkillResource
+from carrel.wire.skills import Skill as SkillEntry
+
+__all__ = ["Skill", "SkillServer", "get_skill", "list_skills", "read_directory"]
+
+DIRECTORY = "inode/directory"
+DIGEST = "sha256:"
+HEXADECIMAL = "0123456789abcdef"
+#: The code of "not found" before it was one of invalid parameters.
+NOT_FOUND = -32002
+
+
+class SkillServer(Protocol):
+    """What skills need of a client."""
+
+    @property
+    def name(self) -> str:
+        """What the host calls the server, which is not what the server calls itself."""
+
+    async def declared(self) -> Mapping[str, Any]:
+        """Return the settings of the extensions that the server has declared."""
+
+    async def request(self, operation: str, params: Params) -> Any:
+        """Return the result of a request to the server, and not one that was kept."""
+
+    def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
+        """Iterate over the pages of a list. They may have been kept."""
+
+
+async def list_skills(server: SkillServer) -> AsyncIterator[Skill]:
+    """Iterate over the skills that a server lists, which may be fewer than it has. None of their files is read.
+
+    Raises:
+        MethodNotFound: the server has no skills.
+    """
+    await _require(server)
+    async for page in server.pages("list_skills", PageParams()):
+        for entry in page.skills:
+            yield Skill(server, entry)
+
+
+async def get_skill(server: SkillServer, uri: str) -> Skill:
+    """Return the skill whose SKILL.md has this URI, as it is now, whether or not it is listed. No file is read.
+
+    Raises:
+        MethodNotFound: the server has no skills.
+        ResourceNotFound: there is no such skill.
+        ResourceMismatch: the server answered with another one.
+    """
+    await _require(server)
+    try:
+        entry: SkillEntry = (await server.request("get_skill", GetSkillParams(uri=uri))).skill
+    except PeerError as error:
+        if error.code == INVALID_PARAMS:
+            raise ResourceNotFound(uri, "No skill is served there") from error
+        raise
+    if not is_same(entry.uri, uri):
+        raise ResourceMismatch(uri, f"The server answered with {entry.uri[:1000]}", "entry")
+    return Skill(server, entry)
+
+
+async def read_directory(server: SkillServer, uri: str) -> AsyncIterator[Resource]:
+    """Iterate over what is directly in a directory of a server, in a skill or not.
+
+    Raises:
+        MethodNotFound: the server does not say what is in directories.
+        PeerError: there is no such directory.
+    """
+    if not (await _require(server)).get("directoryRead"):
+        raise MethodNotFound(f"{server.name} does not say what is in directories")
+    async for page in server.pages("read_directory", ReadDirectoryParams(uri=uri)):
+        for resource in page.resources:
+            yield resource
+
+
+async def _require(server: SkillServer) -> Mapping[str, Any]:
+    """Return what the server declares about skills.
+
+    Raises:
+        MethodNotFound: nothing.
+    """
+    settings = (await server.declared()).get(SKILLS.name)
+    if not isinstance(settings, Mapping):
+        raise MethodNotFound(f"{server.name} has no skills: it does not declare {SKILLS.name}")
+    return settings
+
+
+class Skill:
+    """A skill, as a server described it at one moment.
+
+    Hold on to this object for as long as a model acts on the skill: what it lists is all that may be read. When the
+    skill has changed, reading fails, and ``refresh`` returns another object. Files that were read are kept in memory
+    with it.
+    """
+
+    def __init__(self, server: SkillServer, entry: SkillEntry) -> None:
+        self._server = server
+        self._root = entry.uri.removesuffix(f"/{SKILL_FILE}")
+        self._paths: dict[str, SkillResource] = {}
+        self._held: dict[str, ResourceContents] = {}
+        self._sizes: dict[str, int] = {}  # of files of a dynamic skill that were read
+        self.uri = entry.uri
+        """The URI of SKILL.md, by which the server knows the skill."""
+        self.frontmatter = entry.frontmatter
+        """All fields that the author wrote. What they ask for is not granted by that: ``allowed-tools`` is a wish."""
+        self.files: tuple[SkillResource, ...] | None = None
+        """All files, with size and digest; None if the skill is ``dynamic``."""
+        if entry.resources != "dynamic":
+            self.files = tuple(entry.resources)
+        self.problem: str | None = None
+        """Why the skill cannot be used; None if it can, so far as is known before anything has been read."""
+        try:
+            self._check()
+        except FrontmatterError as error:
+            self.problem = str(error)
+
+    def __repr__(self) -> str:
+        return f"<Skill {self.uri} of {self._server.name}>"
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What tells the skill from all others: the host's name for the server, and the URI."""
+        return self._server.name, self.uri
+
+    @property
+    def name(self) -> str:
+        """A label, which other skills may have too."""
+        return str(self.frontmatter.get("name", ""))
+
+    @property
+    def description(self) -> str:
+        """When to use the skill, in the words of the server."""
+        return str(self.frontmatter.get("description", ""))
+
+    @property
+    def dynamic(self) -> bool:
+        """The files are made when they are read, so that they cannot be verified, nor approved once and for all."""
+        return self.files is None
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What an approval is to be bound to: it changes with the content of the skill. None if that is dynamic."""
+        if self.files is None:
+            return None
+        listed = sorted((file.uri, file.digest) for file in self.files)
+        return DIGEST + sha256(msgspec.json.encode(listed)).hexdigest()
+
+    def _check(self) -> None:
+        """Check what can be checked before anything is read.
+
+        Raises:
+            FrontmatterError: something is wrong.
+        """
+        segments = path_of(self.uri, self._root.rpartition("/")[0])
+        if self._root == self.uri or len(segments) != 2:
+            raise FrontmatterError(f"its URI does not end with its name and {SKILL_FILE}")
+        check_skill(self.frontmatter, segments[0])
+        if self.files is None:
+            return
+        total = sum(file.size for file in self.files)
+        if len(self.files) > MAX_FILES or total > MAX_BYTES:
+            count = f"{len(self.files):,} files and {total:,} bytes"
+            raise FrontmatterError(f"it has {count}; {MAX_FILES} and {MAX_BYTES:,} are the limits")
+        for file in self.files:
+            segments = path_of(file.uri, self._root)
+            if not segments:
+                raise FrontmatterError(f"it lists {file.uri[:200]}, which is no file in its directory")
+            path = "/".join(segments)
+            if path in self._paths:
+                raise FrontmatterError(f"it lists {path[:200]} twice")
+            digits = file.digest.removeprefix(DIGEST)
+            if file.size < 0 or len(digits) != 64 or file.digest == digits or not set(digits) <= set(HEXADECIMAL):
+                raise FrontmatterError(f"the size or the digest that it lists for {path[:200]} is none")
+            self._paths[path] = file
+        if SKILL_FILE not in self._paths or self._paths[SKILL_FILE].uri != self.uri:
+            raise FrontmatterError(f"it does not list its {SKILL_FILE}")
+
+    # Reading
+
+    async def instructions(self) -> str:
+        """Return SKILL.md, once it is certain that it is what was listed: its size, its digest and its frontmatter.
+
+        Raises:
+            ResourceMismatch: it is not, or the skill has a ``problem``.
+            ResourceNotFound: it is not there any more.
+            ConfigError: PyYAML is not installed.
+        """
+        contents = await self._load()
+        assert isinstance(contents, TextResourceContents)
+        return contents.text
+
+    async def read(self, path: str) -> ResourceContents:
+        """Return a file of the skill, verified. SKILL.md is loaded and verified before, if it has not been yet.
+
+        ``path`` is relative to the directory of SKILL.md, as in the instructions; or the URI of a file.
+
+        Raises:
+            ResourceForbidden: the path leads out of the skill.
+            ResourceMismatch: the file is not listed, or not what was listed; or SKILL.md is not.
+            ResourceNotFound: it is not there any more.
+            ResourceTooLarge: more has been read of a dynamic skill than a skill may have.
+            ConfigError: PyYAML is not installed.
+        """
+        uri, listed = self._find(path)
+        if uri == self.uri:
+            return own(await self._load())
+        await self._load()
+        held = self._held.get(uri)
+        if held is None:
+            held = await self._fetch(uri, listed)
+            if listed is not None:
+                self._held[uri] = held
+        return own(held)
+
+    async def _load(self) -> ResourceContents:
+        if self.problem is not None:
+            raise ResourceMismatch(self.uri, f"The skill cannot be used, because {self.problem}", "entry")
+        held = self._held.get(self.uri)
+        if held is not None:
+            return held
+        try:
+            import yaml  # type: ignore[import-untyped]  # noqa: F401
+        except ImportError:
+            raise ConfigError("Skills need the package PyYAML: pip install 'carrel[client]'") from None
+        contents = await self._fetch(self.uri, self._paths.get(SKILL_FILE))
+        data = bytes_of(contents)
+        try:
+            written = read_frontmatter(data)
+            text = data.decode()
+        except (FrontmatterError, UnicodeDecodeError) as error:
+            raise ResourceMismatch(self.uri, f"SKILL.md cannot be used: {error}", "frontmatter") from None
+        names = [name for name in {**self.frontmatter, **written} if not have_same(name, self.frontmatter, written)]
+        if names:
+            shown = ", ".join(names)[:200]
+            raise ResourceMismatch(
+                self.uri, f"The frontmatter of SKILL.md is not what was listed; it differs in {shown}", "frontmatter"
+            )
+        # As text, also where the server has sent bytes.
+        held = TextResourceContents(self.uri, text, mime_type=contents.mime_type, meta=contents.meta)
+        if self.files is not None:
+            self._held[self.uri] = held
+        return held
+
+    async def _fetch(self, uri: str, listed: SkillResource | None) -> ResourceContents:
+        """Read one file, and verify size and digest if they are known."""
+        try:
+            result = await self._server.request("read_resource", ReadResourceParams(uri=uri))
+        except PeerError as error:
+            if error.code in (INVALID_PARAMS, NOT_FOUND):
+                raise ResourceNotFound(uri, "The server does not have this file of the skill any more") from error
+            raise
+        if len(result.contents) != 1:
+            raise ResourceMismatch(
+                uri, f"The server answered with {len(result.contents)} files instead of one", "contents"
+            )
+        contents: ResourceContents = result.contents[0]
+        data = bytes_of(contents)
+        if listed is None:
+            self._sizes[uri] = len(data)
+            if sum(self._sizes.values()) > MAX_BYTES:
+                raise ResourceTooLarge(uri, f"The skill has more than {MAX_BYTES:,} bytes, which is the limit")
+        elif len(data) != listed.size:
+            raise ResourceMismatch(uri, f"The file has {len(data):,} bytes, and {listed.size:,} were listed", "size")
+        elif DIGEST + sha256(data).hexdigest() != listed.digest:
+            raise ResourceMismatch(uri, "The file is not the one that was listed: its digest differs", "digest")
+        return contents
+
+    def _find(self, path: str) -> tuple[str, SkillResource | None]:
+        """Return the URI of a file, and what is listed of it."""
+        segments = path_of(path, self._root) or resolve(path)
+        if not segments:
+            raise ResourceForbidden(path[:1000], f"Not a file in the directory of {self.uri}")
+        if self.files is None:
+            return f"{self._root}/{encode_path(segments)}", None
+        # Links in Markdown are percent-encoded, paths in texts are not.
+        for candidate in (segments, resolve(decode(path))):
+            listed = self._paths.get("/".join(candidate))
+            if listed is not None:
+                return listed.uri, listed
+        raise ResourceMismatch(f"{self._root}/{encode_path(segments)}", "The skill does not list this file", "unlisted")
+
+    # Directories
+
+    async def directory(self, path: str = "") -> list[Resource]:
+        """Return what is directly in a directory of the skill: of the skill as it was listed, without asking anybody.
+
+        Only a dynamic skill is asked for. ``path`` is relative to the directory of SKILL.md, which is the default.
+
+        Raises:
+            ResourceForbidden: the path leads out of the skill.
+            ResourceNotFound: there is no such directory.
+            MethodNotFound: the skill is dynamic, and the server does not say what is in directories.
+        """
+        segments = resolve(path.removesuffix("/")) if path not in ("", ".", "./") else ()
+        if path not in ("", ".", "./") and not segments:
+            raise ResourceForbidden(path[:1000], f"Not a directory in that of {self.uri}")
+        uri = "/".join([self._root, *map(encode_name, segments)])
+        if self.files is None:
+            return await self._ask_for_directory(uri)
+        found: dict[str, Resource] = {}
+        for name, file in self._paths.items():
+            parts = tuple(name.split("/"))
+            if parts[: len(segments)] != segments or len(parts) == len(segments):
+                continue
+            child = parts[len(segments)]
+            if len(parts) == len(segments) + 1:
+                found[child] = Resource(uri=file.uri, name=child, size=file.size)
+            else:
+                found[child] = Resource(uri=f"{uri}/{encode_name(child)}", name=child, mime_type=DIRECTORY)
+        if not found:
+            raise ResourceNotFound(uri, "The skill has no such directory")
+        return list(found.values())
+
+    async def _ask_for_directory(self, uri: str) -> list[Resource]:
+        try:
+            found = [resource async for resource in read_directory(self._server, uri)]
+        except PeerError as error:
+            if error.code == INVALID_PARAMS:
+                raise ResourceNotFound(uri, "The skill has no such directory") from error
+            raise
+        return [resource for resource in found if len(path_of(resource.uri, uri)) == 1]
+
+    async def refresh(self) -> Skill:
+        """Return the skill as it is now. If its ``fingerprint`` is another one, it has to be approved anew.
+
+        Raises:
+            ResourceNotFound: it is not there any more.
+        """
+        return await get_skill(self._server, self.uri)
+
+
+def path_of(uri: str, root: str) -> tuple[str, ...]:
+    """Return the path of a URI below another one, decoded; nothing if it is not below it, or no path of a file."""
+    if not uri.startswith(f"{root}/"):
+        return ()
+    try:
+        parts = parse(uri)
+        segments = tuple(map(percent_decode, uri[len(root) + 1 :].split("/")))
+    except UriError:
+        return ()
+    if parts.query is not None or parts.fragment is not None:
+        return ()
+    return segments if all(map(is_name, segments)) else ()
+
+
+def resolve(path: str) -> tuple[str, ...]:
+    """Return a relative path without "." and ".."; nothing if it is none, or leads out of where it begins."""
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment == ".":
+            continue
+        if segment == ".." and segments:
+            segments.pop()
+        elif is_name(segment):
+            segments.append(segment)
+        else:
+            return ()
+    return tuple(segments)
+
+
+def is_name(segment: str) -> bool:
+    """Say whether this can be the name of a file or a directory, anywhere."""
+    return segment not in ("", ".", "..") and not any(
+        character in "/\\\x7f" or character < " " for character in segment
+    )
+
+
+def decode(path: str) -> str:
+    try:
+        return percent_decode(path)
+    except UriError:
+        return path
+
+
+def encode_name(name: str) -> str:
+    return encode_path((name,))
+
+
+def is_same(one: str, other: str) -> bool:
+    """Say whether two URIs are the same one, however they are spelled."""
+    try:
+        return normalize(one) == normalize(other)
+    except UriError:
+        return one == other
+
+
+def bytes_of(contents: ResourceContents) -> bytes:
+    return contents.text.encode() if isinstance(contents, TextResourceContents) else contents.blob
+
+
+def own(contents: ResourceContents) -> ResourceContents:
+    """Return contents that the caller may change."""
+    return msgspec.structs.replace(contents, meta=UNSET if contents.meta is UNSET else deepcopy(contents.meta))
+
+
+def have_same(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return name in one and name in other and is_equal(one[name], other[name])
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Say whether two values are the same in JSON, where true is not 1, but 1.0 is."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
