@@ -279,7 +279,7 @@ async def test_a_file_that_is_not_listed_is_not_read(peer: Peer, folder: Path, p
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        (lambda text: text.replace("Read `", "Load`"), "digest"),
+        (lambda text: text.replace("Read `", "Load `"), "digest"),
         (lambda text: text + "more", "size"),
         (lambda text: text.replace("Reads forms.", "Reads faxes."), "digest"),
     ],
