@@ -298,6 +298,17 @@ def test_a_handshake_says_who_asks_in_the_words_of_its_revision(revision: str) -
     assert ("tasks" in capabilities) is (revision == NOVEMBER)
 
 
+def test_a_handshake_declares_no_extension_that_only_stateless_servers_know() -> None:
+    capabilities = ClientCapabilities(extensions={TASKS.name: {}, "com.example/x": {"a": 1}})
+    connection = speaking(None, capabilities)
+    connection.extend(TASKS)
+    declared = sent(connection.initialize(REVISIONS[NOVEMBER]))["params"]["capabilities"]
+    assert declared == {"extensions": {"com.example/x": {"a": 1}}}
+    connection.speak(REVISIONS[LATEST])
+    meta = sent(connection.request("discover", Params()))["params"]["_meta"]
+    assert set(meta[f"{PREFIX}clientCapabilities"]["extensions"]) == {TASKS.name, "com.example/x"}
+
+
 @pytest.mark.parametrize("asked", HANDSHAKES)
 @pytest.mark.parametrize("offered", [*HANDSHAKES, "1999-01-01"])
 def test_the_answer_to_a_handshake_is_read_whatever_version_it_names(asked: str, offered: str) -> None:
@@ -898,6 +909,16 @@ def test_an_answer_has_the_id_of_its_question_and_the_fields_of_its_revision(rev
     content = sent(connection.answer(asked, sampled))["result"]["content"]
     assert isinstance(content, list) is (revision == NOVEMBER)
     assert sent(connection.answer(asked, ElicitResult(action="decline")))["result"] == {"action": "decline"}
+
+
+def test_the_answer_to_a_question_of_a_task_says_so_too() -> None:
+    connection = speaking(NOVEMBER)
+    related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
+    asked = question(connection, request("roots/list", {"_meta": {**related, "other": 1}}, "q"))
+    assert sent(connection.answer(asked, ListRootsResult(roots=[])))["result"] == {"roots": [], "_meta": related}
+    own = ListRootsResult(roots=[], meta={"mine": 1})
+    assert sent(connection.answer(asked, own))["result"]["_meta"] == {"mine": 1, **related}
+    assert own.meta == {"mine": 1}
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ MAX_BATCH = 500
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 #: What a server may announce, by our names for it.
 NOTICES: Mapping[str, type[Wire]] = {
@@ -281,8 +282,13 @@ class Connection:
         self.revision = None  # whatever was tried before: until the answer is there, nothing is agreed on
         self._ids = id = self._ids + 1
         self.waiting[id] = Waiting(row, row.result, owner)
+        capabilities = self.capabilities
+        if capabilities.extensions is not UNSET:
+            others = {name for name, extension in self._extended.items() if not extension.handshake}
+            spoken = {name: settings for name, settings in capabilities.extensions.items() if name not in others}
+            capabilities = msgspec.structs.replace(capabilities, extensions=spoken or UNSET)
         params = revision.project(
-            InitializeParams(protocol_version=revision.name, capabilities=self.capabilities, client_info=self.info)
+            InitializeParams(protocol_version=revision.name, capabilities=capabilities, client_info=self.info)
         )
         return Outgoing(encode(RequestMessage("2.0", id, row.method, params)), row.method, id)
 
@@ -310,8 +316,16 @@ class Connection:
         return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
 
     def answer(self, question: Question, result: Any) -> Outgoing:
-        """Return the answer to a question of the server."""
+        """Return the answer to a question of the server. If that belongs to a task, its answer says so too.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
+        """
         if self.revision is not None and isinstance(result, msgspec.Struct):
+            meta = getattr(question.params, "meta", UNSET)
+            if isinstance(meta, dict) and RELATED_TASK in meta:
+                own = getattr(result, "meta", UNSET)
+                related = {**({} if own is UNSET else own), RELATED_TASK: meta[RELATED_TASK]}
+                result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
         return Outgoing(encode(Response("2.0", question.id, result)), revision=self.revision)
 
