@@ -54,8 +54,8 @@ FAREWELL = 2.0
 GREETING = 5.0
 #: Seconds of silence after which the other side of a long stream is asked whether it is still there, by TCP.
 PROBE_AFTER = 30
-#: Statuses that may be different soon.
-PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+#: Statuses that may be different soon. 409 is that of a server that has not noticed yet that a stream has broken.
+PASSING = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 
 
 _read_message = msgspec.json.Decoder(Message).decode
@@ -432,7 +432,7 @@ class HTTPTransport:
             except Exception as error:
                 failure = self._endpoint.translate(error)
                 if isinstance(failure, SessionExpired):
-                    self._receiver.interrupted()
+                    self._receiver.closed(failure)
                     return
                 if resumed and not is_passing(failure):
                     stream = EventStream(self._max_message)  # the server does not know any more where we were
