@@ -73,8 +73,9 @@ class Transport(Protocol):
 class Credentials(Protocol):
     """Who asks, for servers that want to know. ``carrel.security.oauth`` has those of OAuth 2.1."""
 
-    principal: str
-    """What tells one who asks from another: what a server answered to one is not shown to another."""
+    @property
+    def principal(self) -> str:
+        """What tells one who asks from another: what a server answered to one is not shown to another."""
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
         """Return the headers that one request to ``url`` takes; none if there are none yet.

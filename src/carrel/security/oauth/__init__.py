@@ -15,7 +15,7 @@ from carrel.security.oauth.enterprise import EnterpriseAuthorization
 from carrel.security.oauth.file_store import FileStore
 from carrel.security.oauth.keyring_store import KeyringStore
 from carrel.security.oauth.machine import ClientCredentials, WorkloadIdentity
-from carrel.security.oauth.storage import MemoryStore, TokenStore, open_store
+from carrel.security.oauth.storage import MemoryStore, TokenStore, UserStore
 from carrel.security.oauth.user import OAuth
 
 __all__ = [
@@ -28,6 +28,6 @@ __all__ = [
     "OAuth",
     "PrivateKey",
     "TokenStore",
+    "UserStore",
     "WorkloadIdentity",
-    "open_store",
 ]

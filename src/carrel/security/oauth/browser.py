@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
+import threading
 import webbrowser
 
 from carrel.errors import AuthorizationError, ConfigError
@@ -20,6 +23,8 @@ log = logging.getLogger("carrel.security")
 #: What RFC 3986 has in a URL, and nothing else: no quotes, no brackets of shells, no blanks.
 ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?[]@!$&'()*+,;=%")
 MAX_LENGTH = 16 * 1024
+#: Seconds after which a browser that has not come back counts as started.
+STARTED = 5.0
 
 
 def check_page(url: str) -> str:
@@ -44,9 +49,31 @@ async def open_page(url: str) -> None:
         AuthorizationError: it is none that may be opened.
     """
     page = check_page(url)
-    try:
-        opened = await asyncio.to_thread(webbrowser.open, page)
-    except (OSError, webbrowser.Error):
-        opened = False
-    if not opened:
+    if not await _opened(page):
         log.warning("No browser could be opened. To go on, open this page on this machine: %s", page)
+
+
+async def _opened(page: str) -> bool:
+    """Say whether there is a browser and it was started; one that has not come back for a while was."""
+    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & set(os.environ):
+        return False  # one for terminals would be left, and would take this one
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[bool] = loop.create_future()
+
+    def report(opened: bool) -> None:
+        if not outcome.done():
+            outcome.set_result(opened)
+
+    def start() -> None:
+        try:
+            opened = webbrowser.open(page)
+        except (OSError, webbrowser.Error):
+            opened = False
+        try:
+            loop.call_soon_threadsafe(report, opened)
+        except RuntimeError:
+            return  # nobody is there any more to hear it
+
+    threading.Thread(target=start, daemon=True).start()  # nothing waits for it when the program ends
+    done, _ = await asyncio.wait([outcome], timeout=STARTED)
+    return outcome.result() if done else True

@@ -43,6 +43,9 @@ class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
     redirect_uri: str | None = None
     dynamic: bool = False
 
+    def __repr__(self) -> str:
+        return f"ClientIdentity(issuer={self.issuer!r}, id={self.id!r})"
+
 
 class PrivateKey:
     """The private key by which a client signs who it is, in place of a secret.
@@ -114,7 +117,7 @@ def choose_method(server: AuthorizationServer, identity: ClientIdentity, key: Pr
         AuthorizationError: not in a way that the server takes.
     """
     supported = server.token_endpoint_auth_methods_supported
-    if key is not None:
+    if key is not None and not identity.dynamic:  # one that registered by itself has named no key
         if supported is not None and "private_key_jwt" not in supported:
             raise AuthorizationError(
                 f"{server.issuer} does not take private_key_jwt, only {', '.join(supported) or 'nothing'}"

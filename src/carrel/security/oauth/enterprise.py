@@ -15,8 +15,9 @@ from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.fetch import check_url
 from carrel.security.oauth.authorization_server import AuthorizationServer, find_server
 from carrel.security.oauth.client_authentication import ClientIdentity, PrivateKey
-from carrel.security.oauth.issued import Options, Place
+from carrel.security.oauth.issued import Options
 from carrel.security.oauth.machine import JWT_BEARER, Registered
+from carrel.security.oauth.places import Place
 from carrel.security.oauth.tokens import Token, request_token
 
 __all__ = ["EnterpriseAuthorization"]

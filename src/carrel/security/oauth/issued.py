@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,12 +26,13 @@ from carrel.security.oauth.authorization_server import AuthorizationServer, find
 from carrel.security.oauth.challenges import Challenge, choose_challenge, read_challenges, read_scope
 from carrel.security.oauth.client_authentication import ClientIdentity, PrivateKey
 from carrel.security.oauth.dpop import ALGORITHM, Prover, nonce_of
-from carrel.security.oauth.protected_resource import ProtectedResource, check_place, find_resource, origin_of
+from carrel.security.oauth.places import Place, find_place
+from carrel.security.oauth.protected_resource import origin_of
 from carrel.security.oauth.scope_selection import select_scopes
 from carrel.security.oauth.storage import MemoryStore, TokenStore
 from carrel.security.oauth.tokens import Token, TokenRefused, request_token
 
-__all__ = ["IssuedTokens", "Options", "Place"]
+__all__ = ["IssuedTokens", "Options"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -40,21 +41,6 @@ MAX_RENEWALS = 2
 RECENTLY = 60.0
 #: How often the same scopes are asked for, if the authorization server does not grant them.
 MAX_STEPS = 2
-#: How many authorization servers of one document are tried.
-MAX_ISSUERS = 5
-
-
-class Place(NamedTuple):
-    """Where tokens for a server come from: who issues them, and what they are issued for.
-
-    ``resource`` is None where the revision has no such thing; ``pkce_advertised`` says whether PKCE has to be.
-    """
-
-    server: AuthorizationServer
-    resource: str | None
-    scopes_supported: tuple[str, ...] | None
-    bound: bool
-    pkce_advertised: bool
 
 
 class Pointer(msgspec.Struct):
@@ -97,6 +83,8 @@ class IssuedTokens:
     """
 
     kind = ""
+    #: Whether a user has to be there to get a token.
+    interactive = False
 
     def __init__(
         self,
@@ -123,7 +111,7 @@ class IssuedTokens:
         self._token: Token | None = None
         self._place: Place | None = None
         self._prover: Prover | None = None
-        self._loaded = asyncio.Event()
+        self._loaded = False
         self._work: asyncio.Task[None] | None = None
         self._renewals: deque[float] = deque(maxlen=MAX_RENEWALS)
         self._steps: dict[frozenset[str], int] = {}
@@ -137,6 +125,9 @@ class IssuedTokens:
             AuthorizationError: there is none to be had.
         """
         raise AuthorizationError("There is no way to get a token")
+
+    async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
+        """Take note of why an authorization server refused this client."""
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
         """Return what this client is known by to a server, if it is."""
@@ -165,7 +156,7 @@ class IssuedTokens:
         """
         if not self._bind(url):
             return {}
-        if not self._loaded.is_set():
+        if not self._loaded:
             await self._join(self._load)
         token = self._token
         if token is not None and token.expired(self.clock()):
@@ -283,7 +274,7 @@ class IssuedTokens:
             if pointer is not None and self._fits(pointer):
                 self._token = await self._stored(pointer)
                 self.issuer = self.issuer or (pointer.issuer if self.known_as() is not None else None)
-        self._loaded.set()
+        self._loaded = True
 
     def _fits(self, pointer: Pointer) -> bool:
         return self.issuer in (None, pointer.issuer) and self.known_as() in (None, pointer.client_id)
@@ -351,10 +342,14 @@ class IssuedTokens:
         if newer is not None:
             self._token = newer
             return
+        place = await self._place_of(token)
         try:
-            await self._refresh(token, await self._place_of(token))
+            await self._refresh(token, place)
         except TokenRefused:
-            await self._forget()
+            if self.interactive:
+                await self._forget()  # the server will ask for another one
+            else:
+                await self._grant(place, token.requested)
 
     async def _newer(self, token: Token) -> Token | None:
         """Return the token that another process has got in the meantime, if one has."""
@@ -394,17 +389,21 @@ class IssuedTokens:
         if token.key is not None:
             self._prove_with(token)
         form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
-        issued, _ = await request_token(
-            place.server,
-            identity,
-            form,
-            self.fetcher,
-            self.clock,
-            key=self.signing_key,
-            prover=None if token.key is None else self._prover,
-            requested=token.scopes,
-            resource=token.resource,
-        )
+        try:
+            issued, _ = await request_token(
+                place.server,
+                identity,
+                form,
+                self.fetcher,
+                self.clock,
+                key=self.signing_key,
+                prover=None if token.key is None else self._prover,
+                requested=token.scopes,
+                resource=token.resource,
+            )
+        except TokenRefused as error:
+            await self.disowned(identity, error)
+            raise
         kept = msgspec.structs.replace(
             issued,
             refresh_token=issued.refresh_token or token.refresh_token,
@@ -413,10 +412,24 @@ class IssuedTokens:
         )
         await self._keep(kept)
 
+    async def _find_place(self, url: str, challenge: Challenge | None, revision: str | None) -> Place:
+        """Find out where tokens for the server come from: perhaps no longer from where they did."""
+        before = None if self._token is None else self._token.issuer
+        self._place = await find_place(
+            url,
+            challenge,
+            revision,
+            fetcher=self.fetcher,
+            hosts=self.hosts,
+            registered_with=self.issuer,
+            before=before,
+        )
+        return self._place
+
     async def _renew_refused(self, url: str, challenge: Challenge | None, revision: str | None) -> None:
         """Get a token for one that was refused, or the first one."""
         token, now = self._token, self.clock()
-        place = await self._survey(url, challenge, revision)
+        place = await self._find_place(url, challenge, revision)
         if token is not None and token.issuer != place.server.issuer:  # the server goes by another one now
             self._renewals.clear()
             await self._forget()
@@ -457,7 +470,7 @@ class IssuedTokens:
         if taken >= MAX_STEPS or not asked:
             raise AuthorizationError(f"{url} asks for {words}, which cannot be had from its authorization server")
         self._steps[scopes] = taken + 1
-        await self._grant(await self._survey(url, challenge, revision), scopes)
+        await self._grant(await self._find_place(url, challenge, revision), scopes)
         if self._token is not None and asked <= self._token.scopes:
             del self._steps[scopes]
 
@@ -468,69 +481,3 @@ class IssuedTokens:
         if self._dpop and token.key is None:
             raise AuthorizationError(f"{place.server.issuer} issued a token that is not bound to a key (DPoP)")
         await self._keep(token)
-
-    # Whom to ask
-
-    async def _survey(self, url: str, challenge: Challenge | None, revision: str | None) -> Place:
-        """Find out where tokens for the server come from."""
-        described, advertised = rules(revision)
-        headers = {} if revision is None else {"mcp-protocol-version": revision}
-        named = None if challenge is None else challenge.parameters.get("resource_metadata")
-        asked = url.partition("#")[0].partition("?")[0]
-        found = await find_resource(asked, named, self.fetcher, self.hosts, headers)
-        if found is None:
-            if described:
-                raise AuthorizationError(
-                    f"{url} wants an access token, but does not say who issues them (it has no metadata)"
-                )
-            server = await find_server_of_old(asked, self.fetcher, self.hosts, headers)
-            self._check_issuer(server.issuer, [server.issuer], url)
-            self._place = Place(server, None, None, False, False)
-            return self._place
-        server = await self._find_issuer(found, url, headers)
-        bound = found.dpop_bound_access_tokens_required or (challenge is not None and challenge.scheme == "dpop")
-        self._place = Place(server, found.resource, found.scopes_supported, bound, advertised)
-        return self._place
-
-    async def _find_issuer(self, found: ProtectedResource, url: str, headers: Mapping[str, str]) -> AuthorizationServer:
-        """Return the authorization server to use: that of before, if it is among them, or the first that answers."""
-        offered = list(found.authorization_servers[:MAX_ISSUERS])
-        if not offered:
-            raise AuthorizationError(f"{found.url} does not say who issues tokens for {url}")
-        chosen = self.issuer or (None if self._token is None else self._token.issuer)
-        if self.issuer is not None:
-            self._check_issuer(self.issuer, offered, url)
-        if chosen in offered:
-            offered = [chosen] if self.issuer is not None else [chosen, *(one for one in offered if one != chosen)]
-        problems: list[str] = []
-        for issuer in offered:
-            try:
-                check_place(issuer, "authorization server", found_at=found.url, hosts=self.hosts)
-                return await find_server(issuer, self.fetcher, self.hosts, headers)
-            except AuthorizationError as error:
-                problems.append(str(error))
-        raise AuthorizationError("; ".join(problems))
-
-    def _check_issuer(self, wanted: str, offered: list[str], url: str) -> None:
-        """Check that the authorization server that this client is registered with is one of those of the server.
-
-        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
-        """
-        issuer = self.issuer or wanted
-        if issuer not in offered:
-            raise AuthorizationError(
-                f"{url} goes by {', '.join(offered)[:300]}, and this client is registered with {issuer}: what it is "
-                "known by there is sent to nobody else"
-            )
-
-
-def rules(revision: str | None) -> tuple[bool, bool]:
-    """Return whether a server that speaks a revision has metadata, and whether PKCE has to be advertised.
-
-    Where nothing was agreed on in a handshake, a request may have been refused before anybody looked at its revision:
-    a server without metadata may be one of old then.
-    """
-    from carrel.protocol.revisions import LATEST, REVISIONS
-
-    known = LATEST if revision is None else REVISIONS.get(revision, LATEST)
-    return known.resource_metadata and not known.stateless, known.pkce_advertised

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import Any
 
-from carrel.errors import ConfigError
+from carrel.errors import AuthorizationError, ConfigError
 
 __all__ = ["KeyringStore"]
 
@@ -71,8 +71,6 @@ class KeyringStore:
         return "".join(pieces) if pieces and None not in pieces else None
 
     def _write(self, name: str, text: str) -> None:
-        from carrel.errors import AuthorizationError
-
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)] or [""]
         try:
             self._erase(name)
@@ -81,7 +79,7 @@ class KeyringStore:
             self._backend.set_password(SERVICE, name, str(len(pieces)))  # last: only then is it complete
         except Exception as error:
             raise AuthorizationError(
-                f"Tokens cannot be kept in the keyring ({error}); store=FileStore() keeps them in files"
+                f"Tokens cannot be kept in the keyring ({error}), only in files: store=FileStore()"
             ) from None
 
     def _erase(self, name: str) -> None:

@@ -13,7 +13,8 @@ from typing import Unpack
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.oauth.authorization_server import AuthorizationServer
 from carrel.security.oauth.client_authentication import ClientIdentity, PrivateKey
-from carrel.security.oauth.issued import IssuedTokens, Options, Place
+from carrel.security.oauth.issued import IssuedTokens, Options
+from carrel.security.oauth.places import Place
 from carrel.security.oauth.tokens import Token, request_token
 
 __all__ = ["JWT_BEARER", "ClientCredentials", "WorkloadIdentity"]

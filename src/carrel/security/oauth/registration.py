@@ -6,7 +6,7 @@ https://www.rfc-editor.org/rfc/rfc7591
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -65,10 +65,11 @@ async def register(
     *,
     redirect_uri: str,
     name: str,
-    scopes: Collection[str],
     grant_types: Sequence[str] = ("authorization_code", "refresh_token"),
 ) -> ClientIdentity:
     """Register a client, and return what it is known by from now on.
+
+    It names no scopes: those of its registration could not be exceeded later.
 
     Raises:
         AuthorizationError: the server does not take it.
@@ -81,7 +82,6 @@ async def register(
         "response_types": ["code"],
         "application_type": application_type(redirect_uri),
         "token_endpoint_auth_method": next((one for one in METHODS if supported is None or one in supported), "none"),
-        **({"scope": " ".join(sorted(scopes))} if scopes else {}),
     }
     try:
         answer = await fetcher.ask("POST", server.endpoint("registration_endpoint"), document=document)

@@ -6,10 +6,13 @@ apart; texts are secret.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Protocol
 
-__all__ = ["MemoryStore", "TokenStore", "open_store"]
+from carrel.errors import AuthorizationError
+
+__all__ = ["MemoryStore", "TokenStore", "UserStore", "open_store"]
 
 log = logging.getLogger("carrel.security")
 
@@ -44,6 +47,47 @@ class MemoryStore:
     async def delete(self, name: str) -> None:
         """Forget a text."""
         self._texts.pop(name, None)
+
+
+class UserStore:
+    """Keeps secrets in the keyring of the operating system; where there is none, in files that only this user can read.
+
+    Which one it is turns out when it is first needed: asking for a keyring takes time.
+    """
+
+    def __init__(self) -> None:
+        self._store: TokenStore | None = None
+
+    async def get(self, name: str) -> str | None:
+        """Return the text of a name."""
+        return await (await self._open()).get(name)
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text.
+
+        Raises:
+            AuthorizationError: it cannot be kept.
+        """
+        from carrel.security.oauth.file_store import FileStore
+
+        store = await self._open()
+        try:
+            await store.put(name, text)
+        except AuthorizationError as error:
+            if isinstance(store, FileStore):
+                raise
+            log.warning("%s", error)
+            self._store = FileStore()
+            await self._store.put(name, text)
+
+    async def delete(self, name: str) -> None:
+        """Forget a text."""
+        await (await self._open()).delete(name)
+
+    async def _open(self) -> TokenStore:
+        if self._store is None:
+            self._store = await asyncio.to_thread(open_store)
+        return self._store
 
 
 def open_store() -> TokenStore:

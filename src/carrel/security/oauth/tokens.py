@@ -118,6 +118,8 @@ async def request_token(
         reason = error_of(answer)
         if reason == "use_dpop_nonce" and nonce and prover is not None and attempt == 1:
             continue
+        if answer.status >= 500 or answer.status == 429:  # which says nothing about what was asked for
+            raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
         raise TokenRefused(f"{server.issuer} issues no token: {explain(answer)}", reason)
     issued = read_issued(answer, server.issuer)
     scopes = requested if issued.scope is None else read_scope(issued.scope)

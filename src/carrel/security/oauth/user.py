@@ -5,6 +5,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -20,10 +21,11 @@ from carrel.security.oauth.authorization_server import AuthorizationServer, chec
 from carrel.security.oauth.browser import check_page, open_page
 from carrel.security.oauth.callback import Callback
 from carrel.security.oauth.client_authentication import ClientIdentity, PrivateKey
-from carrel.security.oauth.issued import IssuedTokens, Options, Place
+from carrel.security.oauth.issued import IssuedTokens, Options
+from carrel.security.oauth.places import Place
 from carrel.security.oauth.registration import check_document_url, register
 from carrel.security.oauth.scope_selection import with_offline_access
-from carrel.security.oauth.storage import open_store
+from carrel.security.oauth.storage import UserStore
 from carrel.security.oauth.tokens import Token, TokenRefused, request_token
 
 __all__ = ["OAuth"]
@@ -56,6 +58,7 @@ class OAuth(IssuedTokens):
     """
 
     kind = "user"
+    interactive = True
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class OAuth(IssuedTokens):
         **options: Unpack[Options],
     ) -> None:
         if options.get("store") is None:
-            options["store"] = open_store()
+            options["store"] = UserStore()
         super().__init__(**options)
         if client_id is None and (client_secret is not None or (key is not None and client_metadata_url is None)):
             raise ConfigError("client_secret and key say nothing without client_id")
@@ -148,15 +151,14 @@ class OAuth(IssuedTokens):
     ) -> Token:
         server = place.server
         if identity is None or (identity.dynamic and identity.redirect_uri != redirect_uri):
-            identity = await self._register(server, scopes, redirect_uri)
+            identity = await self._register(server, redirect_uri)
         request = prepare_request(server, identity.id, redirect_uri, scopes, place.resource)
         url = check_page(request.url)
         if callback is None:
             assert self._authorize is not None
             answer = await self._authorize(url)
         else:
-            await self._open_url(url)
-            answer = await callback.wait(request.state, self._patience)
+            answer = await self._browse(url, callback, request.state)
         form = {
             "grant_type": "authorization_code",
             "code": read_response(request, server, answer),
@@ -176,18 +178,36 @@ class OAuth(IssuedTokens):
                 resource=place.resource,
             )
         except TokenRefused as error:
-            if error.error == "invalid_client" and identity.dynamic:  # it was forgotten there: the next time is anew
-                await self.store.delete(self._name("client", server.issuer))
+            await self.disowned(identity, error)
             raise
         return msgspec.structs.replace(token, subject=token.subject or secrets.token_urlsafe(12))
 
-    async def _register(self, server: AuthorizationServer, scopes: frozenset[str], redirect_uri: str) -> ClientIdentity:
+    async def _browse(self, url: str, callback: Callback, state: str) -> str:
+        """Show a page, and return the URL that the browser came back with."""
+        opening = asyncio.ensure_future(self._open_url(url))
+        waiting = asyncio.ensure_future(callback.wait(state, self._patience))
+        try:
+            await asyncio.wait((opening, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if opening.done():
+                opening.result()
+            return await waiting
+        finally:
+            for task in (opening, waiting):  # some browsers come back only when they are closed
+                task.cancel()
+            await asyncio.gather(opening, waiting, return_exceptions=True)
+
+    async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
+        """Take note that an authorization server may have forgotten this client: the next time, it registers anew."""
+        if error.error == "invalid_client" and identity.dynamic:
+            await self.store.delete(self._name("client", identity.issuer))
+
+    async def _register(self, server: AuthorizationServer, redirect_uri: str) -> ClientIdentity:
         if server.registration_endpoint is None:
             raise AuthorizationError(
                 f"{server.issuer} does not know this application, and has no way to register it. Register it there by "
                 f"hand, with the redirect URI {redirect_uri}, and say OAuth(client_id='…', issuer={server.issuer!r})"
             )
-        identity = await register(server, self.fetcher, redirect_uri=redirect_uri, name=self._name_shown, scopes=scopes)
+        identity = await register(server, self.fetcher, redirect_uri=redirect_uri, name=self._name_shown)
         await self.store.put(self._name("client", server.issuer), msgspec.json.encode(identity).decode())
         return identity
 
