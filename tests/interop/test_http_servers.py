@@ -25,8 +25,9 @@ CAPABLE = {"elicitation": {}}
 
 
 def command(party: str, way: str) -> tuple[list[str], dict[str, str] | None]:
-    if party == "typescript-1":
-        return [node_program(), str(SERVERS / "typescript_sdk_1_http.cjs"), way], node_environment()
+    if party.startswith("typescript"):
+        program = f"typescript_sdk_{party.removeprefix('typescript-')}_http.cjs"
+        return [node_program(), str(SERVERS / program), way], node_environment()
     return [python(party.removeprefix("python-")), str(SERVERS / "python_sdk_http.py"), way], None
 
 
@@ -138,9 +139,9 @@ async def test_http_with_sse(sse_url: str, revision: str) -> None:
     assert client.recorder.ends == []
 
 
-@pytest.mark.parametrize("way", ["stream", "json"])
-async def test_stateless_requests(way: str) -> None:
-    with running("python-2", way) as url:
+@pytest.mark.parametrize(("modern", "way"), [("python-2", "stream"), ("python-2", "json"), ("typescript-2", "stream")])
+async def test_stateless_requests(modern: str, way: str) -> None:
+    with running(modern, way) as url:
         async with Asker(HTTPTransport(url)) as client:
             assert (await client.ask("discover", PageParams()))["supportedVersions"]
             await tour(client, streams=way == "stream")
