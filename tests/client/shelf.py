@@ -118,4 +118,7 @@ async def until(event: asyncio.Event) -> None:
 
 
 if __name__ == "__main__":
-    make_shelf().run()
+    if len(sys.argv) > 1:
+        make_shelf().run(transport="http", port=int(sys.argv[1]))
+    else:
+        make_shelf().run()

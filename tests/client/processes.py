@@ -1,0 +1,64 @@
+"""Servers over HTTP as processes of their own, which can be killed and started again on the same port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+__all__ = ["free_port", "restart", "serving", "stop"]
+
+SHELF = str(Path(__file__).parent / "shelf.py")
+RUNNING: dict[int, Process] = {}
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+@contextlib.asynccontextmanager
+async def serving(port: int) -> AsyncIterator[None]:
+    """Serve a shelf on a port, until the end."""
+    await start(port)
+    try:
+        yield
+    finally:
+        await stop(port)
+
+
+async def start(port: int) -> None:
+    """Start a shelf, and wait until it answers."""
+    RUNNING[port] = await asyncio.create_subprocess_exec(
+        sys.executable, SHELF, str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+                continue
+            writer.close()
+            await writer.wait_closed()
+            return
+
+
+async def stop(port: int) -> None:
+    """Kill a shelf."""
+    process = RUNNING.pop(port)
+    process.kill()
+    await process.wait()
+
+
+async def restart(port: int) -> None:
+    """Kill a shelf and start another one in its place."""
+    await stop(port)
+    await start(port)
