@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidParams, MethodNotFound
+from carrel.protocol.uri import UriError, file_path
 from carrel.wire.asking import (
     CreateMessageParams,
     CreateMessageResult,
@@ -115,7 +116,7 @@ class Answers:
         self._elicit_url = elicit_url
         self._sample = sample
         self._sample_tools = sample_tools
-        self._roots = roots
+        self._roots = fixed(roots)
         self._pages: dict[str, asyncio.Event] = {}
 
     def capabilities(self, extensions: Mapping[str, Any]) -> ClientCapabilities:
@@ -226,28 +227,49 @@ class Answers:
         """Replace the roots.
 
         Raises:
-            ConfigError: servers were told that there are none.
+            ConfigError: servers were told that there are none, or one of them is none.
         """
         if self._roots is None:
             raise ConfigError("This client was made without roots, so that servers do not ask for them")
-        self._roots = roots
+        self._roots = fixed(roots)
+
+
+def fixed(roots: RootsSource | None) -> RootsSource | None:
+    """Return roots that are checked, and can be listed many times. What a function returns is checked when it does."""
+    return roots if roots is None or callable(roots) else [to_root(root) for root in roots]
 
 
 def to_root(root: str | os.PathLike[str] | Root) -> Root:
     """Return a root from a path, or from a ``file:`` URI.
 
     Raises:
-        ConfigError: it is a URI of another kind.
+        ConfigError: it is a URI of another kind, or one that does not say plainly where it is.
     """
     if isinstance(root, Root):
+        check_root(root.uri)
         return root
     text = os.fspath(root)
-    if text.startswith("file:"):
+    if "://" in text or text.startswith("file:"):
+        check_root(text)
         return Root(uri=text)
-    if "://" in text:
-        raise ConfigError(f"A root is a path or a file: URI, and not {text[:200]!r}")
-    path = Path(text).absolute()
+    path = Path(os.path.abspath(text))  # noqa: PTH100 - it takes the way up out, and follows no links
     return Root(uri=path.as_uri(), name=path.name or UNSET)
+
+
+def check_root(uri: str) -> None:
+    """Check that a root is a ``file:`` URI that says plainly where it is.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/roots#security-considerations
+
+    Raises:
+        ConfigError: it is not.
+    """
+    try:
+        file_path(uri if uri == "file:///" else uri.rstrip("/"))
+    except UriError as error:
+        raise ConfigError(f"A root is a path or a plain file: URI, and not {uri[:200]!r}: {error}") from None
+    if not uri.startswith("file://"):
+        raise ConfigError(f"A root is a path or a URI that begins with file://, and not {uri[:200]!r}")
 
 
 def may_be_shown(url: str) -> bool:
