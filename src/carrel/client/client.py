@@ -30,6 +30,7 @@ from carrel.errors import (
 from carrel.protocol import VERSION
 from carrel.protocol.client import Notice
 from carrel.protocol.encoding import encode
+from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.transport import Credentials
@@ -129,6 +130,8 @@ class Client(Conversation):
     ) -> None:
         if revision is not None and revision not in REVISIONS:
             raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
+        for identifier in extensions or ():
+            Extension(name=identifier)  # finds out whether it is one
         super().__init__(
             find_way(target, headers=headers, auth=auth, env=env, cwd=cwd, stderr=stderr),
             Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
