@@ -497,6 +497,29 @@ def test_a_connection_that_the_server_has_closed_in_the_meantime_is_not_used() -
     assert len(seen) == 2
 
 
+async def test_a_long_message_is_sent() -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.result({"length": len(asked.message["params"]["arguments"]["text"])})
+
+    async with scripted(answer) as server, client_of(server) as client:
+        assert await client.call("echo", text="x" * 5_000_000) == {"length": 5_000_000}
+
+
+async def test_what_is_in_the_query_is_not_told() -> None:
+    async def refuse(asked: Asked) -> None:
+        assert asked.target == "/mcp?key=secret"
+        if asked.id == 1:
+            await asked.respond(500)
+        else:
+            asked.cut()
+
+    async with scripted(refuse) as server, Asker(HTTPTransport(f"{server.url}?key=secret")) as client:
+        for _ in range(2):
+            failure = await client.recorder.failure(client.start("list_resources", PageParams()))
+            assert server.url in str(failure)
+            assert "secret" not in str(failure)
+
+
 async def test_endless_requests_do_not_keep_others_waiting() -> None:
     async def serve(asked: Asked) -> None:
         if asked.message["method"] == "subscriptions/listen":
@@ -885,7 +908,7 @@ async def test_listening_goes_on_when_the_server_was_away() -> None:
         nonlocal count
         count += 1
         if count < 3:
-            await asked.respond(503)
+            await asked.respond(503 if count == 1 else 409)  # 409: it has not noticed yet that a stream is gone
             return
         await asked.stream()
         await asked.event(NEWS)
@@ -897,13 +920,37 @@ async def test_listening_goes_on_when_the_server_was_away() -> None:
         assert count == 3
 
 
-async def test_a_session_that_is_over_interrupts_listening() -> None:
+async def test_a_session_that_is_over_is_the_end() -> None:
+    count = 0
+
     async def listen(asked: Asked) -> None:
-        await asked.respond(404)
+        nonlocal count
+        count += 1
+        if count == 1:
+            await asked.stream(b": hello\n\n")
+            await asked.end()
+        else:
+            await asked.respond(404)
 
     async with scripted(session(never, listen=listen)) as server, client_of(server, HANDSHAKE) as client:
         await client.shake_hands()
-        await client.recorder.until(lambda: client.recorder.interruptions)
+        await client.recorder.until(lambda: client.recorder.ends)
+        assert type(client.recorder.ends[0]) is SessionExpired
+        assert len(server.by("GET")) == 2
+
+
+async def test_a_server_that_has_nothing_to_get_may_say_so_with_a_404() -> None:
+    async def listen(asked: Asked) -> None:
+        await asked.respond(404, b"Cannot GET /mcp")
+
+    async def answer(asked: Asked) -> None:
+        await asked.result()
+
+    async with scripted(session(answer, listen=listen)) as server, client_of(server, HANDSHAKE) as client:
+        await client.shake_hands()
+        await client.transport._listening
+        assert await client.ask("list_resources", PageParams()) == {}
+        assert client.recorder.ends == []
         assert len(server.by("GET")) == 1
 
 
@@ -1032,6 +1079,13 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
         (asked,) = proxy.asked
         assert asked.target == "http://example.test/mcp"
         assert asked.headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
+
+
+async def test_a_server_that_the_environment_excepts_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "example.test")
+    assert HTTPTransport("http://www.example.test/mcp")._endpoint._proxy is None
+    assert HTTPTransport("http://example.org/mcp")._endpoint._proxy is not None
 
 
 async def test_no_proxy_leads_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import select
 import ssl
 from collections.abc import Mapping
+from io import BytesIO
 from ipaddress import ip_address
 from typing import Any, ClassVar
 from urllib.request import getproxies, proxy_bypass
@@ -28,6 +29,8 @@ MAX_REDIRECTS = 5
 MAX_ROUNDS = 3
 #: The longest body of a refusal that is read, in bytes.
 MAX_REFUSAL = 1024 * 1024
+#: The longest body that is sent in one go, in bytes.
+AT_ONCE = 512 * 1024
 #: Headers that belong to the protocol, or to HTTP itself.
 RESERVED = frozenset(
     (
@@ -164,12 +167,13 @@ class Endpoint:
             target = self._moved.get(target, target)
         hops = 0
         while True:
+            body = data if data is None or len(data) <= AT_ONCE else BytesIO(data)
             who: Mapping[str, str] = {}
             if self._credentials is not None:
                 who = await self._credentials.headers(str(target), method)
             try:
                 response = await session.request(
-                    method, target, data=data, headers={**headers, **who} if who else headers, allow_redirects=False
+                    method, target, data=body, headers={**headers, **who} if who else headers, allow_redirects=False
                 )
             except StaleConnection:
                 continue  # each time, there is one less of them
@@ -277,7 +281,7 @@ class Endpoint:
             return TransportError(f"{self.name} cannot be reached: {why}", delivered=False)
         if isinstance(error, aiohttp.ServerDisconnectedError):
             return TransportError(f"{self.name} closed the connection without an answer")
-        why = shorten(f"{type(error).__name__} {error}".rstrip(), 300)
+        why = shorten(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
         return TransportError(f"The connection to {self.name} failed: {why}")
 
 

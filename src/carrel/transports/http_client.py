@@ -47,7 +47,7 @@ EVENTS = "text/event-stream"
 #: How often in a row it is tried to resume a stream, without anything coming of it.
 MAX_TRIES = 7
 #: Seconds that a server gets to end a stream after the answer, so that the connection can be used again.
-ENDING = 1.0
+ENDING = 0.25
 #: Seconds that the server gets to end the session when we close.
 FAREWELL = 2.0
 #: Seconds that other messages wait for the one that completes a handshake.
@@ -431,7 +431,7 @@ class HTTPTransport:
                 response = await self._get(revision, resumed)
             except Exception as error:
                 failure = self._endpoint.translate(error)
-                if isinstance(failure, SessionExpired):
+                if isinstance(failure, SessionExpired) and before:  # else, there may be no stream there at all
                     self._receiver.closed(failure)
                     return
                 if resumed and not is_passing(failure):
