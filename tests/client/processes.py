@@ -10,7 +10,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-__all__ = ["free_port", "restart", "serving", "stop"]
+__all__ = ["free_port", "restart", "serving", "start", "stop"]
 
 SHELF = str(Path(__file__).parent / "shelf.py")
 RUNNING: dict[int, Process] = {}

@@ -52,7 +52,7 @@ from carrel.wire.resources import (
     TextResourceContents,
 )
 from carrel.wire.skills import ReadDirectoryParams
-from carrel.wire.tasks import DetailedTask
+from carrel.wire.tasks import DetailedTask, ListTasksParams, TaskParams
 from carrel.wire.tools import CallToolParams, CallToolResult, Tool
 from carrel.wire.utilities import SetLevelParams
 
@@ -187,7 +187,7 @@ class Client(Conversation):
     async def _cached(self, operation: str, key: str, params: Params, **options: Any) -> Any:
         """Send a request, unless its result is kept and still fresh."""
         cache = self._cache
-        if cache is None:
+        if cache is None or operation not in CACHEABLE:
             return await self.request(operation, params, **options)
         kept = await cache.get(self._way.name, self._principal, operation, key)
         if kept is None:
@@ -342,6 +342,28 @@ class Client(Conversation):
 
         return await start(self, name, arguments, ttl=ttl, meta=meta)
 
+    async def task(self, id: str) -> ToolTask:
+        """Return a task that was started before, such as by another process.
+
+        Raises:
+            PeerError: there is no such task, or it is somebody else's.
+        """
+        from carrel.client.tasks import ToolTask
+
+        return ToolTask(self, await self.request("get_task", TaskParams(task_id=id)))
+
+    async def tasks(self) -> AsyncIterator[ToolTask]:
+        """Iterate over the tasks that the server keeps for us (2025-11-25).
+
+        Raises:
+            MethodNotFound: the server's revision cannot list them.
+        """
+        from carrel.client.tasks import ToolTask
+
+        async for page in self._pages("list_tasks", ListTasksParams):
+            for task in page.tasks:
+                yield ToolTask(self, task)
+
     async def _list_tools(self) -> None:
         async for _ in self.tools():
             pass
@@ -445,6 +467,8 @@ class Client(Conversation):
         return await super()._mend(error, operation)
 
 
+#: What a server may allow to be kept.
+CACHEABLE = frozenset(("list_prompts", "list_resource_templates", "list_resources", "list_tools", "read_resource"))
 #: What is not to be relied on any more after a notification.
 STALE: Mapping[str, tuple[str, ...]] = {
     "prompts_list_changed": ("list_prompts",),

@@ -35,7 +35,7 @@ class ToolTask:
     """A call of a tool that may still be going on.
 
     Iterate over it to see its states as they come; await ``result`` for its end. Its ``id`` outlives the client: see
-    ``resume``.
+    ``Client.task``.
     """
 
     def __init__(self, client: Client, state: DetailedTask | Task | CallToolResult) -> None:
@@ -155,12 +155,3 @@ async def start(
         params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
     answer = await client.send_call(params, arguments, meta=meta, result=CreateTaskResult if wanted else None)
     return ToolTask(client, answer.task if isinstance(answer, CreateTaskResult) else answer)
-
-
-async def resume(client: Client, id: str) -> ToolTask:
-    """Return a task that was started before, such as by another process.
-
-    Raises:
-        PeerError: there is no such task, or it belongs to somebody else.
-    """
-    return ToolTask(client, await client.request("get_task", TaskParams(task_id=id)))

@@ -1,0 +1,159 @@
+"""Tool calls that go on after their answer, in both forms that tasks have had."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from carrel import Client, Context, Server
+from carrel.client.answering import Form
+from carrel.errors import MethodNotFound, PeerError, TaskCancelled
+from client.shelf import JUNE, LATEST, NOVEMBER, served, until
+
+EVERYWHERE = pytest.mark.parametrize(
+    ("way", "revision"), [(way, revision) for way in ("memory", "http") for revision in (NOVEMBER, LATEST)]
+)
+
+
+class Name(msgspec.Struct):
+    """A form with one field."""
+
+    name: str
+
+
+def make_worker() -> Server:
+    """A server whose tools take a while."""
+    app = Server("worker")
+    app.began = asyncio.Event()  # type: ignore[attr-defined]
+    app.cancelled = asyncio.Event()  # type: ignore[attr-defined]
+
+    @app.tool(task="required")
+    async def slow(text: str) -> str:
+        await asyncio.sleep(0.1)
+        return f"slowly: {text}"
+
+    @app.tool(task="required")
+    async def broken() -> str:
+        await asyncio.sleep(0.01)
+        raise ValueError("on purpose")
+
+    @app.tool(task="required")
+    async def curious(context: Context) -> str:
+        answer = await context.elicit("Who is there?", Name)
+        return f"hello {answer.content.name}"
+
+    @app.tool(task="required")
+    async def endless() -> str:
+        app.began.set()  # type: ignore[attr-defined]
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            app.cancelled.set()  # type: ignore[attr-defined]
+            raise
+        return "never"
+
+    @app.tool()
+    def quick() -> str:
+        return "quick"
+
+    return app
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is asked often."""
+    monkeypatch.setattr("carrel.server.tasks.POLL_INTERVAL", 50)
+
+
+@EVERYWHERE
+async def test_a_call_that_becomes_a_task_is_waited_for(way: str, revision: str) -> None:
+    async with served(way, make_worker(), revision) as client:
+        assert (await anext(client.tools())).name == "slow"
+        assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"
+        assert (await client.call_tool("broken")).is_error is True
+
+
+async def test_older_revisions_call_such_tools_as_usual() -> None:
+    async with Client(make_worker(), revision=JUNE) as client:
+        assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"
+        task = await client.start_tool("slow", {"text": "yes"})
+        assert (task.id, task.status) == (None, "completed")
+        assert (await task.result()).content[0].text == "slowly: yes"
+
+
+@EVERYWHERE
+async def test_a_task_can_be_followed(way: str, revision: str) -> None:
+    async with served(way, make_worker(), revision) as client:
+        task = await client.start_tool("slow", {"text": "yes"}, ttl=60)
+        assert task.id
+        assert [status async for status in task] == ["working", "completed"]
+        assert (await task.result()).content[0].text == "slowly: yes"
+
+
+@EVERYWHERE
+async def test_a_task_may_ask(way: str, revision: str) -> None:
+    async def fill_in(form: Form) -> dict[str, str]:
+        return {"name": "Ada"}
+
+    async with served(way, make_worker(), revision, elicit_form=fill_in) as client:
+        task = await client.start_tool("curious")
+        assert (await task.result()).content[0].text == "hello Ada"
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_a_task_can_be_cancelled(revision: str) -> None:
+    app = make_worker()
+    async with Client(app, revision=revision) as client:
+        task = await client.start_tool("endless")
+        await until(app.began)
+        await task.cancel()
+        await until(app.cancelled)
+        with pytest.raises((TaskCancelled, PeerError)):
+            await task.result()
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_whoever_no_longer_waits_for_a_task_cancels_it(revision: str) -> None:
+    app = make_worker()
+    async with Client(app, revision=revision) as client:
+        _ = [tool async for tool in client.tools()]
+        call = asyncio.create_task(client.call_tool("endless"))
+        await until(app.began)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await until(app.cancelled)
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_a_task_is_found_again_by_its_id(revision: str) -> None:
+    app = make_worker()
+    async with Client(app, revision=revision) as client:
+        started = await client.start_tool("slow", {"text": "later"})
+        assert started.id is not None
+        again = await client.task(started.id)
+        assert (await again.result()).content[0].text == "slowly: later"
+        with pytest.raises(PeerError):
+            await client.task("nobody's")
+
+
+async def test_tasks_are_listed_where_that_can_be() -> None:
+    async with Client(make_worker(), revision=NOVEMBER) as client:
+        started = [await client.start_tool("slow", {"text": str(number)}) for number in range(3)]
+        assert {task.id async for task in client.tasks()} == {task.id for task in started}
+    async with Client(make_worker(), revision=LATEST) as client:
+        with pytest.raises(MethodNotFound, match="list tasks"):
+            _ = [task async for task in client.tasks()]
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_a_tool_that_is_no_task_is_answered_at_once(revision: str) -> None:
+    async with Client(make_worker(), revision=revision) as client:
+        _ = [tool async for tool in client.tools()]
+        task = await client.start_tool("quick")
+        assert task.id is None
+        assert await task.refresh() == "completed"
+        await task.cancel()
+        assert (await task.result()).content[0].text == "quick"
