@@ -9,15 +9,14 @@ What is shared of a folder is decided in one place, ``selection``; ``root`` sees
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -39,22 +38,18 @@ from carrel.sources.root import Excluded, Parts, Root, relative_to
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Tree
 from carrel.sources.window import Window, parse_window, refuse
+from carrel.sources.workers import Workers
 from carrel.wire.base import Annotations
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from carrel.sources.watch import Watch
 
 __all__ = ["FilesSource", "open_files"]
 
-T = TypeVar("T")
-
 MAX_SIZE = 10 * 1024 * 1024
 WORKERS = 4
-PATIENCE = 5  # seconds that reads have to end when the source is stopped
 LISTED = 1000  # entries of a directory read at a time
 
 SUGGESTIONS = {
@@ -99,7 +94,7 @@ class FilesSource:
         self._tree = Tree(Root(self.path, follow_links=follow_symlinks), self._selection)
         self._follow = follow_symlinks
         self._is_file = False
-        self._pool: ThreadPoolExecutor | None = None
+        self._workers = Workers(self, WORKERS, "carrel-files")
         self._watches: set[Watch] = set()
 
     def __repr__(self) -> str:
@@ -113,29 +108,18 @@ class FilesSource:
         Raises:
             ConfigError: it is not there, may not be read, or is neither a folder nor a file.
         """
-        from concurrent.futures import ThreadPoolExecutor  # not before something is shared
-
-        # The pool of the event loop is for everybody; a file system that hangs would take it away from them.
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="carrel-files")
+        self._workers.start()
         try:
-            self._is_file = await self._run(self._inspect)
+            self._is_file = await self._workers.run(self._inspect)
         except BaseException:
-            self._pool.shutdown(wait=False)
-            self._pool = None
+            self._workers.give_up()
             raise
 
     async def stop(self) -> None:
         """End all watches, wait for reads that are under way, and forget what is kept."""
         for watch in tuple(self._watches):
             await watch.stop()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await asyncio.to_thread(pool.shutdown)
-            except TimeoutError:
-                pass  # a thread that hangs in a dead file system is left to it
+        await self._workers.stop()
         self._tree.forget()
 
     def _inspect(self) -> bool:
@@ -152,14 +136,6 @@ class FilesSource:
             raise ConfigError(f"There is no {shown}") from None
         except OSError as error:
             raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
-
-    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._running(), function, *arguments)
-
-    def _running(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            raise ConfigError(f"{self!r} has not been started, or has been stopped")
-        return self._pool
 
     # Names
 
@@ -209,7 +185,7 @@ class FilesSource:
         Raises:
             InvalidCursor: the cursor is not one that this source gave out.
         """
-        return await self._run(self._list, cursor, max(limit, 1))
+        return await self._workers.run(self._list, cursor, max(limit, 1))
 
     def _list(self, cursor: str | None, limit: int) -> Page[Resource]:
         items: list[Resource] = []
@@ -236,7 +212,7 @@ class FilesSource:
             InvalidCursor: the cursor is not one that this source gave out for this directory.
         """
         parts, _ = self._locate(uri)
-        return await self._run(self._children, uri, parts, cursor, max(limit, 1))
+        return await self._workers.run(self._children, uri, parts, cursor, max(limit, 1))
 
     def _children(self, uri: str, parts: Parts, cursor: str | None, limit: int) -> Page[Resource]:
         listing = f"entries {self._uri(parts)}"
@@ -263,7 +239,7 @@ class FilesSource:
         """
         parts, query = self._locate(uri)
         window = parse_window(query)
-        return await self._run(self._read, uri, parts, window)
+        return await self._workers.run(self._read, uri, parts, window)
 
     def _read(self, uri: str, parts: Parts, window: Window | None) -> Sequence[Contents]:
         try:
@@ -350,13 +326,13 @@ class FilesSource:
         if variable == "path" and not self._is_file:
             from carrel.sources.lookup import complete_path  # not before it is asked for
 
-            return await self._run(complete_path, self._tree, prefix)
+            return await self._workers.run(complete_path, self._tree, prefix)
         values = [value for value in SUGGESTIONS.get(variable, ()) if value.startswith(prefix)]
         return Completion(values=values, total=len(values), has_more=False)
 
     async def search(self, query: str, limit: int) -> Sequence[Hit]:
         """Find files and directories by the words in their paths."""
-        return await self._run(self._search, query, limit)
+        return await self._workers.run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
         from carrel.sources.lookup import search_names  # not before it is asked for
@@ -382,7 +358,7 @@ class FilesSource:
         """
         from carrel.sources.watch import Watch  # not before somebody listens
 
-        self._running()
+        self._workers.check()
         watch = Watch(self._tree, self.path, self._uri, is_file=self._is_file)
         self._watches.add(watch)
         try:

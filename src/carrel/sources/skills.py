@@ -8,16 +8,15 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
 from carrel.protocol.uri import UriError, encode_path, file_path, normalize
 from carrel.server.source import Change, Hit, Page
@@ -27,23 +26,19 @@ from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_n
 from carrel.sources.root import Node, Parts
 from carrel.sources.skill_folder import SkillFolder, Stop, read_chunks
 from carrel.sources.tree import START, Entry, Position
+from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.skills import Skill, SkillResource
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from carrel.sources.watch import Watch
 
 __all__ = ["SkillsSource"]
 
-T = TypeVar("T")
-
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"
 WORKERS = 4
-PATIENCE = 5  # seconds that reads have to end when the source is stopped
 LISTED = 1000  # entries of a directory read at a time
 WORK = 20_000  # directories looked at for one page
 MAX_SUGGESTIONS = 100
@@ -60,7 +55,7 @@ class SkillsSource:
 
     def __init__(self, *folders: str | os.PathLike[str], **options: Any) -> None:
         self._folders: list[SkillFolder] = []
-        self._pool: ThreadPoolExecutor | None = None
+        self._workers = Workers(self, WORKERS, "carrel-skills")
         self._watches: set[Watch] = set()
         self._homes: dict[str, tuple[SkillFolder, Parts]] = {}
         self._tops: list[list[str]] = []
@@ -92,37 +87,22 @@ class SkillsSource:
         Raises:
             ConfigError: one is not there, is no folder, or may not be read; or PyYAML is not installed.
         """
-        from concurrent.futures import ThreadPoolExecutor  # not before there are skills
-
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="carrel-skills")
+        self._workers.start()
         try:
             for folder in self._folders:
-                await self._run(folder.inspect)
+                await self._workers.run(folder.inspect)
         except BaseException:
-            self._pool.shutdown(wait=False)
-            self._pool = None
+            self._workers.give_up()
             raise
 
     async def stop(self) -> None:
         """End all watches, wait for reads that are under way, and forget what is kept."""
         for watch in tuple(self._watches):
             await watch.stop()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await asyncio.to_thread(pool.shutdown)
-            except TimeoutError:
-                pass  # a thread that hangs in a dead file system is left to it
+        await self._workers.stop()
         for folder in self._folders:
             folder.forget()
         self._homes, self._tops = {}, []
-
-    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        if self._pool is None:
-            raise ConfigError(f"{self!r} has not been started, or has been stopped")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     # Names
 
@@ -190,7 +170,7 @@ class SkillsSource:
         Raises:
             InvalidCursor: the cursor is not one that this source gave out.
         """
-        return await self._run(self._list_skills, cursor, max(limit, 1))
+        return await self._workers.run(self._list_skills, cursor, max(limit, 1))
 
     def _list_skills(self, cursor: str | None, limit: int) -> Page[Skill]:
         found: list[Skill] = []
@@ -217,7 +197,7 @@ class SkillsSource:
             ResourceNotFound: there is no such skill.
             InvalidParams: the URI cannot be the one of a file.
         """
-        return await self._run(self._get_skill, uri)
+        return await self._workers.run(self._get_skill, uri)
 
     def _get_skill(self, uri: str) -> Skill:
         folder, parts = self._locate(uri)
@@ -248,7 +228,7 @@ class SkillsSource:
         Raises:
             InvalidCursor: the cursor is not one that this source gave out.
         """
-        return await self._run(self._list, cursor, max(limit, 1))
+        return await self._workers.run(self._list, cursor, max(limit, 1))
 
     def _list(self, cursor: str | None, limit: int) -> Page[Resource]:
         found: list[Resource] = []
@@ -284,7 +264,7 @@ class SkillsSource:
             ResourceNotFound: there is no such directory.
             InvalidCursor: the cursor is not one that this source gave out for this directory.
         """
-        return await self._run(self._children, uri, cursor, max(limit, 1))
+        return await self._workers.run(self._children, uri, cursor, max(limit, 1))
 
     def _children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
         folder, parts = self._locate(uri)
@@ -341,7 +321,7 @@ class SkillsSource:
             ResourceTooLarge: it is larger than a skill may be.
             InvalidParams: the URI cannot be the one of a file.
         """
-        return [await self._run(self._read, uri)]
+        return [await self._workers.run(self._read, uri)]
 
     def _read(self, uri: str) -> TextResourceContents | BlobResourceContents:
         folder, parts = self._locate(uri)
@@ -370,7 +350,7 @@ class SkillsSource:
 
     async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
         """Suggest the paths of files that begin with what has been typed."""
-        return await self._run(self._complete, prefix)
+        return await self._workers.run(self._complete, prefix)
 
     def _complete(self, prefix: str) -> Completion:
         wanted = prefix.casefold()
@@ -380,7 +360,7 @@ class SkillsSource:
 
     async def search(self, query: str, limit: int) -> Sequence[Hit]:
         """Find files by the words in their paths, and skills by those in their descriptions."""
-        return await self._run(self._search, query, limit)
+        return await self._workers.run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
         words = query.casefold().split()
@@ -418,9 +398,9 @@ class SkillsSource:
         before: dict[str, Any] | None = None
         try:
             async for batch in merge(watches):
-                if self._pool is None:
+                if not self._workers:
                     return
-                now = await self._run(self._survey)
+                now = await self._workers.run(self._survey)
                 changes = [] if before is None else compare(before, now, batch)
                 if changes or before is None:
                     yield changes
