@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from carrel.client.link import Link, Owner
-from carrel.client.negotiation import Found, negotiate, shake_hands
+from carrel.client.negotiation import STATELESS_ERRORS, Found, negotiate, shake_hands
 from carrel.client.targets import Way
 from carrel.errors import HTTPStatusError, MCPError, PeerError, TransportError
 from carrel.protocol.client import Connection
@@ -72,8 +72,10 @@ async def open_link(
             del ERAS[way.name]  # it is not what it was
     try:
         link, found = await attempt(way.open, greet=False)
-    except HTTPStatusError as error:
+    except (HTTPStatusError, PeerError) as error:
         if way.open_older is None or error.status not in NOT_HERE or (wanted is not None and wanted.stateless):
+            raise
+        if isinstance(error, PeerError) and error.code in STATELESS_ERRORS:
             raise
         try:
             link, found = await attempt(way.open_older, greet=True)

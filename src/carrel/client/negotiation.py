@@ -31,7 +31,7 @@ from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REVISIONS
 from carrel.wire.base import Implementation, Params
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
 
-__all__ = ["Found", "negotiate", "shake_hands"]
+__all__ = ["STATELESS_ERRORS", "Found", "negotiate", "shake_hands"]
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 #: Errors that only servers of a stateless revision answer with.

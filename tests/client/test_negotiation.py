@@ -1,0 +1,134 @@
+"""Finding out what a server speaks, with servers that say so in every way there is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel import Client
+from carrel.client import connecting
+from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
+from client.shelf import LATEST, MARCH, NOVEMBER, OLDEST, make_shelf, served
+from serving import over_http
+
+ODD = str(Path(__file__).parent / "odd_server.py")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that have met nobody before."""
+    monkeypatch.setattr(connecting, "ERAS", {})
+
+
+async def meet(way: str, log: Path, **options: Any) -> tuple[str, list[str]]:
+    """Connect to an odd server: the revision that is spoken, and the methods that it was sent."""
+    async with Client([sys.executable, ODD, way, str(log)], **{"patience": 5.0, **options}) as client:
+        await client.ping()
+        revision = client.revision
+    return revision, log.read_text().split()
+
+
+GREETING = ["initialize", "notifications/initialized", "ping"]
+
+
+@pytest.mark.parametrize(
+    ("way", "revision", "methods"),
+    [
+        ("unknown method", NOVEMBER, ["server/discover", *GREETING]),
+        ("garbage", NOVEMBER, ["server/discover", *GREETING]),
+        ("nonsense", NOVEMBER, ["server/discover", *GREETING]),
+        ("names older", NOVEMBER, ["server/discover", *GREETING]),
+        ("discovers older", NOVEMBER, ["server/discover", *GREETING]),
+        ("older", MARCH, ["server/discover", *GREETING]),
+        ("crash", NOVEMBER, ["server/discover", *GREETING]),
+        ("slow", LATEST, ["server/discover", "server/discover"]),
+    ],
+)
+async def test_the_revision_is_found_out(way: str, revision: str, methods: list[str], tmp_path: Path) -> None:
+    assert await meet(way, tmp_path / "log") == (revision, methods)
+
+
+async def test_a_server_that_says_nothing_is_greeted_after_a_while(tmp_path: Path) -> None:
+    assert await meet("silent", tmp_path / "log", patience=0.2) == (NOVEMBER, ["server/discover", *GREETING])
+
+
+async def test_a_server_that_was_only_slow_is_asked_once_more(tmp_path: Path) -> None:
+    revision, methods = await meet("stateless only", tmp_path / "log", patience=0.2)
+    assert revision == LATEST
+    assert methods[:3] == ["server/discover", "initialize", "server/discover"]
+
+
+@pytest.mark.parametrize(
+    ("way", "options", "error", "told"),
+    [
+        ("names none of ours", {}, ProtocolError, "2099-01-01"),
+        ("unheard of", {}, ProtocolError, "1999-01-01"),
+        ("wants more", {}, PeerError, "sampling"),
+        ("unknown method", {"revision": LATEST}, PeerError, "Method not found"),
+        ("names older", {"revision": LATEST}, ProtocolError, NOVEMBER),
+        ("older", {"revision": OLDEST}, ProtocolError, MARCH),
+        ("silent", {"revision": LATEST, "timeout": 0.3}, RequestTimeout, "within 0.3 seconds"),
+    ],
+)
+async def test_what_cannot_be_agreed_on_is_said(
+    way: str, options: dict[str, Any], error: type[MCPError], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=told):
+        await meet(way, tmp_path / "log", **options)
+
+
+async def test_what_was_found_out_is_remembered(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    await meet("unknown method", log)
+    log.unlink()
+    assert await meet("unknown method", log) == (NOVEMBER, GREETING)
+
+
+async def test_what_is_remembered_and_not_true_any_more_is_found_out_again() -> None:
+    app = make_shelf()
+    revisions = app.description.revisions
+    with over_http(app) as origin:
+        app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
+        async with Client(f"{origin}/mcp") as client:
+            assert client.revision == NOVEMBER
+        app.description.revisions = {LATEST: revisions[LATEST]}
+        async with Client(f"{origin}/mcp") as client:
+            assert client.revision == LATEST
+        app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
+        async with Client(f"{origin}/mcp") as client:
+            assert client.revision == NOVEMBER
+
+
+async def test_a_server_that_changes_its_mind_while_it_is_used_is_followed() -> None:
+    app = make_shelf()
+    revisions = app.description.revisions
+    async with served("http", app) as client:
+        assert client.revision == LATEST
+        app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
+        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert client.revision == NOVEMBER
+
+
+@pytest.mark.parametrize("revision", [None, OLDEST])
+async def test_a_server_of_the_older_transport_is_found(revision: str | None) -> None:
+    app = make_shelf()
+    app.description.revisions = {OLDEST: app.description.revisions[OLDEST]}
+    with over_http(app, sse_path="/sse") as origin:
+        async with Client(f"{origin}/sse", revision=revision) as client:
+            assert client.revision == OLDEST
+            assert (await client.read("memo://1"))[0].text == "memo 1"
+            async with client.watch("memo://1") as changes:
+                await client.call_tool("touch", {"number": 1})
+                assert (await asyncio.wait_for(anext(changes), 5)).uri == "memo://1"
+        async with Client(f"{origin}/sse") as client:  # which knows already
+            assert (await client.read("memo://2"))[0].text == "memo 2"
+
+
+async def test_a_page_that_is_no_server_is_said_with_its_status() -> None:
+    with over_http(make_shelf()) as origin, pytest.raises(MCPError, match="The MCP endpoint is /mcp"):
+        async with Client(f"{origin}/nothing-here"):
+            pass
