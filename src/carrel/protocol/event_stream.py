@@ -65,23 +65,32 @@ class EventStream:
             self._after_return = False
         if not data:
             return []
+        if b"\n" not in data and b"\r" not in data:  # a part of a long line; finding that out is quick
+            self._after_return = False
+            self._keep(data)
+            return []
         self._after_return = data.endswith(b"\r")
         lines = data.splitlines()
         rest = b"" if data.endswith((b"\n", b"\r")) else lines.pop()
         events: list[Event] = []
         if lines:
             if self._rest:
-                lines[0] = bytes(self._rest) + lines[0]
-                self._rest.clear()
+                self._rest += lines[0]
+                lines[0] = bytes(self._rest)
+                self._rest = bytearray()
             if self._at_start:
                 self._at_start = False
                 lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
             for line in lines:
                 self._read_line(line, events)
+        self._keep(rest)
+        return events
+
+    def _keep(self, rest: bytes) -> None:
+        """Keep the beginning of a line until the rest of it comes."""
         if rest:
             self._rest += rest
             self._check(len(self._rest))
-        return events
 
     def _read_line(self, line: bytes, events: list[Event]) -> None:
         if not line:
