@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import report
+from .client_measures import ClientFailed, start
+from .client_rows import CLIENT_ROWS
 from .measures import Pool, measure_start
 from .messages import WrongAnswer
-from .processes import CONTENDERS, DEFAULT, Contender, ServerFailed
+from .processes import CLIENTS, CONTENDERS, DEFAULT, Contender, ServerFailed
 from .report import Cell, Line
 from .rows import ROWS, Row
 
@@ -21,9 +23,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks",
         description="Compare Carrel with the official SDK, FastMCP and a bare server. See docs/benchmarks.md.",
     )
+    parser.add_argument("--client", action="store_true", help="compare the clients, each at the same server")
     parser.add_argument("--quick", action="store_true", help="about a minute: one short round, no extra rows")
     parser.add_argument("--only", action="append", metavar="ROW", help="rows whose name begins with this; repeatable")
-    parser.add_argument("--servers", default=",".join(DEFAULT), help=f"comma-separated, out of {', '.join(CONTENDERS)}")
+    parser.add_argument(
+        "--servers", default=",".join(DEFAULT), help=f"or clients; comma-separated, out of {', '.join(CONTENDERS)}"
+    )
     parser.add_argument("--rounds", type=int, help="rounds in which the servers take turns (3; quick: 1)")
     parser.add_argument("--seconds", type=float, help="length of one measurement under load (1; quick: 0.25)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
@@ -33,9 +38,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.seconds = options.seconds or (0.25 if options.quick else 1.0)
     options.servers = [name for name in options.servers.split(",") if name]
-    unknown = [name for name in options.servers if name not in CONTENDERS]
+    options.contenders = CLIENTS if options.client else CONTENDERS
+    unknown = [name for name in options.servers if name not in options.contenders]
     if unknown:
-        parser.error(f"no such server: {', '.join(unknown)}")
+        parser.error(f"no such {'client' if options.client else 'server'}: {', '.join(unknown)}")
     options.rows = choose(options)
     if not options.rows:
         parser.error("no such row; --list shows them")
@@ -44,9 +50,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def choose(options: argparse.Namespace) -> list[Row]:
     """The rows that were asked for."""
+    rows = CLIENT_ROWS if options.client else ROWS
     if options.only:
-        return [row for row in ROWS if any(row.name.startswith(name) for name in options.only)]
-    return [row for row in ROWS if not (options.quick and row.extra)]
+        return [row for row in rows if any(row.name.startswith(name) for name in options.only)]
+    return [row for row in rows if not (options.quick and row.extra)]
 
 
 def compare(row: Row, contenders: Sequence[Contender], rounds: int, pool: Pool) -> Line:
@@ -85,17 +92,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code."""
     options = parse(arguments)
     if options.list:
-        for row in ROWS:
+        for row in CLIENT_ROWS if options.client else ROWS:
             print(f"{row.name:22}{row.title}{' (not in quick runs)' if row.extra else ''}")
         return 0
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    contenders = [CONTENDERS[name] for name in options.servers]
+    contenders: list[Contender] = [options.contenders[name] for name in options.servers]
     versions = {contender.name: contender.version() for contender in contenders}
     with contextlib.closing(Pool(options.seconds)) as pool:
         for contender in contenders:  # the first start of all writes bytecode
-            with contextlib.suppress(ServerFailed, WrongAnswer):
-                measure_start(contender, pool)
+            with contextlib.suppress(ServerFailed, ClientFailed, WrongAnswer):
+                (start("stdio") if options.client else measure_start)(contender, pool)
     lines: list[Line] = []
     with contextlib.closing(Pool(options.seconds)) as pool, contextlib.suppress(KeyboardInterrupt):
         for row in options.rows:

@@ -35,7 +35,7 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One server of the comparison: its scripts, its packages, the statement that imports what it needs."""
+    """One server or client of the comparison: scripts, packages, the statement that imports what it needs."""
 
     name: str
     stdio: str
@@ -94,6 +94,17 @@ CONTENDERS = {
     )
 }  # fmt: skip
 DEFAULT = ("bare", "carrel", "official", "fastmcp")
+
+CLIENTS = {
+    name: Contender(name, script, script, statement, CONTENDERS[name].packages)
+    for name, script, statement in (
+        ("bare", "bare_client.py", "import asyncio, msgspec"),
+        ("carrel", "carrel_client.py", "from carrel import Client"),
+        ("official", "official_client.py", "from mcp import Client"),
+        ("fastmcp", "fastmcp_client.py", "from fastmcp import Client"),
+    )
+}
+"""The clients of the comparison, in the environments of their servers."""
 
 
 class Process:

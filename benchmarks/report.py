@@ -11,11 +11,12 @@ from .window import Sample
 
 FLOOR = "bare"
 OURS = "carrel"
+OFFICIAL = "official"
 
 
 @dataclass(slots=True)
 class Cell:
-    """What one server did in one row: a sample per round, or the reason why there is none."""
+    """What one server or client did in one row: a sample per round, or the reason why there is none."""
 
     samples: list[Sample | None] = field(default_factory=list)
     failure: str | None = None
@@ -40,6 +41,19 @@ class Line:
         pairs = zip(self.cells[server].samples, self.cells[FLOOR].samples, strict=False)
         ratios = [ours.value / floor.value for ours, floor in pairs if ours and floor and floor.value > 0]
         return median(ratios) if ratios else None
+
+    def times(self) -> float | None:
+        """Median over the rounds of how many times what Carrel cost the official SDK has cost in the same round."""
+        if OURS not in self.cells or OFFICIAL not in self.cells:
+            return None
+        pairs = zip(self.cells[OFFICIAL].samples, self.cells[OURS].samples, strict=False)
+        ratios = [theirs.value / ours.value for theirs, ours in pairs if theirs and ours and ours.value > 0]
+        return median(ratios) if ratios else None
+
+    def keeps_times(self) -> bool | None:
+        """Whether Carrel costs as many times less than the official SDK as is wanted; None if that is unknown."""
+        times = self.times()
+        return None if times is None or self.row.wanted is None else times >= self.row.wanted
 
     def keeps_ratio(self) -> bool | None:
         """Whether Carrel costs no more than the allowed multiple of the bare server; None if that is unknown."""
@@ -71,7 +85,9 @@ def figure(value: float | None, places: int = 3) -> str:
 def table(lines: Sequence[Line], servers: Sequence[str]) -> list[list[str]]:
     """The cells of the printed table, heading first."""
     rest = [server for server in servers if server != FLOOR]
-    heading = ["row", "unit", *servers, *(f"{server}/bare" for server in rest), "allowed", "budget"]
+    heading = ["row", "unit", *servers, *(f"{server}/bare" for server in rest)]
+    client = any(line.row.wanted for line in lines)
+    heading += ["official/carrel", "wanted", "budget"] if client else ["allowed", "budget"]
     body = []
     for line in lines:
         row = line.row
@@ -82,10 +98,22 @@ def table(lines: Sequence[Line], servers: Sequence[str]) -> list[list[str]]:
             row.unit,
             *("failed" if (value := values[server]) is None else figure(value * scale) for server in servers),
             *(figure(line.ratio(server), 2) + "x" if line.ratio(server) else "-" for server in rest),
-            figure(row.allowed, 2) + "x" + VERDICTS[line.keeps_ratio()] if row.allowed and not row.absolute else "-",
+            *(
+                (
+                    figure(line.times(), 2) + "x" if line.times() else "-",
+                    figure(row.wanted, 2) + "x" + VERDICTS[line.keeps_times()] if row.wanted else "-",
+                )
+                if client
+                else (figure(row.allowed, 2) + "x" + VERDICTS[line.keeps_ratio()] if keeps_allowed(row) else "-",)
+            ),
             figure(row.budget) + VERDICTS[line.keeps_budget()] if row.budget else "-",
         ])  # fmt: skip
     return [heading, *body]
+
+
+def keeps_allowed(row: Row) -> bool:
+    """Say whether a row has a ratio to keep."""
+    return row.allowed is not None and not row.absolute
 
 
 def text(lines: Sequence[Line], servers: Sequence[str]) -> str:
@@ -163,6 +191,8 @@ def document(lines: Sequence[Line], versions: dict[str, str]) -> str:
             "unit": line.row.unit,
             "budget": line.row.budget,
             "allowed_ratio": None if line.row.absolute else line.row.allowed,
+            "wanted": line.row.wanted,
+            "official/carrel": line.times(),
             "keeps_ratio": line.keeps_ratio(),
             "keeps_budget": line.keeps_budget(),
             "servers": {

@@ -17,7 +17,8 @@ class Row:
 
     `budget` and `floor` are what Carrel may cost and what the bare server cost on the machine where the budgets
     were set, in the unit of the row. Their quotient is the ratio that holds on any machine. Budgets that have
-    nothing to do with speed (`absolute`) hold as they are. A row that is `extra` is left out of quick runs.
+    nothing to do with speed (`absolute`) hold as they are. A row that is `extra` is left out of quick runs. `wanted` is
+    how many times less than the official SDK's Carrel's figure must be.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Row:
     floor: float | None = None
     absolute: bool = False
     extra: bool = False
+    wanted: float | None = None
 
     @property
     def allowed(self) -> float | None:

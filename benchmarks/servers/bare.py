@@ -44,6 +44,15 @@ INITIALIZED = {
     "capabilities": {"resources": {"subscribe": True}, "tools": {}},
     "serverInfo": {"name": content.NAME, "version": content.VERSION},
 }
+DISCOVERED = {
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"resources": {}, "tools": {}},
+    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": content.NAME, "version": content.VERSION}},
+}
+TOOL = {
+    "name": "add",
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+}
 STATELESS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 listed: list[Resource] = []
@@ -77,8 +86,12 @@ def answer(request: Request) -> bytes:
             result = {"content": [{"type": "text", "text": str(total)}], "structuredContent": {"result": total}}
         case "resources/list":
             result = {"resources": listed}
+        case "tools/list":
+            result = {"tools": [TOOL]}
         case "initialize":
             result = INITIALIZED
+        case "server/discover":
+            result = DISCOVERED
         case _:
             result = {}
     if len(params.meta):

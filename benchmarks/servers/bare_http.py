@@ -1,4 +1,7 @@
-"""The bare server on HTTP, one uvicorn worker: bare_http.py http (small|full) PORT."""
+"""The bare server on HTTP, one uvicorn worker: bare_http.py http (small|full) PORT.
+
+At /events, answers are streams of one event each.
+"""
 
 import asyncio
 import sys
@@ -43,6 +46,10 @@ async def serve(scope: Any, receive: Any, send: Any) -> None:
     if scope["method"] == "GET":
         await stream(None, send)
         return
+    if scope["method"] == "DELETE":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+        return
     message = await receive()
     body = message["body"]
     while message["more_body"]:
@@ -61,7 +68,10 @@ async def serve(scope: Any, receive: Any, send: Any) -> None:
             listener.set_result("notifications/resources/updated")
         listeners.clear()
     answer = bare.answer(request)
-    headers = [JSON, (b"content-length", str(len(answer)).encode())]
+    kind = JSON
+    if scope["path"] == "/events":
+        kind, answer = EVENTS, b"event: message\ndata: " + answer + b"\n\n"
+    headers = [kind, (b"content-length", str(len(answer)).encode())]
     if request.method == "initialize":
         session = uuid4().hex
         sessions.add(session)

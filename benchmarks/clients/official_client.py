@@ -1,0 +1,76 @@
+"""The client of the official SDK. See work.py."""
+
+# ruff: noqa: E402 - what an import costs is measured
+
+import time
+
+begun = time.perf_counter()
+
+from mcp import Client, StdioServerParameters
+
+imported = time.perf_counter()
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import work
+from mcp_types import ResourceUpdatedNotification
+
+MODES = {"auto": "auto", "2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
+
+
+class Asker:
+    def __init__(self, client: Client, heard: "asyncio.Queue[str]") -> None:
+        self.client = client
+        self.heard = heard
+
+    async def read(self, uri: str) -> str:
+        return (await self.client.read_resource(uri)).contents[0].text
+
+    async def call(self, name: str, arguments: dict[str, int]) -> str:
+        return (await self.client.call_tool(name, arguments)).content[0].text
+
+    async def count(self) -> int:
+        page = await self.client.list_resources()
+        count = len(page.resources)
+        while page.next_cursor:
+            page = await self.client.list_resources(cursor=page.next_cursor)
+            count += len(page.resources)
+        return count
+
+    @asynccontextmanager
+    async def watch(self, uris: list[str]) -> AsyncIterator[Callable[[], Awaitable[str]]]:
+        if self.client.protocol_version == "2026-07-28":
+            async with self.client.listen(resource_subscriptions=uris) as changes:
+
+                async def changed() -> str:
+                    return (await anext(changes)).uri
+
+                yield changed
+        else:
+            waiting = iter(uris)
+
+            async def subscribe() -> None:
+                for uri in waiting:
+                    await self.client.session.subscribe_resource(uri)
+
+            await work.gather(subscribe, 100)
+            yield self.heard.get
+
+
+@asynccontextmanager
+async def connect(where: list[str] | str, revision: str) -> AsyncIterator[Asker]:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.put_nowait(str(message.params.uri))
+
+    server = where if isinstance(where, str) else StdioServerParameters(command=where[0], args=where[1:])
+    async with Client(server, mode=MODES[revision], message_handler=hear) as client:
+        yield Asker(client, heard)
+
+
+if __name__ == "__main__":
+    work.run(connect, begun, imported)
