@@ -174,8 +174,7 @@ class Client(Conversation):
         cursor: str | UnsetType = UNSET
         seen: set[str] = set()
         while True:
-            key = "" if cursor is UNSET else cursor
-            page = await self._cached(operation, key, kind(cursor=cursor, **fields))
+            page = await self._cached(operation, kind(cursor=cursor, **fields))
             yield page
             cursor = page.next_cursor
             if cursor is UNSET:
@@ -184,16 +183,25 @@ class Client(Conversation):
                 raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")
             seen.add(cursor)
 
-    async def _cached(self, operation: str, key: str, params: Params, **options: Any) -> Any:
-        """Send a request, unless its result is kept and still fresh."""
+    async def _cached(self, operation: str, params: Params, **options: Any) -> Any:
+        """Send a request, unless its result is kept and still fresh.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
+        """
         cache = self._cache
         if cache is None or operation not in CACHEABLE:
             return await self.request(operation, params, **options)
+        from carrel.client.cache import key_of
+
+        key = key_of(params) or ""
         kept = await cache.get(self._way.name, self._principal, operation, key)
-        if kept is None:
-            kept = await self.request(operation, params, **options)
-            await cache.put(self._way.name, self._principal, operation, key, kept)
-        return kept
+        if kept is not None:
+            return kept
+        since = cache.moment
+        result, answered = await self.exchange(operation, params, **options)
+        if not answered:
+            await cache.put(self._way.name, self._principal, operation, key, result, since=since)
+        return result
 
     @property
     def _principal(self) -> str:
@@ -246,7 +254,7 @@ class Client(Conversation):
             if self._cache is None or progress is not None or meta is not None:
                 result = await self.request("read_resource", params, timeout=timeout, progress=progress, meta=meta)
             else:
-                result = await self._cached("read_resource", uri, params, timeout=timeout)
+                result = await self._cached("read_resource", params, timeout=timeout)
         except PeerError as error:
             if is_not_found(error, uri, self._facts.revision.not_found):
                 raise ResourceNotFound(uri) from error
@@ -297,7 +305,7 @@ class Client(Conversation):
             PeerError: there is no such tool, or the arguments do not fit.
             InvalidMessage: the result is not what the tool's output schema says.
         """
-        if self._tools.tasks(name) == "required" and not self.stateless:
+        if self.capabilities.tasks is not UNSET and await self.may_be_task(name, required=True):
             result: Any = await (await self.start_tool(name, arguments, meta=meta)).result()
         else:
             params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
@@ -363,6 +371,21 @@ class Client(Conversation):
         async for page in self._pages("list_tasks", ListTasksParams):
             for task in page.tasks:
                 yield ToolTask(self, task)
+
+    async def may_be_task(self, name: str, *, required: bool = False) -> bool:
+        """Say whether the calls of a tool may be tasks as sessions have them; or, whether they have to be.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation
+        """
+        link = await self.connect()
+        tasks = self.capabilities.tasks
+        if self.stateless or tasks is UNSET or not link.connection.knows("fetch_task_result"):
+            return False
+        if "call" not in tasks.get("requests", {}).get("tools", {}):
+            return False
+        if name not in self._tools and not self._tools.complete:
+            await self._list_tools()
+        return self._tools.tasks(name) in (("required",) if required else ("required", "optional"))
 
     async def _list_tools(self) -> None:
         async for _ in self.tools():

@@ -210,7 +210,12 @@ class Conversation:
 
     # Requests
 
-    async def request(
+    async def request(self, operation: str, params: Params, **options: Any) -> Any:
+        """Send a request of the protocol, by our name for it, and return its result. See ``exchange`` for options."""
+        result, _ = await self.exchange(operation, params, **options)
+        return result
+
+    async def exchange(
         self,
         operation: str,
         params: Params,
@@ -221,8 +226,8 @@ class Conversation:
         headers: Callable[[], Mapping[str, str]] | None = None,
         result: type[Result] | None = None,
         repeatable: bool = False,
-    ) -> Any:
-        """Send a request of the protocol, by our name for it, and return its result.
+    ) -> tuple[Any, bool]:
+        """Send a request; return its result, and whether that may depend on answers that were given on the way.
 
         Questions in between are answered, lost connections made again, and what is safe to repeat is repeated;
         ``repeatable`` says that this one is.
@@ -269,7 +274,7 @@ class Conversation:
                 link = self._link
                 continue
             if type(answer) is not InputRequiredResult:
-                return answer
+                return answer, rounds > 0
             rounds += 1
             if rounds > MAX_ROUNDS:
                 raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")

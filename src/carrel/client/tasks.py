@@ -142,15 +142,8 @@ async def start(
     meta: Mapping[str, Any] | None,
 ) -> ToolTask:
     """Call a tool as a task, where the server and its revision have tasks."""
-    await client.connect()
-    tasks = client.capabilities.tasks
     params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
-    wanted = (
-        not client.stateless
-        and tasks is not UNSET
-        and "call" in tasks.get("requests", {}).get("tools", {})
-        and client._tools.tasks(name) != "forbidden"
-    )
+    wanted = await client.may_be_task(name)
     if wanted:
         params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
     answer = await client.send_call(params, arguments, meta=meta, result=CreateTaskResult if wanted else None)
