@@ -49,6 +49,7 @@ class Callback:
         self._answer: asyncio.Future[str] | None = None
         self._servers: list[asyncio.Server] = []
         self._visits: set[asyncio.Task[object]] = set()
+        self._answering: set[asyncio.Task[object]] = set()
 
     async def __aenter__(self) -> Callback:
         self._answer = asyncio.get_running_loop().create_future()
@@ -68,8 +69,8 @@ class Callback:
     ) -> None:
         for server in self._servers:
             server.close()
-        if self._visits:  # somebody may still be reading the page
-            await asyncio.wait(self._visits, timeout=1.0)
+        if self._answering:  # somebody is still being shown the page
+            await asyncio.wait(self._answering, timeout=1.0)
         for visit in self._visits:
             visit.cancel()
         await asyncio.gather(*self._visits, return_exceptions=True)
@@ -102,9 +103,11 @@ class Callback:
         assert visit is not None
         self._visits.add(visit)
         visit.add_done_callback(self._visits.discard)
+        visit.add_done_callback(self._answering.discard)
         try:
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
+                self._answering.add(visit)
                 status, words = self._take(head.split(b"\r\n", 1)[0])
                 writer.write(page(status, words))
                 await writer.drain()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from carrel.errors import AuthorizationError, ConfigError
 
@@ -13,6 +15,7 @@ __all__ = ["KeyringStore"]
 
 log = logging.getLogger("carrel.security")
 
+T = TypeVar("T")
 SERVICE = "carrel"
 #: The longest text of one entry, in characters: that of Windows takes no more than 2560 bytes in UTF-16.
 PIECE = 1200
@@ -34,6 +37,7 @@ class KeyringStore:
             raise ConfigError(
                 "Keeping tokens in the keyring needs the package keyring: pip install 'carrel[keyring]'"
             ) from None
+        self._lock = threading.Lock()
         self._backend: Any = keyring.get_keyring() if backend is None else backend
 
     @staticmethod
@@ -51,15 +55,19 @@ class KeyringStore:
 
     async def get(self, name: str) -> str | None:
         """Return the text of a name; None if there is none, or none that can be had."""
-        return await asyncio.to_thread(self._read, name)
+        return await asyncio.to_thread(self._alone, self._read, name)
 
     async def put(self, name: str, text: str) -> None:
         """Keep a text."""
-        await asyncio.to_thread(self._write, name, text)
+        await asyncio.to_thread(self._alone, self._write, name, text)
 
     async def delete(self, name: str) -> None:
         """Forget a text."""
-        await asyncio.to_thread(self._erase, name)
+        await asyncio.to_thread(self._alone, self._erase, name)
+
+    def _alone(self, act: Callable[..., T], *arguments: str) -> T:
+        with self._lock:  # a text may be in several entries
+            return act(*arguments)
 
     def _read(self, name: str) -> str | None:
         try:
