@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import pytest
 
-from carrel.transports.stdio import Lines
+from carrel.transports.lines import Lines
 
 from .child import (
     SERVERS,
