@@ -98,7 +98,12 @@ class Link:
         await self.transport.open(self)
 
     async def close(self) -> None:
-        """Fail whatever waits, and close the transport."""
+        """Fail whatever waits, tell the server so, and close the transport."""
+        waiting = list(self.connection.waiting.items())
+        for id, each in waiting:
+            if not each.owner.future.done():
+                each.owner.future.set_exception(TransportError("the client was closed"))
+            self._give_up(id, "the client is being closed")
         self._end(TransportError("the client was closed"))
         tasks = {*self._questions.values(), *self._tasks}
         for task in tasks:
