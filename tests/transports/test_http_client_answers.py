@@ -14,6 +14,7 @@ from carrel.errors import (
     PeerError,
     TransportError,
 )
+from carrel.transports import endpoint
 from carrel.transports.http_client import HTTPTransport
 from carrel.wire.base import PageParams
 
@@ -163,6 +164,22 @@ async def test_a_request_that_is_only_accepted_fails(status: int) -> None:
     failure = await failure_of(accept)
     assert str(status) in str(failure)
     assert "no answer" in str(failure)
+
+
+@pytest.mark.parametrize("way", ["json", "stream"])
+async def test_a_body_whose_framing_is_wrong_is_told(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "LOOK_AFTER", 0.01)
+
+    async def mangle(asked: Asked) -> None:
+        if way == "json":
+            await asked.respond(200, content_type="application/json", transfer_encoding="chunked")
+        else:
+            await asked.stream(b": hello\n\n")
+        await asked.write(b"2\r\n{")
+        await asyncio.sleep(0.01)  # so that it does not come in one piece
+        await asked.write(b"}}}\r\n0\r\n\r\n")
+
+    assert type(await failure_of(mangle)) is TransportError
 
 
 # Statuses

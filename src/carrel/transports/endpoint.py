@@ -5,6 +5,8 @@ Needs aiohttp, and is imported only by what talks HTTP.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import select
 import ssl
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from io import BytesIO
 from ipaddress import ip_address
 from typing import Any, ClassVar
 from urllib.request import getproxies, proxy_bypass
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
 from yarl import URL
@@ -31,6 +33,8 @@ MAX_ROUNDS = 3
 MAX_REFUSAL = 1024 * 1024
 #: The longest body that is sent in one go, in bytes.
 AT_ONCE = 512 * 1024
+#: Seconds between looks at connections that may be gone without anybody having been told.
+LOOK_AFTER = 5.0
 #: Headers that belong to the protocol, or to HTTP itself.
 RESERVED = frozenset(
     (
@@ -115,6 +119,8 @@ class Endpoint:
             raise ConfigError("The TLS context does not verify certificates: verify_mode must be CERT_REQUIRED")
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._moved: dict[URL, URL] = {}
+        self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int] = WeakKeyDictionary()
+        self._timer: asyncio.TimerHandle | None = None
         self._bounded: aiohttp.ClientSession | None = None
         self._unbounded: aiohttp.ClientSession | None = None
 
@@ -135,6 +141,8 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
         for session in (self._bounded, self._unbounded):
             if session is not None:
                 await session.close()
@@ -179,6 +187,8 @@ class Endpoint:
                 continue  # each time, there is one less of them
             status = response.status
             if status < 300:
+                if not response.content.is_eof():
+                    self._watch(response)
                 return response
             if status < 400:
                 hops += 1
@@ -227,12 +237,33 @@ class Endpoint:
         said = await self.explain(response)
         if self._credentials is not None:
             return AuthorizationError(f"{self.name} did not accept the credentials: {said}")
+        if any(name.lower() == "authorization" for name in self._headers):
+            return AuthorizationError(f"{self.name} did not accept the token that it was sent: {said}")
         return AuthorizationError(
             f"{self.name} wants to know who asks (401). Say so with auth=, such as auth=OAuth(), or give a token "
             "in headers={'Authorization': 'Bearer …'}"
         )
 
     # Reading
+
+    def _watch(self, response: aiohttp.ClientResponse) -> None:
+        self._unfinished[response] = -1
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
+
+    def _look(self) -> None:
+        """Tell readers of connections that are gone: aiohttp does not where the framing of a body was wrong."""
+        self._timer = None
+        for response, before in list(self._unfinished.items()):
+            content, connection = response.content, response.connection
+            if connection is None or content.is_eof() or content.exception() is not None:
+                del self._unfinished[response]
+            elif connection.transport is None or connection.transport.is_closing():
+                if before == content.total_bytes:
+                    content.set_exception(aiohttp.ClientPayloadError("the connection is closed"))
+                self._unfinished[response] = content.total_bytes
+        if self._unfinished:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Return the body of a response.
@@ -277,12 +308,25 @@ class Endpoint:
         if isinstance(error, MCPError):
             return error
         if isinstance(error, NOT_CONNECTED):
-            why = shorten(str(error) or type(error).__name__, 300)
+            why = shorten(reason_of(error), 300)
             return TransportError(f"{self.name} cannot be reached: {why}", delivered=False)
         if isinstance(error, aiohttp.ServerDisconnectedError):
             return TransportError(f"{self.name} closed the connection without an answer")
         why = shorten(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
         return TransportError(f"The connection to {self.name} failed: {why}")
+
+
+def reason_of(error: Exception) -> str:
+    """Say why there is no connection, in the words of the operating system where it has some."""
+    if isinstance(error, aiohttp.ClientSSLError):
+        wrong = "WRONG_VERSION_NUMBER" in str(error)
+        return f"{error.os_error}{'. Does it speak http: instead of https:?' if wrong else ''}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        failure = error.os_error
+        if isinstance(error, aiohttp.ClientConnectorDNSError) or not failure.errno:
+            return failure.strerror or str(failure)
+        return os.strerror(failure.errno)
+    return str(error) or type(error).__name__
 
 
 def check_url(url: str) -> URL:
