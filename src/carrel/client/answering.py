@@ -39,6 +39,7 @@ __all__ = ["Answers", "FormHandler", "Page", "PageHandler", "Roots", "RootsSourc
 
 log = logging.getLogger("carrel.client")
 
+Q = TypeVar("Q")
 T = TypeVar("T")
 
 #: Hosts whose pages need no https:, because they are on this machine.
@@ -154,13 +155,15 @@ class Answers:
         if params.requested_schema is UNSET:
             raise InvalidParams("Invalid params: requestedSchema is missing", parameter="requestedSchema")
         form = Form(params.message, params.requested_schema, server)
-        answer = await self._elicit_form(form)
+        answer = await ask("elicit_form", self._elicit_form, form)
         if isinstance(answer, ElicitResult):
             if answer.action != "accept":
                 return answer
             answer = {} if answer.content is UNSET else answer.content
         if answer is None:
             return ElicitResult(action="decline")
+        if not isinstance(answer, Mapping):
+            raise unfit("elicit_form", answer, "the fields as a dict, None to decline, or an ElicitResult")
         content = form.defaults | dict(answer)
         check(content, form.schema)
         return ElicitResult(action="accept", content=content)
@@ -178,9 +181,11 @@ class Answers:
             self._pages[params.elicitation_id] = completed
             if len(self._pages) > MAX_PAGES:
                 self._pages.pop(next(iter(self._pages)))
-        answer = await self._elicit_url(Page(params.message, params.url, server, completed))
+        answer = await ask("elicit_url", self._elicit_url, Page(params.message, params.url, server, completed))
         if isinstance(answer, ElicitResult):
             return answer
+        if not isinstance(answer, bool):
+            raise unfit("elicit_url", answer, "True if the user agreed, False if not, or an ElicitResult")
         return ElicitResult(action="accept" if answer else "decline")
 
     def complete_page(self, id: str) -> None:
@@ -207,11 +212,13 @@ class Answers:
         if not self._sample_tools and (params.tools is not UNSET or params.tool_choice is not UNSET):
             raise InvalidParams("Invalid params: this client's sampling has no tools", parameter="tools")
         check_messages(params.messages)
-        answer = await self._sample(params)
+        answer = await ask("sample", self._sample, params)
         if isinstance(answer, str):
             return CreateMessageResult(
                 role="assistant", content=TextContent(answer), model="unknown", stop_reason="endTurn"
             )
+        if not isinstance(answer, CreateMessageResult):
+            raise unfit("sample", answer, "the text of the model's answer, or a CreateMessageResult")
         return answer
 
     # Roots
@@ -232,6 +239,24 @@ class Answers:
         if self._roots is None:
             raise ConfigError("This client was made without roots, so that servers do not ask for them")
         self._roots = fixed(roots)
+
+
+async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T:
+    """Ask whoever answers.
+
+    Raises:
+        ConfigError: it is a plain function, which would hold up everything else while a user thinks.
+    """
+    answer = handler(question)
+    if not inspect.isawaitable(answer):
+        raise ConfigError(
+            f"{name} has to be an async function (async def): nothing else can go on while a plain one runs"
+        )
+    return await answer
+
+
+def unfit(name: str, answer: object, wanted: str) -> ConfigError:
+    return ConfigError(f"{name} returned {type(answer).__name__}; it returns {wanted}")
 
 
 def fixed(roots: RootsSource | None) -> RootsSource | None:

@@ -54,7 +54,7 @@ from carrel.wire.resources import (
 from carrel.wire.skills import ReadDirectoryParams
 from carrel.wire.tasks import DetailedTask, ListTasksParams, TaskParams
 from carrel.wire.tools import CallToolParams, CallToolResult, Tool
-from carrel.wire.utilities import SetLevelParams
+from carrel.wire.utilities import SEVERITY, SetLevelParams
 
 if TYPE_CHECKING:
     from carrel.client.cache import Cache
@@ -130,6 +130,7 @@ class Client(Conversation):
     ) -> None:
         if revision is not None and revision not in REVISIONS:
             raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
+        check_level(log_level)
         for identifier in extensions or ():
             Extension(name=identifier)  # finds out whether it is one
         super().__init__(
@@ -447,7 +448,9 @@ class Client(Conversation):
 
         Raises:
             MethodNotFound: the server does not log.
+            ConfigError: there is no such level.
         """
+        check_level(level)
         link = await self.connect()
         self._log_level = level
         if self.stateless:
@@ -498,6 +501,11 @@ STALE: Mapping[str, tuple[str, ...]] = {
     "resources_list_changed": ("list_resources", "list_resource_templates"),
     "tools_list_changed": ("list_tools",),
 }
+
+
+def check_level(level: LoggingLevel | None) -> None:
+    if level is not None and level not in SEVERITY:
+        raise ConfigError(f"there is no log level {level!r}; they are {', '.join(SEVERITY)}")
 
 
 def is_not_found(error: PeerError, uri: str, code: int) -> bool:

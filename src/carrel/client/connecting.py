@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from carrel.client.link import Link, Owner
 from carrel.client.negotiation import STATELESS_ERRORS, Found, negotiate, shake_hands
 from carrel.client.targets import Way
-from carrel.errors import HTTPStatusError, MCPError, PeerError, TransportError
+from carrel.errors import HTTPStatusError, MCPError, PeerError, RequestTimeout, TransportError
 from carrel.protocol.client import Connection
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE
@@ -27,6 +27,8 @@ ERAS: dict[str, Era] = {}
 MAX_ERAS = 1000
 #: Statuses by which a server of the older transport may refuse the newer one.
 NOT_HERE = frozenset((400, 404, 405))
+#: How much of what a silent program wrote to its standard error is shown, in characters.
+SHOWN = 2000
 
 
 async def open_link(
@@ -58,6 +60,9 @@ async def open_link(
             else:
                 found = await negotiate(link, wanted, timeout=limit, patience=min(patience, limit))
             return link, found
+        except RequestTimeout as error:
+            await link.close()
+            raise silent(way, error, link.transport) from None
         except BaseException:
             await link.close()
             raise
@@ -80,7 +85,9 @@ async def open_link(
         try:
             link, found = await attempt(way.open_older, greet=True)
         except MCPError:
-            raise error from None
+            if isinstance(error, PeerError):
+                raise error from None
+            raise HTTPStatusError(error.status, f"{error}. Is it the URL of an MCP server?") from None
         remember(way, "older transport")
         return link, found
     except TransportError as error:
@@ -93,6 +100,15 @@ async def open_link(
             raise error from None
     remember(way, "stateless" if found.revision.stateless else "handshake")
     return link, found
+
+
+def silent(way: Way, error: RequestTimeout, transport: Transport) -> RequestTimeout:
+    """Return the error that says who does not answer, and what a program has written meanwhile: maybe a question."""
+    said = str(getattr(transport, "errors", "")).strip()[-SHOWN:]
+    return RequestTimeout(
+        f"{way.name.partition('?')[0][:200]} is silent: {error}. Is it an MCP server?"
+        + (f" Its standard error ends with:\n{said}" if said else "")
+    )
 
 
 def remember(way: Way, era: Era) -> None:

@@ -46,17 +46,15 @@ def find_way(
         ConfigError: it is nothing that a client can get to, or an option is not for its kind.
     """
     if isinstance(target, str):
-        if not target.startswith(("http://", "https://")):
+        if not target.lower().startswith(("http://", "https://")):
             raise ConfigError(
                 f"{target[:200]!r} is not an http: or https: URL; a command is a list: ['python', 'server.py']"
             )
         refuse(env=env, cwd=cwd, stderr=stderr)
         return _over_http(target, headers or {}, auth)
     refuse(headers=headers, auth=auth)
-    if isinstance(target, Sequence):
-        command = [os.fspath(part) for part in target]
-        if not command:
-            raise ConfigError("a command has at least the name of a program")
+    if isinstance(target, Sequence) and not isinstance(target, bytes | bytearray):
+        command = read_command(target)
 
         def start() -> Transport:
             from carrel.transports.child import ChildProcess
@@ -65,6 +63,8 @@ def find_way(
 
         return Way(" ".join(command), start, remembered=True)
     refuse(env=env, cwd=cwd, stderr=stderr)
+    if isinstance(target, type):
+        raise ConfigError(f"{target.__name__} is a class: a client asks an object of it, such as {target.__name__}(…)")
     if callable(getattr(target, "answer", None)) and callable(getattr(target, "connect", None)):
         app: Any = target
 
@@ -76,7 +76,22 @@ def find_way(
         return Way(f"{type(app).__name__} in memory ({id(app):x})", enter)
     if callable(target):
         return Way(getattr(target, "__name__", type(target).__name__), target)
-    raise ConfigError(f"A client asks a URL, a command or a server, and not a {type(target).__name__}")
+    hint = f"; a command is a list: ['python', {os.fspath(target)!r}]" if isinstance(target, os.PathLike) else ""
+    raise ConfigError(f"A client asks a URL, a command or a server, and not a {type(target).__name__}{hint}")
+
+
+def read_command(parts: Sequence[Any]) -> list[str]:
+    """Return a command as text.
+
+    Raises:
+        ConfigError: it has no parts, or one that is neither text nor a path.
+    """
+    if not parts:
+        raise ConfigError("a command has at least the name of a program")
+    for part in parts:
+        if not isinstance(part, str | os.PathLike):
+            raise ConfigError(f"The parts of a command are text and paths, and {part!r} is neither")
+    return [os.fsdecode(part) for part in parts]
 
 
 def refuse(**options: Any) -> None:
@@ -87,9 +102,13 @@ def refuse(**options: Any) -> None:
 
 def _over_http(url: str, headers: Mapping[str, str], auth: Credentials | str | None) -> Way:
     if isinstance(auth, str):
+        if auth.lower().startswith("bearer "):
+            raise ConfigError("auth: the token by itself, without 'Bearer' before it")
         if any(name.lower() == "authorization" for name in headers):
             raise ConfigError("auth: there is an Authorization header already")
         headers, auth = {**headers, "Authorization": f"Bearer {auth}"}, None
+    if auth is not None and not (callable(getattr(auth, "headers", None)) and callable(getattr(auth, "refused", None))):
+        raise ConfigError(f"auth: a token, or credentials such as OAuth(), and not {type(auth).__name__}")
     credentials = auth
 
     def stream() -> Transport:

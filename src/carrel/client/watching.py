@@ -70,6 +70,7 @@ class Watch:
     def __init__(
         self, client: Conversation, uris: Sequence[str], lists: Sequence[str], tasks: Sequence[str] = ()
     ) -> None:
+        check(uris, lists)
         self.client = client
         self.uris = tuple(dict.fromkeys(uris))
         self.lists = frozenset(lists)
@@ -96,6 +97,8 @@ class Watch:
         return self
 
     async def __anext__(self) -> Change:
+        if self._ready is None and not self._changes:
+            raise ConfigError("Nobody listens yet: iterate within `async with client.watch(…) as changes:`")
         while not self._changes:
             if self._error is not None:
                 raise self._error
@@ -256,6 +259,22 @@ class Watch:
                 if uri not in refused and self.client.release(link, uri) and link.error is None:
                     link.spawn(link.call("unsubscribe", SubscribeParams(uri=uri), timeout=self.client.timeout))
         raise TransportError("the connection was lost")
+
+
+def check(uris: Sequence[str], lists: Sequence[str]) -> None:
+    """Check what somebody wants to hear of.
+
+    Raises:
+        ConfigError: it is nothing that can be heard of.
+    """
+    for uri in uris:
+        if not isinstance(uri, str):
+            raise ConfigError(
+                f"Each URI is an argument of its own, as in client.watch(*uris), and not a {type(uri).__name__}"
+            )
+    unknown = sorted(set(lists).difference(LISTS.values()))
+    if unknown:
+        raise ConfigError(f"lists: there is none of {', '.join(unknown)}; they are {', '.join(sorted(LISTS.values()))}")
 
 
 class _Ear:
