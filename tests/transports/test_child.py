@@ -127,7 +127,7 @@ class Conversation(ChildProcess):
 
 
 def misbehaving(how: str, *arguments: str, **options: Any) -> Conversation:
-    return Conversation(sys.executable, str(MISBEHAVING), how, *arguments, **options)
+    return Conversation(sys.executable, "-IS", str(MISBEHAVING), how, *arguments, **options)
 
 
 @asynccontextmanager

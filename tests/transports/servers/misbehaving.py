@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,8 +32,10 @@ def stay() -> None:
 
 def bear(kind: str) -> None:
     """Have a grandchild that holds the pipes open, and say its number once it is ready."""
+    import subprocess
+
     ready, theirs = os.pipe()
-    grandchild = subprocess.Popen([sys.executable, "-c", STAYS, kind, str(theirs)], pass_fds=[theirs])
+    grandchild = subprocess.Popen([sys.executable, "-IS", "-c", STAYS, kind, str(theirs)], pass_fds=[theirs])
     os.close(theirs)
     os.read(ready, 1)
     say(str(grandchild.pid))
