@@ -207,7 +207,7 @@ class Client(Conversation):
     @property
     def _principal(self) -> str:
         credentials = self._way.credentials
-        return "" if credentials is None else credentials.principal
+        return self._way.secrets if credentials is None else credentials.principal
 
     # Resources
 

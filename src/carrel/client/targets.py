@@ -27,6 +27,8 @@ class Way(msgspec.Struct, frozen=True):
     open_older: Callable[[], Transport] | None = None
     """The transport of before, if the server does not know this one."""
     credentials: Credentials | None = None
+    secrets: str = ""
+    """What tells one who asks from another where there are no credentials: a digest of headers, or of variables."""
     remembered: bool = False
     """What is found out about the server holds for the next client too."""
 
@@ -61,7 +63,7 @@ def find_way(
 
             return ChildProcess(command, env=env, cwd=cwd, stderr=stderr)
 
-        return Way(" ".join(command), start, remembered=True)
+        return Way(" ".join(command), start, secrets=digest(env or {}), remembered=True)
     refuse(env=env, cwd=cwd, stderr=stderr)
     if isinstance(target, type):
         raise ConfigError(f"{target.__name__} is a class: a client asks an object of it, such as {target.__name__}(…)")
@@ -100,6 +102,15 @@ def refuse(**options: Any) -> None:
         raise ConfigError(f"{' and '.join(given)}: not an option for such a server")
 
 
+def digest(values: Mapping[str, str]) -> str:
+    """Return what stands for values that may be secret."""
+    if not values:
+        return ""
+    from hashlib import sha256
+
+    return sha256(repr(sorted(values.items())).encode()).hexdigest()[:32]
+
+
 def _over_http(url: str, headers: Mapping[str, str], auth: Credentials | str | None) -> Way:
     if isinstance(auth, str):
         if auth.lower().startswith("bearer "):
@@ -121,4 +132,4 @@ def _over_http(url: str, headers: Mapping[str, str], auth: Credentials | str | N
 
         return HTTPSSETransport(url, headers=headers, credentials=credentials)
 
-    return Way(url, stream, listen, credentials, remembered=True)
+    return Way(url, stream, listen, credentials, digest(headers), remembered=True)
