@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from carrel.errors import MCPError, PeerError, SessionExpired
+from carrel.errors import ConfigError, MCPError, PeerError, SessionExpired
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.http_client import HTTPTransport
+from carrel.transports.http_client import HTTPTransport, load_endpoint, probe
+from carrel.transports.http_sse_client import HTTPSSETransport
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 
 from .receiving import Asker
+from .scripted import Asked, scripted
 from .site import Site
 
 STATELESS = [name for name, revision in REVISIONS.items() if revision.stateless]
@@ -119,12 +123,32 @@ async def test_a_closed_transport_fails_what_it_is_given(site: Site) -> None:
     await client.transport.close()
 
 
-async def test_nothing_is_left_behind(site: Site, shop: Any) -> None:
-    before = asyncio.all_tasks()
-    async with asker(site) as client:
-        ids = [client.start_tool("wait") for _ in range(50)]
-        await shop.begun.wait()
-        for id in ids:
-            client.transport.abandon(id)
-        await client.ask("list_resources", PageParams())
-    assert {task for task in asyncio.all_tasks() - before if "asker" in repr(task)} == set()
+async def test_the_other_side_of_a_long_stream_is_asked_by_tcp_whether_it_is_there() -> None:
+    async def stream(asked: Asked) -> None:
+        await asked.stream(b": hello\n\n")
+
+    async with scripted(stream) as server:
+        place = load_endpoint()(
+            server.url, headers=None, credentials=None, connections=1, max_message=1000, connect_timeout=5, tls=None
+        )
+        place.start()
+        async with await place.ask("GET", {}) as response:
+            connection = response.connection.transport.get_extra_info("socket")
+            assert not connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            probe(response)
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        await place.close()
+
+
+def test_without_aiohttp_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "carrel.transports.endpoint", raising=False)
+    for kind in (HTTPTransport, HTTPSSETransport):
+        with pytest.raises(ConfigError, match=r"pip install 'carrel\[client\]'"):
+            kind("http://127.0.0.1/mcp")
+
+
+def test_aiohttp_is_loaded_when_it_is_needed() -> None:
+    program = "import sys, carrel.transports.http_sse_client; print('aiohttp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

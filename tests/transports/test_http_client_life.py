@@ -182,10 +182,10 @@ async def test_memory_is_the_same_after_thousands_of_calls(server: Scripted) -> 
         await call(100)
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
-        await call(2000)
+        await call(1000)
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        assert grown < 50_000
+        assert grown < 25_000
         await asyncio.sleep(0)
         assert client.transport._errands._requests == {}

@@ -19,7 +19,7 @@ from .scripts import HANDSHAKE, SESSION, client_of, never, session
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    monkeypatch.setattr(backoff, "FIRST", 0.001)
 
 
 # Streams that are resumed
