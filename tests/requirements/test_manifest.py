@@ -13,12 +13,13 @@ import pytest
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
-FILES = sorted(HERE.glob("*.toml"), reverse=True)
-REVISIONS = [path.stem for path in FILES]
+REVISIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+#: The requirements by file, such as "2026-07-28" for servers and "client/2026-07-28" for clients.
 MANIFEST: dict[str, list[dict[str, Any]]] = {
-    path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["requirement"] for path in FILES
+    path.relative_to(HERE).with_suffix("").as_posix(): tomllib.loads(path.read_text(encoding="utf-8"))["requirement"]
+    for path in sorted(HERE.rglob("*.toml"), reverse=True)
 }
-BY_ID = {f"{revision}:{one['id']}": one for revision, several in MANIFEST.items() for one in several}
+BY_ID = {f"{name}:{one['id']}": one for name, several in MANIFEST.items() for one in several}
 SCENARIOS = TESTS / "conformance"
 CLAIM = re.compile(r"#\s*requirement:\s*(\S+)")
 ID = re.compile(r"(?P<page>[a-z][a-z0-9/-]*)#[a-z0-9-]+-[0-9]+[a-z]?")
@@ -55,11 +56,16 @@ def exists(test: str) -> bool:
     return path.startswith("tests/") and name in functions(TESTS.parent / path)
 
 
-def held_by(requirement: dict[str, Any]) -> list[str]:
+def side(name: str) -> str:
+    """Return what stands before the revision: "" for servers, "client/" for clients."""
+    return name[: name.rindex("/") + 1] if "/" in name else ""
+
+
+def held_by(requirement: dict[str, Any], name: str) -> list[str]:
     """Return the tests that hold a requirement, its own and those of the newer one that it repeats."""
     tests: list[str] = list(requirement.get("tests", ()))
     if "same_as" in requirement:
-        tests += held_by(BY_ID[requirement["same_as"]])
+        tests += held_by(BY_ID[side(name) + requirement["same_as"]], name)
     return tests
 
 
@@ -73,14 +79,14 @@ def claims() -> list[tuple[str, str]]:
     ]
 
 
-def test_every_revision_has_its_requirements() -> None:
-    assert REVISIONS == ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+def test_every_revision_has_its_requirements_of_both_sides() -> None:
+    assert set(MANIFEST) == {*REVISIONS, *(f"client/{revision}" for revision in REVISIONS)}
     assert all(MANIFEST.values())
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_every_requirement_says_what_it_is(revision: str) -> None:
-    for one in MANIFEST[revision]:
+@pytest.mark.parametrize("name", MANIFEST)
+def test_every_requirement_says_what_it_is(name: str) -> None:
+    for one in MANIFEST[name]:
         assert set(one) - {"same_as", "tests"} == {"id", "page", "statement", "level"}, one
         found = ID.fullmatch(one["id"])
         assert found, one["id"]
@@ -89,28 +95,28 @@ def test_every_requirement_says_what_it_is(revision: str) -> None:
         assert one["statement"].endswith("."), one["id"]
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_no_requirement_is_there_twice(revision: str) -> None:
-    ids = [one["id"] for one in MANIFEST[revision]]
+@pytest.mark.parametrize("name", MANIFEST)
+def test_no_requirement_is_there_twice(name: str) -> None:
+    ids = [one["id"] for one in MANIFEST[name]]
     assert [id for id in ids if ids.count(id) > 1] == []
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_what_is_inherited_is_there_and_newer(revision: str) -> None:
-    for one in MANIFEST[revision]:
+@pytest.mark.parametrize("name", MANIFEST)
+def test_what_is_inherited_is_there_and_newer(name: str) -> None:
+    for one in MANIFEST[name]:
         if "same_as" in one:
-            assert one["same_as"] in BY_ID, one["id"]
-            assert one["same_as"].partition(":")[0] > revision, one["id"]
+            assert side(name) + one["same_as"] in BY_ID, one["id"]
+            assert one["same_as"].partition(":")[0] > name.removeprefix(side(name)), one["id"]
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_no_requirement_is_without_a_test(revision: str) -> None:
-    assert [one["id"] for one in MANIFEST[revision] if not held_by(one)] == []
+@pytest.mark.parametrize("name", MANIFEST)
+def test_no_requirement_is_without_a_test(name: str) -> None:
+    assert [one["id"] for one in MANIFEST[name] if not held_by(one, name)] == []
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_every_test_that_holds_a_requirement_exists(revision: str) -> None:
-    named = {test for one in MANIFEST[revision] for test in one.get("tests", ())}
+@pytest.mark.parametrize("name", MANIFEST)
+def test_every_test_that_holds_a_requirement_exists(name: str) -> None:
+    named = {test for one in MANIFEST[name] for test in one.get("tests", ())}
     assert sorted(test for test in named if not exists(test)) == []
 
 
@@ -118,11 +124,11 @@ def test_every_requirement_that_a_test_claims_to_hold_exists() -> None:
     assert [(path, id) for path, id in claims() if id not in BY_ID] == []
 
 
-def test_every_test_of_this_folder_holds_a_requirement() -> None:
+def test_every_test_of_these_folders_holds_a_requirement() -> None:
     named = {test for several in MANIFEST.values() for one in several for test in one.get("tests", ())}
     ours = {
         f"tests/{path.relative_to(TESTS).as_posix()}::{name}"
-        for path in HERE.glob("test_*.py")
+        for path in HERE.rglob("test_*.py")
         if path != Path(__file__)
         for name in functions(path)
     }

@@ -63,7 +63,7 @@ async def test_the_model_is_given_all_that_was_asked_with_its_token_limit(revisi
         seen.append(params)
         return CreateMessageResult(role="assistant", model="m-1", content=TextContent("Par"), stop_reason="maxTokens")
 
-    hints = {"hints": [{"name": "small"}], "costPriority": 1}
+    hints = {"hints": [{"name": name} for name in ("small", "any", "large")], "costPriority": 1}
     wanted = {**PARAMS, "systemPrompt": "Be brief.", "modelPreferences": hints, "temperature": 0.5}
     result = await sampled(revision, wanted, sample=look)
     assert result == {
@@ -75,6 +75,7 @@ async def test_the_model_is_given_all_that_was_asked_with_its_token_limit(revisi
     (params,) = seen
     assert (params.max_tokens, params.system_prompt, params.temperature) == (7, "Be brief.", 0.5)
     assert params.messages[0].content == TextContent("?")
+    assert [hint.name for hint in params.model_preferences.hints] == ["small", "any", "large"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
