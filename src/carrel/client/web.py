@@ -156,7 +156,10 @@ async def visit(session: ClientSession, place: URL, url: str, max_bytes: int) ->
     async with session.get(place, allow_redirects=False) as response:
         status = response.status
         if status in REDIRECTS and "Location" in response.headers:
-            return place.join(URL(response.headers["Location"]))
+            try:
+                return place.join(URL(response.headers["Location"]))
+            except ValueError:
+                raise ResourceForbidden(url, "The page redirects to what is no URL") from None
         if status in (404, 410):
             raise ResourceNotFound(url, "There is no such page")
         if status in (401, 403, 407):
