@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-const { Provider } = await import(pathToFileURL(`${process.env.NODE_PATH}/oidc-provider/lib/index.js`).href);
+const { Provider, errors } = await import(pathToFileURL(`${process.env.NODE_PATH}/oidc-provider/lib/index.js`).href);
 const { path = '', clients } = JSON.parse(process.argv[2]);
 const resources = new Map();
 const stored = new Map();
@@ -51,6 +51,8 @@ function build(issuer) {
     ttl: { Session: 3600, Interaction: 3600, Grant: 3600, IdToken: 3600, AccessToken: (_, token) => token.resourceServer?.accessTokenTTL ?? 600, ClientCredentials: (_, token) => token.resourceServer?.accessTokenTTL ?? 600 },
     features: {
       clientCredentials: { enabled: true },
+      dPoP: { enabled: true },
+      registration: { enabled: true },
       devInteractions: { enabled: true },
       introspection: { enabled: true, allowedPolicy: (_, client) => client.clientId === 'resource-server' },
       revocation: { enabled: true, allowedPolicy: (_, client, token) => token.clientId === client.clientId },
@@ -60,7 +62,7 @@ function build(issuer) {
         useGrantedResource: () => true,
         getResourceServerInfo: (_, uri) => {
           const resource = resources.get(uri);
-          if (!resource) throw new Error(`unknown resource ${uri}`);
+          if (!resource) throw new errors.InvalidTarget(`unknown resource ${uri}`);
           const jwt = { sign: { alg: resource.alg ?? 'RS256' } };
           return {
             scope: resource.scope,

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote_plus, urljoin, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlencode, urljoin, urlsplit
 
 import httpx2
 
@@ -101,16 +101,20 @@ class Provider:
             "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
+        answer = parse_qs(urlsplit(self.browse(f"{self.issuer}/auth?{urlencode(query)}", login)).query)
+        assert answer["state"] == [state]
+        assert answer["iss"] == [self.issuer]
+        return self._redeem(answer["code"][0], verifier, resource)
+
+    def browse(self, url: str, login: str) -> str:
+        """Log in and agree, page by page, and return where the browser is sent in the end."""
         with httpx2.Client() as browser:
-            response = browser.get(f"{self.issuer}/auth", params=query)
+            response = browser.get(url)
             while True:
                 while response.is_redirect:
                     target = urljoin(str(response.url), response.headers["location"])
-                    if target.startswith(CALLBACK):
-                        answer = parse_qs(urlsplit(target).query)
-                        assert answer["state"] == [state]
-                        assert answer["iss"] == [self.issuer]
-                        return self._redeem(answer["code"][0], verifier, resource)
+                    if not target.startswith(self.issuer):
+                        return target
                     response = browser.get(target)
                 assert response.status_code == 200, response.text
                 response = self._fill_in(browser, response.text, login)

@@ -123,7 +123,10 @@ class Authority:
         asked = Asked(request.method, request.path, request.headers, dict(request.query), form, document)  # type: ignore[arg-type]
         self.asked.append(asked)
         if request.path in self.responses:
-            return self.responses[request.path]
+            canned = self.responses[request.path]
+            if type(canned) is not web.Response:
+                return canned
+            return web.Response(status=canned.status, headers=canned.headers, body=canned.body)  # each is sent once
         if request.path in self.documents:
             return web.json_response(self.documents[request.path])
         act = {"/mcp": self.protect, "/authorize": self.authorize, "/token": self.token, "/register": self.register}

@@ -6,6 +6,7 @@ https://www.rfc-editor.org/rfc/rfc6749#section-2.3, https://www.rfc-editor.org/r
 from __future__ import annotations
 
 import secrets
+import warnings
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -75,10 +76,13 @@ class PrivateKey:
     def sign(self, claims: dict[str, Any], **header: Any) -> str:
         """Return a JSON Web Token with those claims."""
         from joserfc import jws
+        from joserfc.errors import SecurityWarning
 
         given = {"alg": self.algorithm, "typ": "JWT", **({"kid": self._id} if self._id else {}), **header}
         registry = jws.JWSRegistry(algorithms=[self.algorithm], strict_check_header=False)
-        return jws.serialize_compact(given, msgspec.json.encode(claims), self._key, registry=registry)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SecurityWarning)  # of EdDSA, which authorization servers know by that name
+            return jws.serialize_compact(given, msgspec.json.encode(claims), self._key, registry=registry)
 
     def public(self) -> dict[str, Any]:
         """Return the public key, as a JSON Web Key with nothing but what makes it up."""
