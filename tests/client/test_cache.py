@@ -475,6 +475,31 @@ async def test_hits_and_misses_are_counted(cache: Cache):
     assert 0 < statistics.bytes < 2000
 
 
+async def test_what_a_killed_process_has_left_is_removed_by_the_next_one(tmp_path: Path):
+    script = (
+        "import os, sys\n"
+        "from carrel.client.cache_files import CacheFiles\n"
+        "files = CacheFiles(sys.argv[1])\n"
+        "files.write([b'x' * 1000])\n"
+        "os._exit(0)\n"  # as if it were killed: nothing is tidied up
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=60)
+    [left] = tmp_path.iterdir()
+    living = CacheFiles(tmp_path)
+    living.write([b"y"])
+    assert left.exists()  # so new that somebody may just be about to lock it
+    mine = tmp_path / "carrel-cache-notes"
+    mine.write_text("a file")
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
+    other = CacheFiles(tmp_path)
+    other.write([b"z"])
+    assert {Path(str(living.path)), Path(str(other.path)), mine} == set(tmp_path.iterdir())
+    living.close()
+    other.close()
+    assert [mine] == list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("option", ["max_bytes", "max_entries", "max_disk_bytes", "spill_bytes", "default_ttl_ms"])
 async def test_limits_may_be_zero_but_not_less(option: str, tmp_path: Path):
     with pytest.raises(ConfigError):

@@ -1,7 +1,8 @@
 """Bytes in files that only this process knows of, and only as long as it lives.
 
 The files are in a directory of their own that nobody else may enter. Their names are random. What is read from one is
-what was written to it, or nothing: size and SHA-256 are compared.
+what was written to it, or nothing: size and SHA-256 are compared. What a process has left behind that was killed is
+removed by the next one that looks: a directory in use is locked.
 """
 
 # Importing pathlib and tempfile takes milliseconds that most clients never need.
@@ -15,7 +16,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 
 import msgspec
 
@@ -26,6 +27,8 @@ PREFIX = "carrel-cache-"
 FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: A pipe in the place of a file must not be waited for.
 NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
+#: Seconds in which a new directory is certainly locked.
+NEW = 60.0
 
 
 class StoredFile(msgspec.Struct, frozen=True, gc=False):
@@ -101,8 +104,10 @@ class CacheFiles:
 
                 if self._parent is not None:
                     os.makedirs(self._parent, mode=0o700, exist_ok=True)
-                self._path = tempfile.mkdtemp(prefix=PREFIX, dir=self._parent)  # 0700
-                self._end = weakref.finalize(self, remove_directory, self._path, os.getpid())
+                parent = tempfile.gettempdir() if self._parent is None else self._parent
+                self._path = tempfile.mkdtemp(prefix=PREFIX, dir=parent)  # 0700
+                self._end = weakref.finalize(self, remove_directory, self._path, lock(self._path), os.getpid())
+                remove_leftovers(parent)
             return self._path
 
     def _forget_directory(self, path: str) -> None:
@@ -147,9 +152,55 @@ def create(directory: str) -> tuple[int, str]:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS, 0o600), path
 
 
-def remove_directory(path: str, process: int) -> None:
+def lock(directory: str) -> int | None:
+    """Lock a directory for as long as the descriptor is open that is returned; None if somebody else has locked it.
+
+    Where directories cannot be locked, they always are.
+    """
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        return None
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | FLAGS)
+    except OSError:
+        return None
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def remove_leftovers(parent: str) -> None:
+    """Remove the directories of processes that are no more."""
+    if not hasattr(os, "getuid"):  # nor are there locks
+        return
+    from shutil import rmtree
+    from time import time
+
+    try:
+        with os.scandir(parent) as entries:
+            found = [entry for entry in entries if entry.name.startswith(PREFIX)]
+    except OSError:
+        return
+    for entry in found:
+        with suppress(OSError):
+            info = entry.stat(follow_symlinks=False)
+            if not S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or time() - info.st_mtime < NEW:
+                continue
+            descriptor = lock(entry.path)
+            if descriptor is not None:
+                rmtree(entry.path, ignore_errors=True)
+                os.close(descriptor)
+
+
+def remove_directory(path: str, descriptor: int | None, process: int) -> None:
     """Remove a directory, if it was made in this process and not in the one that this was forked from."""
     if os.getpid() == process:
         from shutil import rmtree
 
         rmtree(path, ignore_errors=True)
+    if descriptor is not None:
+        os.close(descriptor)
