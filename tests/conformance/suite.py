@@ -89,7 +89,7 @@ def run_client(scenario: str, revision: str, results: Path) -> Outcome:
         env=node_environment(),
         cwd=results,
     )
-    found = next(results.glob("*/checks.json"), None)
+    found = next(results.rglob("checks.json"), None)
     if found is None:
         raise AssertionError(f"the suite has no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     outcome = outcome_of(json.loads(found.read_text(encoding="utf-8")))
