@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -145,6 +147,66 @@ async def test_a_package_that_is_missing_is_named_with_how_to_get_it(tmp_path: P
 async def open_and_close(target: Any, **options: Any) -> None:
     async with Client(target, **options):
         pass
+
+
+# Servers in memory
+
+
+async def test_a_server_in_memory_takes_several_clients_and_runs_until_the_last_has_gone() -> None:
+    running: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Server) -> AsyncIterator[None]:
+        running.append("began")
+        await asyncio.sleep(0)
+        yield
+        await asyncio.sleep(0)
+        running.append("ended")
+
+    app = Server("shared", lifespan=lifespan)
+    app.resources.add("memo://1", "one")
+    async with AsyncExitStack() as late:
+        async with AsyncExitStack() as early:
+            clients = [Client(app) for _ in range(3)]
+            await asyncio.gather(*(early.enter_async_context(client) for client in clients[:2]))
+            await late.enter_async_context(clients[2])
+            assert [(await client.read("memo://1"))[0].text for client in clients] == ["one"] * 3
+        assert (await clients[2].read("memo://1"))[0].text == "one"
+        assert running == ["began"]
+    assert running == ["began", "ended"]
+    closing = Client(app)
+    await closing.__aenter__()
+    leaving = asyncio.create_task(closing.close())
+    async with Client(app) as client:
+        await leaving
+        assert (await client.read("memo://1"))[0].text == "one"
+    assert running[-2:] == ["began", "ended"]
+    assert running.count("began") == running.count("ended")
+
+
+async def test_a_server_that_cannot_start_in_memory_can_be_tried_again() -> None:
+    fails = [True]
+
+    @asynccontextmanager
+    async def lifespan(_: Server) -> AsyncIterator[None]:
+        if fails:
+            raise ConfigError("no database")
+        yield
+
+    app = Server("fragile", lifespan=lifespan)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="no database"):
+            await open_and_close(app)
+    fails.clear()
+    await open_and_close(app)
+
+
+async def test_a_server_that_runs_in_another_event_loop_is_not_shared() -> None:
+    app = make_shelf()
+    async with Client(app) as client:
+        with pytest.raises(ConfigError, match="running already"):
+            await asyncio.to_thread(asyncio.run, open_and_close(app))
+        assert (await client.read("memo://1"))[0].text == "memo 1"
 
 
 # Watching and logging

@@ -35,7 +35,7 @@ from carrel.wire.asking import (
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.content import TextContent
 
-__all__ = ["Answers", "FormHandler", "Page", "PageHandler", "Roots", "RootsSource", "SampleHandler"]
+__all__ = ["Answers", "Form", "FormHandler", "Page", "PageHandler", "Roots", "RootsSource", "SampleHandler"]
 
 log = logging.getLogger("carrel.client")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -136,7 +136,7 @@ class MemoryTransport:
     async def open(self, receiver: Receiver) -> None:
         """Start the server."""
         self._receiver = receiver
-        await self._app.start()
+        await Visited.enter(self._app)
         self._dialogue = Dialogue(self._app, _Ear(receiver))
 
     def send(self, message: Outgoing) -> None:
@@ -156,8 +156,64 @@ class MemoryTransport:
         """Stop the server."""
         dialogue, self._dialogue = self._dialogue, None
         if dialogue is not None:
-            await dialogue.close()
-            await self._app.stop()
+            try:
+                await dialogue.close()
+            finally:
+                await Visited.leave(self._app)
+
+
+class Visited:
+    """An application that clients of one event loop use: it runs until the last one of them has gone."""
+
+    known: ClassVar[dict[int, Visited]] = {}
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+        self.loop = asyncio.get_running_loop()
+        self.users = 0
+        self.running = False
+        self.changing = asyncio.Lock()
+
+    @classmethod
+    async def enter(cls, app: Application) -> None:
+        """Come, and start the application if nobody has.
+
+        Raises:
+            ConfigError: it belongs to another event loop.
+        """
+        visited = cls.known.get(id(app))
+        if visited is None:
+            visited = cls.known[id(app)] = cls(app)
+        elif visited.loop is not asyncio.get_running_loop():
+            raise ConfigError("the server is running already, in another event loop")
+        visited.users += 1
+        try:
+            async with visited.changing:
+                if not visited.running:
+                    await app.start()
+                    visited.running = True
+        except BaseException:
+            visited.users -= 1
+            visited.forget()
+            raise
+
+    @classmethod
+    async def leave(cls, app: Application) -> None:
+        """Go, and stop the application if nobody else is there."""
+        visited = cls.known[id(app)]
+        visited.users -= 1
+        async with visited.changing:
+            try:
+                if visited.users == 0:
+                    visited.running = False
+                    await app.stop()
+            finally:
+                visited.forget()
+
+    def forget(self) -> None:
+        """Know nothing of it any more, if nobody is there."""
+        if self.users == 0:
+            self.known.pop(id(self.app), None)
 
 
 class _Ear:
