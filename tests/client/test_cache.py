@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -901,3 +903,16 @@ def related(one: str, other: str) -> bool:
 
 TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_every_option_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "client-cache.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([^|]*) \|$", page, re.MULTILINE)
+    assert {name for name, _ in rows} == set(inspect.signature(Cache).parameters)
+    defaults = {name: parameter.default for name, parameter in inspect.signature(Cache).parameters.items()}
+    written = dict(rows)
+    assert (written["max_bytes"], defaults["max_bytes"]) == ("64 MiB", 64 * 1024 * 1024)
+    assert (written["max_disk_bytes"], defaults["max_disk_bytes"]) == ("1 GiB", 1024**3)
+    assert (written["spill_bytes"], defaults["spill_bytes"]) == ("1 MiB", 1024**2)
+    assert (written["max_entries"], defaults["max_entries"]) == ("10,000", 10_000)
+    assert (written["max_ttl_ms"], defaults["max_ttl_ms"]) == ("a day", 86_400_000)

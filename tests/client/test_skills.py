@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -692,3 +693,14 @@ def test_the_client_says_what_is_missing_to_read_frontmatter(tmp_path: Path):
     environment = {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout.strip() == "Skills need the package PyYAML: pip install 'carrel[client]'", done.stderr
+
+
+def test_everything_on_a_skill_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "client-skills.md").read_text()
+    rows = re.findall(r"^\| (`.*`) \| ", page.partition("| on a skill |")[2].partition("## ")[0], re.MULTILINE)
+    documented = set(re.findall(r"(?:await )?(\w+)(?:\(\w*\))?", " ".join(rows))) - {"path"}
+    skill = Skill(None, SkillEntry(URI, FRONTMATTER, [GOOD]))  # type: ignore[arg-type]
+    offered = {name for name in dir(skill) if not name.startswith("_")} - {"uri", "dynamic"}
+    assert documented - {"await"} == offered
+    assert "| `dynamic` |" not in page
+    assert "`dynamic`" in page

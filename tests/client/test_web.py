@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gzip
+import inspect
 import ipaddress
 import socket
 import ssl
@@ -27,7 +28,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from carrel import addresses
-from carrel.client import web
 from carrel.client.web import fetch, is_textual, read_type
 from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
@@ -698,4 +698,9 @@ def test_nothing_of_the_web_is_loaded_before_it_is_needed(tmp_path: Path):
 
 
 def test_the_limits_are_those_that_are_documented():
-    assert web.MAX_BYTES == 16 * 1024 * 1024
+    page = (Path(__file__).parents[2] / "docs" / "client-cache.md").read_text().partition("## `https:`")[2]
+    defaults = {name: parameter.default for name, parameter in inspect.signature(fetch).parameters.items()}
+    assert all(f"`{name}`" in page or f"{name}=" in page for name in set(defaults) - {"url"})
+    assert (defaults["max_bytes"], "may have 16 MiB" in page) == (16 * 1024 * 1024, True)
+    assert (defaults["timeout"], "and 30 seconds" in page) == (30, True)
+    assert (defaults["max_redirects"], "Up to 5 redirects" in page) == (5, True)
