@@ -77,10 +77,15 @@ async def test_a_redirect_elsewhere_is_not_followed(status: int, location: str) 
 
 
 async def test_redirects_in_circles_end() -> None:
+    count = 0
+
     async def move(asked: Asked) -> None:
+        nonlocal count
+        count += 1
         await asked.respond(307, location="/mcp")
 
     assert "circles" in str(await failure_of(move))
+    assert count == 6
 
 
 # Connections
@@ -111,14 +116,15 @@ async def test_a_stream_that_stays_open_after_the_answer_is_closed(monkeypatch: 
 
     async with scripted(linger) as server, client_of(server) as client:
         await client.ask("list_resources", PageParams())
-        while len(asyncio.all_tasks()) > 3:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(2):
+            while client.transport._errands._requests:
+                await asyncio.sleep(0)
         await client.ask("list_resources", PageParams())
         assert server.connections == 2
 
 
 def test_a_connection_that_the_server_has_closed_in_the_meantime_is_not_used() -> None:
-    closed, listener = threading.Event(), socket.create_server(("127.0.0.1", 0))
+    go, closed, listener = threading.Event(), threading.Event(), socket.create_server(("127.0.0.1", 0))
     seen: list[bytes] = []
 
     def serve() -> None:
@@ -132,12 +138,14 @@ def test_a_connection_that_the_server_has_closed_in_the_meantime_is_not_used() -
                 body = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % json.loads(data.partition(b"\r\n\r\n")[2])["id"]
                 head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
                 connection.sendall(head + body)
+                go.wait()
             closed.set()
 
     async def ask() -> None:
         port = listener.getsockname()[1]
         async with Asker(HTTPTransport(f"http://127.0.0.1:{port}/mcp")) as client:
             await client.ask("list_resources", PageParams())
+            go.set()
             closed.wait()  # the event loop does not see it
             await client.ask("list_resources", PageParams())
 

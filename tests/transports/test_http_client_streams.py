@@ -129,7 +129,7 @@ NEWS = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 async def test_messages_that_belong_to_no_request_are_handed_on() -> None:
     async def listen(asked: Asked) -> None:
-        await asked.stream()
+        await asked.stream(b"event: ping\ndata: {}\n\ndata:\n\n")
         await asked.event(NEWS)
         await never(asked)
 
@@ -137,6 +137,7 @@ async def test_messages_that_belong_to_no_request_are_handed_on() -> None:
         await client.shake_hands()
         await client.recorder.until(lambda: client.recorder.notices(NEWS["method"]))
         assert client.recorder.interruptions == 0
+        assert client.recorder.messages[1:] == [NEWS]
 
 
 async def test_a_server_that_offers_no_stream_is_not_asked_again() -> None:

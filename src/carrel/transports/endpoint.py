@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import os
 import select
 import ssl
 from collections.abc import Mapping
@@ -240,8 +239,6 @@ class Endpoint:
             return AuthorizationError(f"{self.name} did not accept the credentials: {said}")
         if any(name.lower() == "authorization" for name in self._headers):
             return AuthorizationError(f"{self.name} did not accept the token that it was sent: {said}")
-        if any(name.lower() == "authorization" for name in self._headers):
-            return AuthorizationError(f"{self.name} did not accept the token that it was sent: {said}")
         return AuthorizationError(
             f"{self.name} wants to know who asks (401). Say so with auth=, such as auth=OAuth(), or give a token "
             "in headers={'Authorization': 'Bearer …'}"
@@ -317,19 +314,6 @@ class Endpoint:
             return TransportError(f"{self.name} closed the connection without an answer")
         why = shorten(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
         return TransportError(f"The connection to {self.name} failed: {why}")
-
-
-def reason_of(error: Exception) -> str:
-    """Say why there is no connection, in the words of the operating system where it has some."""
-    if isinstance(error, aiohttp.ClientSSLError):
-        wrong = "WRONG_VERSION_NUMBER" in str(error)
-        return f"{error.os_error}{'. Does it speak http: instead of https:?' if wrong else ''}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        failure = error.os_error
-        if isinstance(error, aiohttp.ClientConnectorDNSError) or not failure.errno:
-            return failure.strerror or str(failure)
-        return os.strerror(failure.errno)
-    return str(error) or type(error).__name__
 
 
 def reason_of(error: Exception) -> str:

@@ -40,7 +40,7 @@ def read_answered_error(body: bytes) -> msgspec.Raw | None:
         message = _read_message(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return None if message.error is UNSET or message.method is not UNSET else message.error
+    return None if message.error is UNSET else message.error
 
 
 def read_retry_after(value: str | None) -> float | None:
