@@ -96,6 +96,7 @@ class Conversation:
         self._log_level = log_level
         self._link: Link | None = None
         self._found: Found | None = None
+        self._missing: frozenset[str] = frozenset()
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[Link, asyncio.Event] = {}
@@ -129,6 +130,7 @@ class Conversation:
                 self._way, self._new_connection, self, self._wanted, timeout=self.timeout, patience=self._patience
             )
             self._link = link
+            self._missing = frozenset(operation for operation in NEEDS if not self.offers(operation))
             self._lost[link] = asyncio.Event()
             self._held = {}
             self._renewed()
@@ -246,7 +248,7 @@ class Conversation:
             try:
                 if link is None or link.error is not None:
                     link = await self.connect()
-                if operation in NEEDS and not self.offers(operation):
+                if operation in self._missing:
                     raise MethodNotFound(f"The server does not offer {NEEDS[operation]}")
                 answer = await link.call(
                     operation,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -39,6 +39,8 @@ Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None
 
 #: The longest that progress can keep a request alive, in seconds, unless its own time limit is longer.
 LONGEST = 3600.0
+#: Later than any time on the loop's clock.
+NEVER = float("inf")
 #: How many questions of a server may be in work at a time.
 MAX_QUESTIONS = 100
 #: Seconds that what is still in work gets at the end.
@@ -75,9 +77,10 @@ class Waiter(msgspec.Struct, gc=False):
     progress: Progress | None = None
     subscriber: Subscriber | None = None
     timeout: float | None = None
-    timer: asyncio.TimerHandle | None = None
-    latest: float = 0.0
-    """When progress cannot keep it alive any longer, on the loop's clock."""
+    deadline: float = NEVER
+    """When the time is up, on the loop's clock."""
+    latest: float = NEVER
+    """When progress cannot keep it alive any longer."""
 
 
 class Link:
@@ -92,6 +95,9 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._questions: dict[Id, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        # One timer for all that wait: one for each would cost more than encoding and decoding.
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_time = NEVER
 
     async def open(self) -> None:
         """Connect. See ``Transport.open``."""
@@ -116,7 +122,7 @@ class Link:
 
     # Asking
 
-    async def call(
+    def call(
         self,
         operation: str,
         params: Params,
@@ -127,8 +133,8 @@ class Link:
         headers: Mapping[str, str] | None = None,
         result: type[Result] | None = None,
         subscriber: Subscriber | None = None,
-    ) -> Any:
-        """Send a request and return its result. Cancelling it, or its time limit, tells the server.
+    ) -> Coroutine[Any, Any, Any]:
+        """Return what sends a request and returns its result, to be awaited. Cancelling it, or its time limit, tells the server.
 
         ``timeout`` is in seconds and begins anew with every progress notification. ``subscriber`` hears the
         notifications that belong to the request, if it is one that listens.
@@ -146,42 +152,35 @@ class Link:
         )
         if headers:
             message.headers = headers
-        return await self.ask(message, waiter)
+        return self._ask(message, waiter)
 
-    async def initialize(self, message: Outgoing, timeout: float) -> Any:
-        """Send the request that opens a session, and return its result. Errors as in ``call``."""
+    def initialize(self, message: Outgoing, timeout: float) -> Coroutine[Any, Any, Any]:
+        """Send the request that opens a session, as ``call`` does."""
         waiter = Waiter(self._loop.create_future(), timeout=timeout)
         self.connection.waiting[message.id].owner = waiter  # type: ignore[index]
-        return await self.ask(message, waiter)
+        return self._ask(message, waiter)
 
-    async def ask(self, message: Outgoing, waiter: Waiter) -> Any:
-        """Send a request and wait for what comes of it."""
+    async def _ask(self, message: Outgoing, waiter: Waiter) -> Any:
         id: Any = message.id
-        future = waiter.future
         if self.error is not None:
             self.connection.waiting.pop(id, None)
             raise TransportError(str(self.error), delivered=False)
         try:
-            if waiter.timeout is not None:
-                waiter.latest = self._loop.time() + max(LONGEST, waiter.timeout)
-                waiter.timer = self._loop.call_later(waiter.timeout, self._expire, id, waiter, message.method)
+            timeout = waiter.timeout
+            if timeout is not None:
+                now = self._loop.time()
+                waiter.deadline = now + timeout
+                if waiter.progress is not None:
+                    waiter.latest = now + max(LONGEST, timeout)
+                if waiter.deadline < self._alarm_time:
+                    self._set_alarm(waiter.deadline)
             full = self.transport.send(message)
             if full is not None:
-                await self._room(full, future)
-            return await future
+                await full
+            return await waiter.future
         finally:
-            if waiter.timer is not None:
-                waiter.timer.cancel()
             if id in self.connection.waiting:
                 self._give_up(id, "nobody waits for the answer any more")
-
-    async def _room(self, full: Awaitable[None], future: asyncio.Future[Any]) -> None:
-        """Wait until there is room for more, or there is nothing to wait for any more."""
-        room = asyncio.ensure_future(full)
-        try:
-            await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            room.cancel()
 
     def announce(self, operation: str, params: Any = UNSET) -> None:
         """Send a notification, if the revision has it."""
@@ -199,9 +198,25 @@ class Link:
             self._send(message)
         self.transport.abandon(id)
 
-    def _expire(self, id: Id, waiter: Waiter, method: str) -> None:
-        if not waiter.future.done():
-            waiter.future.set_exception(RequestTimeout(f"no answer to {method} within {waiter.timeout:g} seconds"))
+    def _set_alarm(self, when: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(when, self._ring)
+        self._alarm_time = when
+
+    def _ring(self) -> None:
+        """Fail what has waited for too long; the next time is when the first of the others will have."""
+        self._alarm, self._alarm_time = None, NEVER
+        now, earliest = self._loop.time(), NEVER
+        for waiting in self.connection.waiting.values():
+            waiter: Waiter = waiting.owner
+            if waiter.deadline > now:
+                earliest = min(earliest, waiter.deadline)
+            elif not waiter.future.done():
+                what = f"no answer to {waiting.request.method} within {waiter.timeout:g} seconds"
+                waiter.future.set_exception(RequestTimeout(what))
+        if earliest < NEVER:
+            self._set_alarm(earliest)
 
     # What a transport calls
 
@@ -235,6 +250,9 @@ class Link:
     def _end(self, error: MCPError) -> None:
         if self.error is None:
             self.error = error
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm, self._alarm_time = None, NEVER
         waiting, self.connection.waiting = self.connection.waiting, {}
         for each in waiting.values():
             if not each.owner.future.done():
@@ -278,12 +296,8 @@ class Link:
         if waiting is None or waiting.owner.progress is None:
             return
         waiter: Waiter = waiting.owner
-        if waiter.timer is not None and waiter.timeout is not None:
-            waiter.timer.cancel()
-            delay = min(waiter.timeout, waiter.latest - self._loop.time())
-            waiter.timer = self._loop.call_later(
-                max(0.0, delay), self._expire, params.progress_token, waiter, waiting.request.method
-            )
+        if waiter.timeout is not None:  # never earlier than it was, so that the alarm rings in time
+            waiter.deadline = min(self._loop.time() + waiter.timeout, waiter.latest)
         assert waiter.progress is not None
         total = None if params.total is UNSET else params.total
         try:
