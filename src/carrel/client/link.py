@@ -134,10 +134,11 @@ class Link:
         result: type[Result] | None = None,
         subscriber: Subscriber | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Return what sends a request and returns its result, to be awaited. Cancelling it, or its time limit, tells the server.
+        """Return what sends a request and returns its result, to be awaited.
 
-        ``timeout`` is in seconds and begins anew with every progress notification. ``subscriber`` hears the
-        notifications that belong to the request, if it is one that listens.
+        Cancelling it, or its time limit, tells the server. ``timeout`` is in seconds and begins anew with every
+        progress notification. ``subscriber`` hears the notifications that belong to the request, if it is one that
+        listens.
 
         Raises:
             PeerError: the server answered with an error.
