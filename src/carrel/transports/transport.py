@@ -7,7 +7,7 @@ Everything happens in one event loop, and nothing that is called ``send`` or ``r
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from carrel.errors import MCPError
 from carrel.protocol.client import Outgoing
@@ -76,6 +76,10 @@ class Credentials(Protocol):
     @property
     def principal(self) -> str:
         """What tells one who asks from another: what a server answered to one is not shown to another."""
+
+    @property
+    def extensions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The extensions of the protocol that a client with such credentials declares, and their settings."""
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
         """Return the headers that one request to ``url`` takes; none if there are none yet.

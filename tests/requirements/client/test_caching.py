@@ -59,6 +59,7 @@ async def test_what_is_private_is_for_those_who_asked_it(cache: Cache, scope: st
     class Who:
         def __init__(self, principal: str) -> None:
             self.principal = principal
+            self.extensions: Any = {}
 
         async def headers(self, url: str, method: str = "POST") -> dict[str, str]:
             return {"Authorization": f"Bearer {self.principal}"}

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from carrel.errors import AuthorizationError
+from carrel import Client
+from carrel.errors import AuthorizationError, TransportError
 from carrel.security.fetch import MAX_ANSWER
 from carrel.security.oauth import Bearer, OAuth
 from security.oauth.authority import OAUTH, PROTECTED, Authority, running, visit
@@ -163,6 +164,18 @@ async def test_a_token_goes_to_no_other_origin(authority: Authority, user: Make,
     assert await who.headers(url.format(port=authority.url.rpartition(":")[2])) == {}
     assert "authorization" in await who.headers(f"{authority.url}/messages?session=1")
     await who.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_token_goes_along_with_no_redirect(authority: Authority, status: int):
+    async with running() as thief:
+        for location in (thief.resource, f"http://localhost:{thief.url.rpartition(':')[2]}/mcp"):
+            authority.responses["/mcp"] = web.Response(status=status, headers={"location": location})
+            with pytest.raises(TransportError, match="which is not followed"):
+                async with Client(authority.resource, auth=Bearer("token")):
+                    pass
+        assert authority.at("/mcp")[0].headers["authorization"] == "Bearer token"
+        assert thief.asked == []
 
 
 @pytest.mark.parametrize("url", ["http://mcp.example/mcp", "http://10.0.0.1/mcp", "http://localhost.evil.example/mcp"])

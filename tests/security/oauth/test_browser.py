@@ -75,4 +75,8 @@ def test_an_address_reaches_the_browser_as_one_word_and_no_shell(tmp_path: Path)
 def test_where_there_is_no_browser_the_page_is_named_in_the_log(tmp_path: Path):
     calls, logged = opened(tmp_path, "https://auth.example/authorize", PATH=str(tmp_path))
     assert calls == []
+    (tmp_path / "w3m").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")  # one that would take the terminal
+    (tmp_path / "w3m").chmod(0o755)
+    _, logged = opened(tmp_path, "https://auth.example/authorize", PATH=str(tmp_path), TERM="xterm")
+    assert not (tmp_path / "started").exists()
     assert "open this page on this machine: https://auth.example/authorize" in logged

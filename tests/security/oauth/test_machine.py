@@ -296,3 +296,13 @@ async def test_who_asks_is_told_apart_by_what_it_is_known_by(authority: Authorit
         await visit(who, authority.resource)
         found.add(who.principal)
     assert len(found) == 2
+
+
+async def test_clients_declare_what_their_credentials_are(authority: Authority, provider: Authority, closing: Any):
+    made = {
+        "io.modelcontextprotocol/oauth-client-credentials": ClientCredentials("app", "secret"),
+        "io.modelcontextprotocol/enterprise-managed-authorization": enterprise(authority, provider),
+    }
+    for name, who in made.items():
+        assert dict(closing(who).extensions) == {name: {}}
+    assert dict(Bearer("token").extensions) == {}

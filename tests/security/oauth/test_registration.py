@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from joserfc.jwk import ECKey
 
 from carrel.errors import AuthorizationError
-from carrel.security.oauth import MemoryStore, OAuth
+from carrel.security.oauth import MemoryStore, OAuth, PrivateKey
+from carrel.security.oauth.authorization_server import find_server
+from carrel.security.oauth.client_authentication import ClientIdentity
+from carrel.security.oauth.tokens import request_token
 from security.oauth.authority import Authority, running, visit
 from security.oauth.conftest import Clock
 
@@ -188,3 +192,25 @@ async def test_servers_that_are_not_described_are_registered_with_in_the_default
     authority.documents.clear()
     assert await visit(user(), authority.resource) == 200
     assert len(authority.at("/register")) == 1
+
+
+async def test_an_application_that_registered_by_itself_signs_nothing(authority: Authority, user: Make):
+    key = PrivateKey(ECKey.generate_key("P-256").as_pem(private=True))
+    assert await visit(user(client_metadata_url=DOCUMENT, key=key), authority.resource) == 200
+    [asked] = authority.at("/token")
+    assert "client_assertion" not in asked.form
+    authority.metadata["client_id_metadata_document_supported"] = True
+    authority.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
+    assert await visit(user(client_metadata_url=DOCUMENT, key=key), authority.resource) == 200
+    assert "client_assertion" in authority.at("/token")[1].form
+
+
+async def test_a_secret_is_for_the_issuer_that_gave_it(authority: Authority, user: Make):
+    who = user()
+    assert await who.headers(authority.resource) == {}
+    server = await find_server(authority.url, who.fetcher, who.hosts, {})
+    stranger = ClientIdentity(issuer="https://other.example", id="client", secret="secret")
+    with pytest.raises(AuthorizationError, match=r"is registered with https://other\.example, and not with"):
+        await request_token(server, stranger, {"grant_type": "client_credentials"}, who.fetcher, who.clock)
+    assert authority.at("/token") == []
+    assert "secret" not in repr(stranger)

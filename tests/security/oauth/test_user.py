@@ -200,6 +200,28 @@ async def test_a_server_of_old_without_any_metadata_has_its_endpoints_in_default
     ]
 
 
+@pytest.mark.parametrize(("issuer", "fits"), [("{url}/", True), ("https://honest.example", False), (None, False)])
+async def test_metadata_of_a_server_of_old_have_to_be_about_it(
+    authority: Authority, user: Make, issuer: str | None, fits: bool
+):
+    del authority.documents[PROTECTED]
+    authority.metadata["issuer"] = None if issuer is None else issuer.format(url=authority.url)
+    authority.response = {"iss": authority.metadata["issuer"]}
+    if fits:
+        assert await visit(user(), authority.resource) == 200
+    else:
+        with pytest.raises(AuthorizationError, match="is about the issuer"):
+            await visit(user(), authority.resource)
+        assert authority.requests() == []
+
+
+async def test_a_server_cannot_say_of_itself_that_it_is_not_described(authority: Authority, user: Make):
+    del authority.metadata["code_challenge_methods_supported"]
+    authority.metadata["undescribed"] = True
+    with pytest.raises(AuthorizationError, match="PKCE"):
+        await visit(user(), authority.resource)
+
+
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_server_of_a_newer_revision_needs_metadata(authority: Authority, user: Make, revision: str):
     del authority.documents[PROTECTED]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 from carrel.addresses import is_loopback
@@ -26,6 +28,8 @@ class Bearer:
     Raises:
         ConfigError: it cannot be a token.
     """
+
+    extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(self, token: str | Callable[[], str | Awaitable[str]]) -> None:
         self._token = token if callable(token) else check_token(token)

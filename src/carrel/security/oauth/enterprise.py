@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from types import MappingProxyType
 from typing import Unpack
 from urllib.parse import urlsplit
 
@@ -47,6 +48,7 @@ class EnterpriseAuthorization(Registered):
     """
 
     kind = "enterprise"
+    extensions = MappingProxyType({"io.modelcontextprotocol/enterprise-managed-authorization": {}})
 
     def __init__(
         self,

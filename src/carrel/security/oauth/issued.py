@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
@@ -85,6 +86,8 @@ class IssuedTokens:
     kind = ""
     #: Whether a user has to be there to get a token.
     interactive = False
+    #: What clients with such credentials declare to servers.
+    extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(
         self,

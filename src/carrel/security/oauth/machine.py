@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from types import MappingProxyType
 from typing import Unpack
 
 from carrel.errors import AuthorizationError, ConfigError
@@ -93,6 +94,7 @@ class ClientCredentials(Registered):
     """
 
     kind = "client"
+    extensions = MappingProxyType({"io.modelcontextprotocol/oauth-client-credentials": {}})
 
     def __init__(
         self,
