@@ -1,0 +1,28 @@
+"""``carrel.Client`` with servers of the official TypeScript SDK, 1.x and 2.x."""
+
+from __future__ import annotations
+
+from carrel.errors import PeerError, ResourceNotFound
+
+from .shelf import Changing, Completing, Sampling, Shelf, client, over
+
+__all__ = ["client"]
+
+HANDSHAKE = "2025-11-25"
+
+
+@over(("stdio", None), ("http", None), ("http", "2025-06-18"))
+class TestTypeScriptSDK1(Shelf, Completing, Sampling, Changing):
+    server = "typescript_sdk_1"
+    newest = HANDSHAKE
+    page = 3
+    missing = PeerError
+    unknown = None
+
+
+@over(("stdio", None), ("stdio", HANDSHAKE), ("http", None))
+class TestTypeScriptSDK2(Shelf, Completing, Sampling, Changing):
+    server = "typescript_sdk_2"
+    newest = "2026-07-28"
+    page = 3
+    missing = (ResourceNotFound, PeerError)  # it says so by the code of 2026-07-28, whatever is spoken
