@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -22,7 +23,11 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PATIENCE = 20
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+SERVERS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.stem.startswith("client")]
+CLIENTS = [path for path in sorted(EXAMPLES.glob("*.py")) if path.stem.startswith("client")]
+
+
+@pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.stem)
 def test_an_example_says_how_it_is_run_and_answers_on_stdio(path: Path) -> None:
     assert f"\n    python examples/{path.name}" in path.read_text(encoding="utf-8")
     meta = {"io.modelcontextprotocol/protocolVersion": LATEST, "io.modelcontextprotocol/clientCapabilities": {}}
@@ -33,6 +38,88 @@ def test_an_example_says_how_it_is_run_and_answers_on_stdio(path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     (answer,) = map(json.loads, done.stdout.splitlines())
     assert answer["result"]["capabilities"]
+
+
+#: What the examples of clients print, as patterns of whole lines that come in this order; more may be between them.
+PRINTED = {
+    "client": [
+        f"desk speaks {LATEST}",
+        "resource note://lamp \\(image/png\\): lamp",
+        "note://welcome says: Welcome to the desk.",
+        "tool count_notes: Count the notes on the desk.",
+        "count_notes returned: .*'2'.*",
+    ],
+    "client_asking": [
+        r"club \(in memory\) asks: Who would like to join\?",
+        r".*please type a number",
+        r"club \(in memory\) wants you to visit a page of club\.example: Please pay the fee\.",
+        r"  https://club\.example/pay\?member=1",
+        r".*Ada joins for writing\. Thank you!",
+    ],
+    "client_tasks": ["followed: completed", "followed: 3 loaves of bread"],
+    "client_tools_for_a_model": [
+        '    "name": "s2__look_up_entry",',
+        r"s1__look_up.*Paris.* failed: Only the weather of Vienna is known here\.",
+        r"s1__look_up.*Vienna.* said: Rain, 12 degrees\.",
+        r"s2__look_up_entry.* said: It rained\.",
+        "s2__burn.* failed: There is no tool s2__burn.",
+    ],
+    "client_watch": ["kettle://degrees: 20 degrees", "kettle://degrees: 100 degrees", "kettle://sign: Tea time!"],
+}
+TYPED = {"client_asking": "Ada\nmany\n36\nwriting\n\nyes\nyes\n"}
+
+
+def run_example(name: str, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run an example; what opens a browser opens nothing."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "BROWSER": "true", "PYTHONUTF8": "1"},
+    )
+
+
+def test_every_example_of_a_client_is_run_here() -> None:
+    assert set(PRINTED) == {path.stem for path in CLIENTS}
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_a_client_says_how_it_is_run_and_prints_what_it_is_an_example_of(name: str) -> None:
+    assert f"\n    python examples/{name}.py\n" in (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    done = run_example(name, typed=TYPED.get(name, ""))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = iter(done.stdout.splitlines())
+    for pattern in PRINTED[name]:
+        assert any(re.fullmatch(pattern, line) for line in lines), (pattern, done.stdout)
+
+
+def test_a_task_is_found_again_and_another_one_cancelled() -> None:
+    out = run_example("client_tasks").stdout
+    assert "found again: 1 loaves of bread\n" in out
+    assert "cancelled: the task was cancelled" in out
+
+
+def test_nothing_is_sent_when_the_form_is_declined() -> None:
+    assert run_example("client_asking", typed="Ada\n36\n\n\nno\n").stdout.endswith("Nobody joined.\n")
+    assert run_example("client_asking").stdout.endswith("Nobody joined.\n")
+
+
+def test_the_terminal_answers_what_another_example_asks() -> None:
+    server = (sys.executable, str(EXAMPLES / "asking.py"))
+    done = run_example("client_asking", "reserve", '{"evening": "Friday"}', *server, typed="Ada\n3\nvegan\nyes\nyes\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Welcome, Ada! Your table is number" in done.stdout
+
+
+def test_the_client_looks_around_at_any_server_and_says_when_there_is_none() -> None:
+    done = run_example("client", sys.executable, str(EXAMPLES / "resources.py"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "template almanac://days/{day}{?style}: A day" in done.stdout
+    failed = run_example("client", "no-such-program")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("The program 'no-such-program' does not exist")
 
 
 async def test_what_the_page_on_asking_shows_is_so(monkeypatch: pytest.MonkeyPatch) -> None:

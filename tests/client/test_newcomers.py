@@ -273,3 +273,18 @@ async def test_a_page_is_agreed_to_by_nothing_but_true() -> None:
     async with Client(make_curious(), revision=LATEST, elicit_url=show) as client:
         with pytest.raises(ConfigError, match="True if the user agreed"):
             await client.call_tool("page")
+
+
+async def test_whoever_asks_is_shown_without_what_may_be_secret() -> None:
+    shown: list[str] = []
+
+    async def fill_in(form: Any) -> None:
+        shown.append(form.server)
+
+    app = make_curious()
+    async with Client(app, elicit_form=fill_in) as client:
+        await client.call_tool("form")
+    with over_http(app) as origin:
+        async with Client(f"{origin}/mcp?key=secret", elicit_form=fill_in) as client:
+            await client.call_tool("form")
+    assert shown == ["curious (in memory)", f"curious ({origin}/mcp)"]

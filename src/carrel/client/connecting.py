@@ -106,7 +106,7 @@ def silent(way: Way, error: RequestTimeout, transport: Transport) -> RequestTime
     """Return the error that says who does not answer, and what a program has written meanwhile: maybe a question."""
     said = str(getattr(transport, "errors", "")).strip()[-SHOWN:]
     return RequestTimeout(
-        f"{way.name.partition('?')[0][:200]} is silent: {error}. Is it an MCP server?"
+        f"{way.shown[:200]} is silent: {error}. Is it an MCP server?"
         + (f" Its standard error ends with:\n{said}" if said else "")
     )
 

@@ -195,7 +195,7 @@ class Conversation:
     def _server_name(self) -> str:
         """What the server is called when a user is asked: by its own name, and by where it is."""
         server = None if self._found is None else self._found.server
-        return self._way.name if server is None else f"{server.name} ({self._way.name})"
+        return self._way.shown if server is None else f"{server.name} ({self._way.shown})"
 
     def offers(self, operation: str) -> bool:
         """Say whether the server has declared what an operation belongs to."""

@@ -20,7 +20,7 @@ Target: TypeAlias = "str | Sequence[str | os.PathLike[str]] | Application | Call
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How to get to a server. ``name`` tells it from others, and is fit to be shown."""
+    """How to get to a server. ``name`` tells it from others."""
 
     name: str
     open: Callable[[], Transport]
@@ -31,6 +31,13 @@ class Way(msgspec.Struct, frozen=True):
     """What tells one who asks from another where there are no credentials: a digest of headers, or of variables."""
     remembered: bool = False
     """What is found out about the server holds for the next client too."""
+
+    @property
+    def shown(self) -> str:
+        """The name as it may be shown: without the query of a URL, which may have secrets in it."""
+        if self.name.lower().startswith(("http://", "https://")):
+            return self.name.partition("?")[0]
+        return self.name.partition(" (")[0] if self.name.startswith("in memory") else self.name
 
 
 def find_way(
@@ -75,7 +82,7 @@ def find_way(
 
             return MemoryTransport(app)
 
-        return Way(f"{type(app).__name__} in memory ({id(app):x})", enter)
+        return Way(f"in memory ({id(app):x})", enter)
     if callable(target):
         return Way(getattr(target, "__name__", type(target).__name__), target)
     hint = f"; a command is a list: ['python', {os.fspath(target)!r}]" if isinstance(target, os.PathLike) else ""

@@ -1,0 +1,65 @@
+"""Connects to a server, of whatever revision, and looks around: who it is, what can be read, what can be called.
+
+    python examples/client.py
+    python examples/client.py http://127.0.0.1:8000/mcp
+    python examples/client.py python examples/tools.py
+
+Without a server it asks the one below, in this process.
+"""
+
+import asyncio
+import sys
+
+from carrel import Client, MCPError, Server
+from carrel.wire.resources import TextResourceContents
+
+app = Server("desk", version="1.0", instructions="Read note://welcome first.")
+app.resources.add("note://welcome", "Welcome to the desk.", name="welcome", mime_type="text/plain")
+app.resources.add("note://lamp", b"\x89PNG\r\n", name="lamp", mime_type="image/png")
+
+
+@app.tool(annotations={"readOnlyHint": True})
+def count_notes() -> int:
+    """Count the notes on the desk."""
+    return 2
+
+
+async def look_around(client: Client) -> None:
+    """Print what a server has; read one resource, and call one tool that needs nothing and says it changes nothing."""
+    print(f"{client.server.name if client.server else 'a server'} speaks {client.revision}")
+    if client.instructions:
+        print(f"  {client.instructions}")
+
+    resources = [resource async for resource in client.resources()]
+    for resource in resources[:20]:
+        print(f"resource {resource.uri} ({resource.mime_type or 'unknown type'}): {resource.title or resource.name}")
+    async for template in client.resource_templates():
+        print(f"template {template.uri_template}: {template.title or template.name}")
+    for contents in await client.read(resources[0].uri) if resources else []:
+        if isinstance(contents, TextResourceContents):
+            print(f"{contents.uri} says: {contents.text[:200]}")
+        else:
+            print(f"{contents.uri} has {len(contents.blob)} bytes")
+
+    tools = [tool async for tool in client.tools()]
+    for tool in tools:
+        print(f"tool {tool.name}: {tool.description or tool.title or ''}")
+    harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
+    for tool in [tool for tool in harmless if not tool.input_schema.get("required")][:1]:
+        result = await client.call_tool(tool.name)
+        print(f"{tool.name} {'failed' if result.is_error else 'returned'}: {result.content}")
+
+
+async def main() -> None:
+    target = sys.argv[1:] or app
+    if isinstance(target, list) and target[0].startswith(("http://", "https://")):
+        target = target[0]
+    try:
+        async with Client(target) as client:
+            await look_around(client)
+    except MCPError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
