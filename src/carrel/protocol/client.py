@@ -9,9 +9,10 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -50,6 +51,11 @@ _read_batch = msgspec.json.Decoder(list[Raw]).decode
 _read_type = msgspec.json.Decoder(Result).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+#: From how many bytes on it pays to look for the id of an answer first, and to read all of it in one go.
+LARGE = 2048
+#: Where the id is in what most servers write. These are guesses: what is read says whether they were right.
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,').match
+_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*\}\s*$').search
 #: How many messages one batch may hold.
 MAX_BATCH = 500
 
@@ -160,6 +166,24 @@ Event: TypeAlias = "Reply | Failure | Question | Notice | Stray | Batch"
 @cache
 def _reader(kind: type[Any]) -> Callable[[Any], Any]:
     return msgspec.json.Decoder(kind, dec_hook=read_contents).decode
+
+
+R = TypeVar("R")
+
+
+class Answer(msgspec.Struct, Generic[R], gc=False):
+    """The result of a request, whose type is known, as it comes in. Everything else is left to ``Message``."""
+
+    result: R
+    id: Any = UNSET
+    jsonrpc: Any = UNSET
+    method: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+@cache
+def _answer_reader(kind: type[Any]) -> Callable[[Any], Answer[Any]]:
+    return msgspec.json.Decoder(Answer[kind], dec_hook=read_contents).decode  # type: ignore[valid-type]
 
 
 class Connection:
@@ -342,6 +366,10 @@ class Connection:
 
     def receive(self, data: bytes | memoryview) -> Event:
         """Read one message of the server, or one batch of them. Nothing is raised."""
+        if len(data) >= LARGE:
+            reply = self._receive_large(data)
+            if reply is not None:
+                return reply
         try:
             message = _read_message(data)
         except _UNREADABLE as error:
@@ -357,6 +385,28 @@ class Connection:
         if id is UNSET:
             return self._receive_notice(method, params)
         return self._receive_question(id, method, params)
+
+    def _receive_large(self, data: bytes | memoryview) -> Reply | None:
+        """Read a result in one go, without a first look at where it ends; None if it may be anything else."""
+        found = _ID_FIRST(data) or _ID_LAST(data[-64:])
+        waiting = None if found is None else self.waiting.get(int(found[1]))
+        if waiting is None:
+            return None
+        try:
+            message = _answer_reader(waiting.result)(data)
+        except _UNREADABLE:
+            return None
+        id, result = message.id, message.result
+        if (
+            self.waiting.get(id if type(id) is int else None) is not waiting  # type: ignore[arg-type]
+            or message.jsonrpc != "2.0"
+            or message.method is not UNSET
+            or message.error is not UNSET
+            or (result.result_type is not UNSET and result.result_type != "complete")
+        ):
+            return None
+        del self.waiting[id]
+        return Reply(waiting, id, result)
 
     def _receive_answer(self, id: Any, message: Message) -> Event:
         waiting = self.waiting.pop(id, None) if _is_id(id) else None
