@@ -113,6 +113,27 @@ async def test_a_name_that_stands_for_an_address_in_here_is_not_asked(authority:
     assert "public Internet" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        *("http://auth.example", "https://169.254.169.254", "https://[fd00::1]", "https://2130706433/", "file:///x"),
+        *(
+            "https://user:password@auth.example",
+            "https://auth.example#x",
+            "javascript:x",
+            "auth.example",
+            "",
+            "https://[",
+        ),
+    ],
+)
+async def test_an_issuer_that_must_not_be_asked_is_not(authority: Authority, user: Make, issuer: str):
+    authority.protected["authorization_servers"] = [issuer]
+    with pytest.raises(AuthorizationError, match=r"authorization server"):
+        await visit(user(), authority.resource)
+    assert {one.path for one in authority.asked} == {"/mcp", PROTECTED}
+
+
 @pytest.mark.parametrize("path", [PROTECTED, OAUTH])
 async def test_redirects_of_metadata_are_not_followed(authority: Authority, user: Make, path: str):
     authority.documents["/trap"] = authority.documents.pop(path)

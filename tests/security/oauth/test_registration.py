@@ -156,12 +156,44 @@ async def test_another_authorization_server_knows_nothing_of_what_the_first_has_
             assert secret not in everything
 
 
+async def test_a_client_that_is_known_everywhere_has_tokens_of_one_server(
+    authority: Authority, other: Authority, user: Make
+):
+    for one in (authority, other):
+        one.metadata["client_id_metadata_document_supported"] = True
+    authority.scope = "a"
+    authority.issue = {"refresh_token": "first-refresh"}
+    who = user(client_metadata_url=DOCUMENT)
+    await visit(who, authority.resource)
+    authority.protected["authorization_servers"] = [other.url]
+    authority.granted.clear()
+    authority.scope = "b"
+    other.issue = {"access_token": "second"}
+    authority.granted["second"] = {"b"}
+    assert await visit(who, authority.resource) == 200
+    assert "first-refresh" not in repr([one.form for one in other.asked])
+    assert other.requests()[0]["scope"] == "b"  # what the other one has granted is nothing here
+    authority.protected["authorization_servers"] = [other.url, authority.url]
+    authority.granted.clear()
+    authority.granted["second"] = {"b"}
+    assert await visit(who, authority.resource) == 200
+    assert len(authority.requests()) == 1  # it stays with the one that it has
+
+
 async def test_what_was_registered_by_hand_goes_to_no_other_server(authority: Authority, other: Authority, user: Make):
     who = user(client_id="by-hand", client_secret="my-secret", issuer=authority.url)
     authority.protected["authorization_servers"] = [other.url]
     with pytest.raises(AuthorizationError, match="is sent to nobody else"):
         await visit(who, authority.resource)
     assert other.asked == []
+
+
+async def test_a_server_of_old_is_one_that_it_may_be_registered_with_too(authority: Authority, user: Make):
+    authority.documents.clear()
+    with pytest.raises(AuthorizationError, match="is sent to nobody else"):
+        await visit(user(client_id="by-hand", issuer="https://auth.example"), authority.resource)
+    assert authority.at("/token") == authority.requests() == []
+    assert await visit(user(client_id="by-hand", issuer=authority.url), authority.resource) == 200
 
 
 async def test_without_a_name_the_first_server_is_the_one_that_it_was_registered_with(

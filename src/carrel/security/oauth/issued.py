@@ -387,7 +387,8 @@ class IssuedTokens:
             TokenRefused: the refresh token is not good (any more).
         """
         identity = await self.identify(place.server)
-        if token.refresh_token is None or identity is None or identity.id != token.client_id:
+        ours = identity is not None and (identity.issuer, identity.id) == (token.issuer, token.client_id)
+        if identity is None or not ours or token.refresh_token is None:
             raise TokenRefused("There is no refresh token", None)
         if token.key is not None:
             self._prove_with(token)
