@@ -84,6 +84,19 @@ async def echo_schema(client: Client, context: Context) -> None:
     await client.call_tool("json_schema_echo", {"schema": tools["json_schema_2020_12_tool"].input_schema})
 
 
+async def list_skills(client: Client, context: Context) -> None:
+    """List the skills, and load none."""
+    _ = [skill async for skill in client.skills()]
+
+
+async def load_skill(client: Client, context: Context) -> None:
+    """Load a skill, and a file of it."""
+    skill = await client.skill("skill://pdf-processing/SKILL.md")
+    await skill.instructions()
+    for file in skill.files or ():
+        await skill.read(file.uri)
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     "initialize": list_tools,
     "tools_call": add_numbers,
@@ -96,6 +109,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "http-invalid-tool-headers": call_every_tool,
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_schema,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": load_skill,
+    "sep-2640-client-verify-size": load_skill,
+    "sep-2640-client-verify-frontmatter": load_skill,
 }
 
 

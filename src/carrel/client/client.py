@@ -5,12 +5,14 @@ https://modelcontextprotocol.io/specification/2026-07-28
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from msgspec import UNSET, Raw, UnsetType
+import msgspec
+from msgspec import UNSET, Raw
 
 from carrel.client.answering import Answers, FormHandler, PageHandler, RootsSource, SampleHandler
 from carrel.client.conversation import Conversation, LogReceiver, Wait
@@ -25,6 +27,8 @@ from carrel.errors import (
     ConfigError,
     InvalidMessage,
     PeerError,
+    RequestTimeout,
+    ResourceError,
     ResourceNotFound,
 )
 from carrel.protocol import VERSION
@@ -51,16 +55,18 @@ from carrel.wire.resources import (
     ResourceTemplate,
     TextResourceContents,
 )
-from carrel.wire.skills import ReadDirectoryParams
 from carrel.wire.tasks import DetailedTask, ListTasksParams, TaskParams
 from carrel.wire.tools import CallToolParams, CallToolResult, Tool
 from carrel.wire.utilities import SEVERITY, SetLevelParams
 
 if TYPE_CHECKING:
     from carrel.client.cache import Cache
+    from carrel.client.skills import Skill
     from carrel.client.tasks import ToolTask
 
 __all__ = ["Client"]
+
+logger = logging.getLogger("carrel.client")
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
@@ -139,7 +145,11 @@ class Client(Conversation):
             Answers(
                 elicit_form=elicit_form, elicit_url=elicit_url, sample=sample, sample_tools=sample_tools, roots=roots
             ),
-            {TASKS.name: {}, **(extensions or {})},
+            {
+                TASKS.name: {},
+                **({} if auth is None or isinstance(auth, str) else auth.extensions),
+                **(extensions or {}),
+            },
             wanted=None if revision is None else REVISIONS[revision],
             timeout=timeout,
             patience=patience,
@@ -160,6 +170,12 @@ class Client(Conversation):
             raise
         return self
 
+    async def close(self) -> None:
+        """End every watch, fail every request that waits, and let go of the server. May be called more than once."""
+        await super().close()
+        if self._way.credentials is not None:
+            await self._way.credentials.close()
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -167,15 +183,18 @@ class Client(Conversation):
 
     # Lists
 
-    async def _pages(self, operation: str, kind: type[PageParams] = PageParams, **fields: Any) -> AsyncIterator[Any]:
-        """Iterate over the pages of a list. A server that does not offer such things has none of them."""
+    async def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
+        """Iterate over the pages of a list. A server that does not offer such things has none of them.
+
+        Raises:
+            InvalidMessage: the list has no end.
+        """
         await self.connect()
         if not self.offers(operation):
             return
-        cursor: str | UnsetType = UNSET
         seen: set[str] = set()
         while True:
-            page = await self._cached(operation, kind(cursor=cursor, **fields))
+            page = await self._cached(operation, params)
             yield page
             cursor = page.next_cursor
             if cursor is UNSET:
@@ -183,6 +202,7 @@ class Client(Conversation):
             if cursor in seen or len(seen) >= MAX_PAGES:
                 raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")
             seen.add(cursor)
+            params = msgspec.structs.replace(params, cursor=cursor)
 
     async def _cached(self, operation: str, params: Params, **options: Any) -> Any:
         """Send a request, unless its result is kept and still fresh.
@@ -205,6 +225,11 @@ class Client(Conversation):
         return result
 
     @property
+    def name(self) -> str:
+        """What the server is called here: its URL, or its command."""
+        return self._way.name
+
+    @property
     def _principal(self) -> str:
         credentials = self._way.credentials
         return self._way.secrets if credentials is None else credentials.principal
@@ -213,26 +238,29 @@ class Client(Conversation):
 
     async def resources(self) -> AsyncIterator[Resource]:
         """Iterate over the resources. Pages are fetched as they are needed."""
-        async for page in self._pages("list_resources"):
+        async for page in self.pages("list_resources", PageParams()):
             for resource in page.resources:
                 yield resource
 
     async def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
         """Iterate over the resource templates."""
-        async for page in self._pages("list_resource_templates"):
+        async for page in self.pages("list_resource_templates", PageParams()):
             for template in page.resource_templates:
                 yield template
 
     async def directory(self, uri: str) -> AsyncIterator[Resource]:
-        """Iterate over what is directly inside a directory (skills extension)."""
-        params = ReadDirectoryParams(uri=uri)
-        while True:
-            page = await self.request("read_directory", params)
-            for resource in page.resources:
-                yield resource
-            if page.next_cursor in (UNSET, params.cursor):
-                return
-            params = ReadDirectoryParams(uri=uri, cursor=page.next_cursor)
+        """Iterate over what is directly inside a directory.
+
+        https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+
+        Raises:
+            MethodNotFound: the server has no directories.
+            PeerError: there is no such directory.
+        """
+        from carrel.client.skills import read_directory
+
+        async for resource in read_directory(self, uri):
+            yield resource
 
     async def read(
         self,
@@ -250,6 +278,13 @@ class Client(Conversation):
             ResourceNotFound: there is no such resource.
             PeerError: the server refuses.
         """
+        if self._fetch_web and uri[:8].lower() == "https://":
+            from carrel.client.web import fetch
+
+            try:
+                return await fetch(uri)
+            except (ResourceError, RequestTimeout) as error:
+                logger.info("asked of the server: %s", error)
         params = ReadResourceParams(uri=uri)
         try:
             if self._cache is None or progress is not None or meta is not None:
@@ -281,7 +316,7 @@ class Client(Conversation):
     async def tools(self) -> AsyncIterator[Tool]:
         """Iterate over the tools. What they say of themselves are hints, and no permissions."""
         mirrored = (await self.connect()).transport.mirrors and self.stateless
-        async for page in self._pages("list_tools"):
+        async for page in self.pages("list_tools", PageParams()):
             for tool in self._tools.take(page.tools, mirrored=mirrored):
                 yield tool
         self._tools.complete = True
@@ -369,7 +404,7 @@ class Client(Conversation):
         """
         from carrel.client.tasks import ToolTask
 
-        async for page in self._pages("list_tasks", ListTasksParams):
+        async for page in self.pages("list_tasks", ListTasksParams()):
             for task in page.tasks:
                 yield ToolTask(self, task)
 
@@ -392,11 +427,42 @@ class Client(Conversation):
         async for _ in self.tools():
             pass
 
+    # Skills
+
+    async def skills(self) -> AsyncIterator[Skill]:
+        """Iterate over the skills that the server lists. None of their files is read.
+
+        https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+
+        Raises:
+            MethodNotFound: the server has no skills.
+        """
+        from carrel.client.skills import list_skills
+
+        async for skill in list_skills(self):
+            yield skill
+
+    async def skill(self, uri: str) -> Skill:
+        """Return the skill whose SKILL.md has this URI. Its files are read when they are asked for, and verified.
+
+        Raises:
+            MethodNotFound: the server has no skills.
+            ResourceNotFound: there is no such skill.
+        """
+        from carrel.client.skills import get_skill
+
+        return await get_skill(self, uri)
+
+    async def declared(self) -> Mapping[str, Any]:
+        """Return the settings of the extensions that the server has declared."""
+        await self.connect()
+        return {} if self.capabilities.extensions is UNSET else self.capabilities.extensions
+
     # Prompts
 
     async def prompts(self) -> AsyncIterator[Prompt]:
         """Iterate over the prompts."""
-        async for page in self._pages("list_prompts"):
+        async for page in self.pages("list_prompts", PageParams()):
             for prompt in page.prompts:
                 yield prompt
 
@@ -476,14 +542,17 @@ class Client(Conversation):
         if notice.event == "tools_list_changed":
             self._tools.forget()
         if self._cache is not None:
-            if notice.event == "resource_updated":
-                self._cache.forget(self._way.name, "read_resource", notice.params.uri)
-            elif notice.event in STALE:
-                for operation in STALE[notice.event]:
-                    self._cache.forget(self._way.name, operation)
+            self._cache.invalidate(self.name, notice.event, getattr(notice.params, "uri", None))
+
+    def interrupted(self) -> None:
+        """Take note that notifications may have been missed: nothing that was known can be relied on."""
+        self._renewed()
+        super().interrupted()
 
     def _renewed(self) -> None:
         self._tools.forget()
+        if self._cache is not None and not self.stateless:
+            self._cache.forget(self.name)
 
     async def _mend(self, error: PeerError, operation: str) -> bool:
         if error.code == HEADER_MISMATCH and operation == "call_tool":
@@ -495,12 +564,6 @@ class Client(Conversation):
 
 #: What a server may allow to be kept.
 CACHEABLE = frozenset(("list_prompts", "list_resource_templates", "list_resources", "list_tools", "read_resource"))
-#: What is not to be relied on any more after a notification.
-STALE: Mapping[str, tuple[str, ...]] = {
-    "prompts_list_changed": ("list_prompts",),
-    "resources_list_changed": ("list_resources", "list_resource_templates"),
-    "tools_list_changed": ("list_tools",),
-}
 
 
 def check_level(level: LoggingLevel | None) -> None:
