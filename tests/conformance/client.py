@@ -126,7 +126,7 @@ async def answer(params: CreateMessageParams) -> str:
     return "This is a test."
 
 
-async def run(scenario: str, url: str, context: Context, revision: str | None) -> None:
+async def run(scenario: str, url: str, context: Context) -> None:
     """Do what ``scenario`` needs."""
     act = SCENARIOS.get(scenario, call_without_arguments)
     options: dict[str, Any] = {}
@@ -142,7 +142,7 @@ def main() -> int:
     scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     try:
-        asyncio.run(run(scenario, sys.argv[-1], context, os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION")))
+        asyncio.run(run(scenario, sys.argv[-1], context))
     except MCPError:
         traceback.print_exc()
         return 1

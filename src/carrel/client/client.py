@@ -563,7 +563,9 @@ class Client(Conversation):
 
 
 #: What a server may allow to be kept.
-CACHEABLE = frozenset(("list_prompts", "list_resource_templates", "list_resources", "list_tools", "read_resource"))
+CACHEABLE = frozenset(
+    ("list_prompts", "list_resource_templates", "list_resources", "list_skills", "list_tools", "read_resource")
+)
 
 
 def check_level(level: LoggingLevel | None) -> None:
