@@ -16,6 +16,10 @@ __all__ = ["Pipes", "describe"]
 #: How many bytes may wait for a child that does not read, before senders are asked to wait.
 HIGH_WATER = 1024 * 1024
 
+#: How many bytes are read at a time, as many as a pipe holds. For 256 KiB, which asyncio would read, memory is mapped
+#: and unmapped each time, and that costs as much as everything else about an answer.
+READ_SIZE = 64 * 1024
+
 #: How much of standard error is kept, in bytes.
 KEPT = 64 * 1024
 
@@ -77,6 +81,9 @@ class Pipes(asyncio.SubprocessProtocol):
         self._transport = transport
         self._stdin = transport.get_pipe_transport(0)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
+        stdout = transport.get_pipe_transport(1)
+        if hasattr(stdout, "max_size"):  # other event loops than asyncio's have other ways
+            stdout.max_size = READ_SIZE
         self.group = Group(transport.get_pid())
 
     # What leaves
