@@ -1,8 +1,6 @@
-"""``carrel.Client`` with servers of the official Python SDK, 1.x and 2.x, and of FastMCP."""
+"""``carrel.Client`` with servers of the official Python SDK 1.x and 2.x."""
 
 from __future__ import annotations
-
-from carrel.errors import PeerError, ResourceNotFound
 
 from .shelf import Changing, Completing, Sampling, Shelf, client, over
 
@@ -23,11 +21,3 @@ class TestPythonSDK1(Shelf, Completing, Sampling, Changing):
 class TestPythonSDK2(Shelf, Completing, Sampling, Changing):
     server = "python_sdk_2"
     newest = "2026-07-28"
-
-
-@over(("stdio", None), ("http", None), ("http", HANDSHAKE))
-class TestFastMCP(Shelf):
-    server = "fastmcp_4"
-    newest = "2026-07-28"
-    unknown = None
-    missing = (ResourceNotFound, PeerError)  # before 2026-07-28 it has no code of its own for that

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -75,6 +75,15 @@ def on_both_loops(test: Any) -> Any:
         [inspect.Parameter("loop", inspect.Parameter.POSITIONAL_OR_KEYWORD), *parameters]
     )
     return run
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_collections() -> Iterator[None]:
+    """Look for garbage of these tests only, since they look for it often."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Listener:
