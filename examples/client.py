@@ -47,13 +47,13 @@ async def look_around(client: Client) -> None:
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
     for tool in [tool for tool in harmless if not tool.input_schema.get("required")][:1]:
         result = await client.call_tool(tool.name)
-        print(f"{tool.name} {'failed' if result.is_error else 'returned'}: {result.content}")
+        print(f"{tool.name} {'failed' if result.is_error else 'returned'}: {result.text}")
 
 
 async def main() -> None:
-    target = sys.argv[1:] or app
-    if isinstance(target, list) and target[0].startswith(("http://", "https://")):
-        target = target[0]
+    command = sys.argv[1:]
+    url = command[0] if len(command) == 1 and command[0].startswith(("http://", "https://")) else None
+    target: str | list[str] | Server = url or command or app
     try:
         async with Client(target) as client:
             await look_around(client)

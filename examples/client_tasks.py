@@ -27,7 +27,7 @@ async def follow(client: Client) -> None:
     task = await client.start_tool("bake", {"loaves": 3})
     async for status in task:
         print(f"followed: {status} {task.message or ''}".rstrip())
-    print("followed:", (await task.result()).content[0].text)
+    print("followed:", (await task.result()).text)
 
 
 async def find_again(client: Client) -> None:
@@ -35,7 +35,7 @@ async def find_again(client: Client) -> None:
     task = await client.start_tool("bake", {"loaves": 1})
     async with Client(app) as other:
         again = await other.task(task.id or "")
-        print("found again:", (await again.result()).content[0].text)
+        print("found again:", (await again.result()).text)
 
 
 async def cancel(client: Client) -> None:

@@ -103,7 +103,7 @@ async def act(toolbox: Toolbox) -> None:
 
 
 async def main() -> None:
-    servers = sys.argv[1:] or [weather, diary]
+    servers: list[str | Server] = [*sys.argv[1:]] or [weather, diary]
     toolbox = Toolbox()
     try:
         async with AsyncExitStack() as stack:

@@ -75,7 +75,7 @@ async def follow(client: Client, uris: list[str], until: str | None) -> None:
 
 
 async def main() -> None:
-    url, *uris = sys.argv[1:] or [None, "kettle://degrees"]
+    url, *uris = sys.argv[1:] or ["", "kettle://degrees"]
     try:
         async with Client(url or app) as client:
             await follow(client, uris, None if url else "kettle://sign")

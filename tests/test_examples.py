@@ -47,7 +47,7 @@ PRINTED = {
         "resource note://lamp \\(image/png\\): lamp",
         "note://welcome says: Welcome to the desk.",
         "tool count_notes: Count the notes on the desk.",
-        "count_notes returned: .*'2'.*",
+        "count_notes returned: 2",
     ],
     "client_asking": [
         r"club \(in memory\) asks: Who would like to join\?",
@@ -55,6 +55,22 @@ PRINTED = {
         r"club \(in memory\) wants you to visit a page of club\.example: Please pay the fee\.",
         r"  https://club\.example/pay\?member=1",
         r".*Ada joins for writing\. Thank you!",
+    ],
+    "client_authorized": [
+        r"without a token: http://127\.0\.0\.1:\d+/mcp wants to know who asks \(401\).*",
+        "with a token: alice",
+    ],
+    "client_cache": [
+        r"soup \(the cook was asked 1 times\)",
+        r"soup, bread \(the cook was asked 2 times\)",
+        "2 answers from the cache, 2 from the server",
+    ],
+    "client_skills": [
+        "meeting-notes: Turn the transcript.*",
+        r"  skill://meeting-notes/templates/minutes\.md \(199 bytes\)",
+        r".*Instructions of skill://meeting-notes/SKILL\.md, \d+ characters\. They begin with:",
+        "  skill://meeting-notes/templates",
+        r"templates/minutes\.md, which they speak of, has \d+ characters",
     ],
     "client_tasks": ["followed: completed", "followed: 3 loaves of bread"],
     "client_tools_for_a_model": [
@@ -66,7 +82,7 @@ PRINTED = {
     ],
     "client_watch": ["kettle://degrees: 20 degrees", "kettle://degrees: 100 degrees", "kettle://sign: Tea time!"],
 }
-TYPED = {"client_asking": "Ada\nmany\n36\nwriting\n\nyes\nyes\n"}
+TYPED = {"client_asking": "Ada\nmany\n36\nwriting\n\nyes\nyes\n", "client_skills": "yes\n"}
 
 
 def run_example(name: str, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -104,6 +120,10 @@ def test_a_task_is_found_again_and_another_one_cancelled() -> None:
 def test_nothing_is_sent_when_the_form_is_declined() -> None:
     assert run_example("client_asking", typed="Ada\n36\n\n\nno\n").stdout.endswith("Nobody joined.\n")
     assert run_example("client_asking").stdout.endswith("Nobody joined.\n")
+
+
+def test_a_skill_is_not_loaded_when_the_user_says_no() -> None:
+    assert "Instructions" not in run_example("client_skills", typed="no\n").stdout
 
 
 def test_the_terminal_answers_what_another_example_asks() -> None:

@@ -1,5 +1,6 @@
 """The documentation: complete, and true."""
 
+import asyncio
 import re
 import sys
 import types
@@ -8,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from carrel import Client
 from carrel.cli import COMMANDS, install, serve
 from carrel.transports import memory
 
@@ -82,10 +84,36 @@ def test_links_lead_somewhere(name):
 
 
 async def test_the_server_of_the_readme_works():
-    [code] = PYTHON.findall(page("README.md"))
-    async with memory.connect(load("readme", code).app) as peer:
+    server, _ = PYTHON.findall(page("README.md"))
+    async with memory.connect(load("readme", server).app) as peer:
         reply = await peer.request("resources/read", {"uri": "book://lem/solaris"})
     assert reply["result"]["contents"][0]["text"] == "solaris by lem"
+
+
+async def test_the_client_of_the_readme_works(monkeypatch, capsys):
+    server, client = PYTHON.findall(page("README.md"))
+    app = load("readme", server).app
+    app.resources.add("memo://1", "one", name="first")
+    module = load("client", client)
+    opened = []
+
+    def open_client(url):
+        opened.append(Client(app))
+        return opened[0]
+
+    monkeypatch.setattr(module, "Client", open_client)
+    running = asyncio.create_task(module.main())
+    async with asyncio.timeout(10):
+        while not (opened and any(watch._ready is not None and watch._ready.done() for watch in opened[0].watches)):
+            await asyncio.sleep(0)
+        app.resources.add("memo://2", "two", name="second")
+        out = ""
+        while "changed: resources" not in out:
+            out += capsys.readouterr().out
+            await asyncio.sleep(0.001)
+        await opened[0].close()
+        await running
+    assert out.startswith("memo://1 first\n")
 
 
 async def test_the_tutorial_does_what_it_says(monkeypatch):

@@ -17,8 +17,11 @@ import pytest
 
 from carrel import Client, Context, Server
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, PeerError, RequestTimeout, TransportError
+from carrel.protocol.encoding import encode
 from carrel.security import StaticTokens
 from carrel.security.static import make_token
+from carrel.wire.content import ImageContent, TextContent
+from carrel.wire.tools import CallToolResult
 from client.processes import free_port
 from client.shelf import LATEST, NOVEMBER, make_shelf
 from serving import over_http
@@ -288,3 +291,11 @@ async def test_whoever_asks_is_shown_without_what_may_be_secret() -> None:
         async with Client(f"{origin}/mcp?key=secret", elicit_form=fill_in) as client:
             await client.call_tool("form")
     assert shown == ["curious (in memory)", f"curious ({origin}/mcp)"]
+
+
+def test_the_text_of_a_result_is_there_without_looking_at_each_block() -> None:
+    picture = ImageContent(b"", "image/png")
+    result = CallToolResult(content=[TextContent("one"), picture, TextContent("two")])
+    assert result.text == "one\ntwo"
+    assert CallToolResult(content=[picture]).text == ""
+    assert b'"one\\ntwo"' not in encode(result)

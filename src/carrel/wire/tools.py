@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Raw, UnsetType, field
 
 from carrel.wire.base import Icon, Meta, PageResult, Params, Result, Wire
-from carrel.wire.content import ContentBlock
+from carrel.wire.content import ContentBlock, TextContent
 
 
 class ToolAnnotations(Wire, kw_only=True):
@@ -70,3 +70,8 @@ class CallToolResult(Result, kw_only=True):
     content: list[ContentBlock]
     structured_content: Any = UNSET
     is_error: bool | UnsetType = UNSET
+
+    @property
+    def text(self) -> str:
+        """The texts of the content, joined by line ends, without pictures, sound and resources."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))

@@ -1,0 +1,84 @@
+"""Says who asks: with a token, or as a user who logs in with their browser.
+
+    python examples/client_authorized.py
+    python examples/client_authorized.py https://mcp.example.org/mcp
+
+The first one starts a server with a file of tokens, and shows what happens with a token and without. The second one
+opens a browser if the server wants to know who is there; the next time, the token is there already. Needs
+pip install 'carrel[http,auth]'.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvicorn
+
+from carrel import Client, Context, MCPError, Server
+from carrel.errors import AuthorizationError
+from carrel.security import StaticTokens
+from carrel.security.oauth import Bearer, OAuth
+from carrel.security.static import make_token
+
+app = Server("vault", version="1.0")
+
+
+@app.tool(annotations={"readOnlyHint": True})
+async def whoami(context: Context) -> str:
+    """Say who calls."""
+    return "nobody" if context.principal is None else context.principal.subject
+
+
+@asynccontextmanager
+async def serve(tokens: Path) -> AsyncIterator[str]:
+    """Serve the vault over HTTP to whoever has one of the tokens in a file."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asgi = app.asgi(authorization=StaticTokens(tokens))
+        server = uvicorn.Server(uvicorn.Config(asgi, log_level="error", lifespan="on", ws="none"))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def show_token(tokens: Path, token: str) -> None:
+    """Ask a server of our own, without a token and with one."""
+    async with serve(tokens) as url:
+        try:
+            async with Client(url):
+                print("without a token: welcome")
+        except AuthorizationError as error:
+            print("without a token:", error)
+        async with Client(url, auth=Bearer(token)) as client:
+            print("with a token:", (await client.call_tool("whoami")).text)
+
+
+async def log_in(url: str) -> None:
+    """Ask a server as a user, who is asked to log in if that is needed."""
+    async with Client(url, auth=OAuth(client_name="Carrel's example")) as client:
+        print("connected to", client.server.name if client.server else url)
+        print("tools:", ", ".join([tool.name async for tool in client.tools()]))
+
+
+def main() -> None:
+    if sys.argv[1:]:
+        asyncio.run(log_in(sys.argv[1]))
+        return
+    token, line = make_token("alice")
+    with TemporaryDirectory() as directory:
+        tokens = Path(directory, "tokens.txt")
+        tokens.write_text(line, encoding="utf-8")
+        asyncio.run(show_token(tokens, token))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MCPError as error:
+        sys.exit(str(error))
