@@ -377,6 +377,13 @@ def test_a_notification_is_written_where_its_revision_has_it(
 
 
 @pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("operation", ["ping", "call_tool", "message", "tools_list_changed", "", "nothing"])
+def test_what_is_no_notification_of_a_client_is_not_announced(revision: str, operation: str) -> None:
+    with pytest.raises(MethodNotFound):
+        speaking(revision).announce(operation)
+
+
+@pytest.mark.parametrize("revision", ALL)
 def test_giving_up_tells_the_server_once_and_what_comes_later_is_a_stray(revision: str) -> None:
     connection = speaking(revision)
     id = connection.request("call_tool", params_of("call_tool")).id
