@@ -39,6 +39,8 @@ Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None
 
 #: The longest that progress can keep a request alive, in seconds, unless its own time limit is longer.
 LONGEST = 3600.0
+#: Seconds after which it is looked at again whether a transport still waits for credentials.
+HELD = 0.25
 #: Later than any time on the loop's clock.
 NEVER = float("inf")
 #: How many questions of a server may be in work at a time.
@@ -81,6 +83,8 @@ class Waiter(msgspec.Struct, gc=False):
     """When the time is up, on the loop's clock."""
     latest: float = NEVER
     """When progress cannot keep it alive any longer."""
+    held: bool = False
+    """The transport waits for credentials, as far as is known: the time does not run."""
 
 
 class Link:
@@ -212,6 +216,10 @@ class Link:
         for waiting in self.connection.waiting.values():
             waiter: Waiter = waiting.owner
             if waiter.deadline > now:
+                earliest = min(earliest, waiter.deadline)
+            elif waiter.timeout is not None and (self.transport.held or waiter.held):
+                waiter.held = self.transport.held  # somebody logs in, and the time for the answer begins after that
+                waiter.deadline = now + (min(HELD, waiter.timeout) if waiter.held else waiter.timeout)
                 earliest = min(earliest, waiter.deadline)
             elif not waiter.future.done():
                 what = f"no answer to {waiting.request.method} within {waiter.timeout:g} seconds"

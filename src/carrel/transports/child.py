@@ -71,6 +71,7 @@ class ChildProcess:
     """
 
     cancels = False
+    held = False
     mirrors = False
 
     def __init__(

@@ -9,10 +9,10 @@ import asyncio
 import os
 import select
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from io import BytesIO
 from ipaddress import ip_address
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -25,6 +25,7 @@ from carrel.transports.transport import Credentials
 
 __all__ = ["Endpoint"]
 
+T = TypeVar("T")
 #: How often a redirect is followed, for one request.
 MAX_REDIRECTS = 5
 #: How often a request is made again because the credentials may be better now.
@@ -119,6 +120,8 @@ class Endpoint:
             raise ConfigError("The TLS context does not verify certificates: verify_mode must be CERT_REQUIRED")
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._moved: dict[URL, URL] = {}
+        self.asking = 0
+        """How many requests wait for credentials."""
         self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int] = WeakKeyDictionary()
         self._timer: asyncio.TimerHandle | None = None
         self._bounded: aiohttp.ClientSession | None = None
@@ -178,7 +181,7 @@ class Endpoint:
             body = data if data is None or len(data) <= AT_ONCE else BytesIO(data)
             who: Mapping[str, str] = {}
             if self._credentials is not None:
-                who = await self._credentials.headers(str(target), method)
+                who = await self._hold(self._credentials.headers(str(target), method))
             try:
                 response = await session.request(
                     method, target, data=body, headers={**headers, **who} if who else headers, allow_redirects=False
@@ -198,8 +201,8 @@ class Endpoint:
                 if self._credentials is None:
                     raise await self._unauthorized(response)
                 nonce = response.headers.get("DPoP-Nonce")
-                if rounds <= 0 or not await self._credentials.refused(
-                    self._address, status, challenges, revision, sent=who, nonce=nonce
+                if rounds <= 0 or not await self._hold(
+                    self._credentials.refused(self._address, status, challenges, revision, sent=who, nonce=nonce)
                 ):
                     if status == 401 or challenges:
                         raise await self._unauthorized(response)
@@ -208,6 +211,14 @@ class Endpoint:
                 response.close()
             else:
                 return response
+
+    async def _hold(self, asking: Awaitable[T]) -> T:
+        """Wait for credentials, and count that."""
+        self.asking += 1
+        try:
+            return await asking
+        finally:
+            self.asking -= 1
 
     def _redirect(self, response: aiohttp.ClientResponse, target: URL, hops: int) -> URL:
         """Return where a response leads. A redirect is followed only if nothing changes but the path."""

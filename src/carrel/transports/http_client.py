@@ -148,6 +148,11 @@ class HTTPTransport:
 
     # The contract
 
+    @property
+    def held(self) -> bool:
+        """A request waits for credentials."""
+        return self._endpoint.asking > 0
+
     async def open(self, receiver: Receiver) -> None:
         """Get ready. There is nothing to connect to before there is something to say."""
         if self._closing is not None:

@@ -81,6 +81,11 @@ class HTTPSSETransport:
 
     # The contract
 
+    @property
+    def held(self) -> bool:
+        """A request waits for credentials."""
+        return self._endpoint.asking > 0
+
     async def open(self, receiver: Receiver) -> None:
         """Open the stream, and wait for the server to say where to post.
 

@@ -126,6 +126,7 @@ class MemoryTransport:
     """The way of a client to a server in the same process. See ``transport.Transport``."""
 
     cancels = False
+    held = False
     mirrors = False
 
     def __init__(self, app: Application) -> None:

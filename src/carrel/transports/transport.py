@@ -46,6 +46,10 @@ class Transport(Protocol):
     mirrors: bool
     """Parameters of tools are repeated outside of the message, where their schemas say so (``Outgoing.headers``)."""
 
+    @property
+    def held(self) -> bool:
+        """A request waits for somebody to say who asks, a user perhaps: the time for answers does not run meanwhile."""
+
     async def open(self, receiver: Receiver) -> None:
         """Connect, so far as that can be done before there is anything to say.
 

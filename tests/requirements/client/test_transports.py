@@ -21,6 +21,7 @@ class Wire:
     """A transport that an author might write: it hands messages to a partner in this process."""
 
     cancels = False
+    held = False
     mirrors = False
 
     def __init__(self, partner: Partner) -> None:

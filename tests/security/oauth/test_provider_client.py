@@ -111,6 +111,23 @@ async def test_tokens_are_renewed_with_tokens_that_change_each_time(auth: Provid
     assert len(seen) == 4
 
 
+async def test_a_user_may_take_longer_to_log_in_than_a_server_to_answer(auth: Provider, site: str):
+    person = Person(auth)
+
+    async def browse(url: str) -> str:
+        await asyncio.sleep(0.7)
+        return await person.browse(url)
+
+    who = OAuth(authorize=browse, store=MemoryStore())
+    try:
+        async with Client(site, auth=who, patience=0.2, timeout=0.5) as client:
+            assert client.revision == "2026-07-28"  # the newest: the silence was not the server's
+            assert (await whoami(client))["subject"] == "alice"
+    finally:
+        await who.close()
+    assert len(person.pages) == 2
+
+
 async def test_a_second_process_needs_nobody(auth: Provider, site: str):
     person, store = Person(auth), MemoryStore()
     principals = set()
