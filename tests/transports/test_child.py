@@ -569,7 +569,7 @@ async def test_a_connection_is_opened_once() -> None:
 @pytest.mark.parametrize("turns", range(6))
 @on_both_loops
 async def test_a_connection_may_be_closed_while_it_is_opened(turns: int) -> None:
-    child = misbehaving("sleepy", grace=0.1)
+    child = misbehaving("sleepy", grace=0.02)
     opening = asyncio.create_task(child.open(child.listener))
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -24,7 +24,10 @@ READ_SIZE = 64 * 1024
 KEPT = 64 * 1024
 
 #: Seconds that the rest of what a child has said may take to arrive, once it shows signs of its end.
-LAST_WORDS = 1.0
+LAST_WORDS = 0.5
+
+#: Seconds that the end of a child that was killed is waited for.
+KILLED = 2.0
 
 
 class Room:
@@ -201,14 +204,14 @@ class Pipes(asyncio.SubprocessProtocol):
     async def close(self) -> None:
         """Wait for the end of the child, which has been killed, and let go of its streams."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
+            async with asyncio.timeout(KILLED):
                 await self.exited.wait()
         self._room.event.set()
         if self._stdin.get_write_buffer_size():  # the child will not take it any more
             self._stdin.abort()
         self._transport.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
+            async with asyncio.timeout(KILLED):
                 await self._closed.wait()
         if self._last_words is not None:
             self._last_words.cancel()
