@@ -128,10 +128,19 @@ async def test_a_handshake_asks_for_a_version_that_is_spoken_and_the_answer_is_k
 async def test_a_version_that_nobody_speaks_ends_the_connection(version: str, transport: str) -> None:
     answer = {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
     partner = Partner(JUNE, {"initialize": answer})
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="The server speaks"):
         async with connected(partner, transport):
             pass
     assert "notifications/initialized" not in methods(partner)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_server_that_has_another_version_than_the_one_insisted_on_is_left(transport: str) -> None:
+    partner = Partner(NOVEMBER)
+    with pytest.raises(ProtocolError, match=f"wanted is {JUNE}"):
+        async with connected(partner, transport, revision=JUNE):
+            pass
+    assert methods(partner) == ["initialize"]
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
