@@ -264,3 +264,12 @@ async def test_a_form_handler_declares_forms_and_a_page_handler_pages() -> None:
         told = msgspec.to_builtins(client._capabilities)
         assert told.pop("extensions") == {"io.modelcontextprotocol/tasks": {}}
         assert told == declared
+
+
+@BOTH
+async def test_the_time_limit_does_not_run_while_a_user_is_asked(revision: str) -> None:
+    async def think(form: Form) -> dict[str, Any]:
+        await asyncio.sleep(0.5)
+        return {"name": "Ada"}
+
+    assert (await ask("memory", revision, "visit", elicit_form=think, timeout=0.2)).startswith("accept")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -281,3 +282,18 @@ async def test_further_keys_of_meta_travel_with_a_call() -> None:
         await client.call_tool("add", {"a": 1, "b": 1}, meta={"traceparent": "00-abc"})
         assert b'"traceparent":"00-abc"' in sent[0]
         assert b"io.modelcontextprotocol/protocolVersion" in sent[0]
+
+
+async def test_a_call_that_cannot_even_be_sent_ends_with_its_time() -> None:
+    script = (
+        "import json, sys, time\n"
+        "for line in sys.stdin:\n"
+        "    message = json.loads(line)\n"
+        "    result = {'supportedVersions': ['2026-07-28'], 'capabilities': {'tools': {}}}\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result}), flush=True)\n"
+        "    time.sleep(3600)\n"
+    )
+    async with Client([sys.executable, "-c", script], timeout=0.3) as client:
+        calls = [client.call_tool("big", {"text": "x" * 1_000_000}) for _ in range(8)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {RequestTimeout}

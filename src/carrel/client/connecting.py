@@ -91,7 +91,7 @@ async def open_link(
         remember(way, "older transport")
         return link, found
     except TransportError as error:
-        if wanted is not None or not error.delivered:
+        if wanted is not None or not error.delivered or isinstance(error, RequestTimeout):
             raise
         # Some programs end at the first message that is no greeting.
         try:

@@ -84,7 +84,7 @@ class Waiter(msgspec.Struct, gc=False):
     latest: float = NEVER
     """When progress cannot keep it alive any longer."""
     held: bool = False
-    """The transport waits for credentials, as far as is known: the time does not run."""
+    """A user is being asked, as far as is known: the time does not run."""
 
 
 class Link:
@@ -181,11 +181,20 @@ class Link:
                     self._set_alarm(waiter.deadline)
             full = self.transport.send(message)
             if full is not None:
-                await full
+                await self._wait_for_room(full, waiter.future)
             return await waiter.future
         finally:
             if id in self.connection.waiting:
                 self._give_up(id, "nobody waits for the answer any more")
+
+    @staticmethod
+    async def _wait_for_room(full: Awaitable[None], future: asyncio.Future[Any]) -> None:
+        """Wait until more can be sent, or there is nothing to wait for any more."""
+        room = asyncio.ensure_future(full)
+        try:
+            await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            room.cancel()
 
     def announce(self, operation: str, params: Any = UNSET) -> None:
         """Send a notification, if the revision has it."""
@@ -213,12 +222,13 @@ class Link:
         """Fail what has waited for too long; the next time is when the first of the others will have."""
         self._alarm, self._alarm_time = None, NEVER
         now, earliest = self._loop.time(), NEVER
+        held = self.transport.held or bool(self._questions)  # a user logs in, or is asked something
         for waiting in self.connection.waiting.values():
             waiter: Waiter = waiting.owner
             if waiter.deadline > now:
                 earliest = min(earliest, waiter.deadline)
-            elif waiter.timeout is not None and (self.transport.held or waiter.held):
-                waiter.held = self.transport.held  # somebody logs in, and the time for the answer begins after that
+            elif waiter.timeout is not None and (held or waiter.held):
+                waiter.held = held  # the time for the answer begins after that
                 waiter.deadline = now + (min(HELD, waiter.timeout) if waiter.held else waiter.timeout)
                 earliest = min(earliest, waiter.deadline)
             elif not waiter.future.done():
