@@ -140,6 +140,8 @@ def test_the_name_header_repeats_the_name_or_the_uri() -> None:
         ("resumable", {"2025-03-26", "2025-06-18", NOVEMBER}),
         ("primed", {NOVEMBER}),
         ("argument_errors_in_results", {NOVEMBER, NEWEST}),
+        ("resource_metadata", {"2025-06-18", NOVEMBER, NEWEST}),
+        ("pkce_advertised", {NOVEMBER, NEWEST}),
     ],
 )
 def test_a_revision_has_the_traits_that_its_specification_gives_it(flag: str, revisions: set[str]) -> None:
