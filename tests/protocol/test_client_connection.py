@@ -255,6 +255,18 @@ def test_the_progress_token_is_the_id_and_other_keys_stand_beside_it(revision: s
     assert "com.example/k" not in again.get("_meta", {})
 
 
+def test_further_keys_do_not_change_the_version_the_capabilities_or_the_token() -> None:
+    meta = {f"{PREFIX}protocolVersion": "1999", f"{PREFIX}clientCapabilities": 5, "progressToken": "mine", "own": 1}
+    outgoing = speaking(LATEST).request("call_tool", params_of("call_tool"), progress=True, meta=meta)
+    found = sent(outgoing)["params"]["_meta"]
+    assert found[f"{PREFIX}protocolVersion"] == LATEST
+    assert found[f"{PREFIX}clientCapabilities"] == {}
+    assert (found["progressToken"], found["own"]) == (outgoing.id, 1)
+    louder = {f"{PREFIX}logLevel": "debug"}
+    found = sent(speaking(LATEST).request("call_tool", params_of("call_tool"), meta=louder))["params"]["_meta"]
+    assert found[f"{PREFIX}logLevel"] == "debug"
+
+
 @pytest.mark.parametrize("revision", ALL)
 def test_no_id_is_used_twice(revision: str) -> None:
     connection = speaking(revision)

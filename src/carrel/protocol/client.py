@@ -61,6 +61,8 @@ MAX_BATCH = 500
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+#: What nobody may say instead of us: headers and answers depend on it.
+OURS = (VERSION, "io.modelcontextprotocol/clientCapabilities")
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 #: What a server may announce, by our names for it.
@@ -287,6 +289,7 @@ class Connection:
         params = revision.project(params)
         if meta or progress:
             members = {**self._members, **(meta or {})}
+            members.update((key, self._members[key]) for key in OURS if key in self._members)
             if progress:
                 members["progressToken"] = id
             params.meta = members  # type: ignore[assignment]
