@@ -38,6 +38,7 @@ from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.transport import Credentials
+from carrel.wire.asking import InputRequiredResult
 from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
 from carrel.wire.completion import (
     CompleteParams,
@@ -219,7 +220,8 @@ class Client(Conversation):
         if kept is not None:
             return kept
         since = cache.moment
-        result, answered = await self.exchange(operation, params, **options)
+        answered: list[InputRequiredResult] = []
+        result = await self.request(operation, params, answered=answered, **options)
         if not answered:
             await cache.put(self._way.name, self._principal, operation, key, result, since=since)
         return result
@@ -341,7 +343,7 @@ class Client(Conversation):
             PeerError: there is no such tool, or the arguments do not fit.
             InvalidMessage: the result is not what the tool's output schema says.
         """
-        if self.capabilities.tasks is not UNSET and await self.may_be_task(name, required=True):
+        if self._has_tasks and await self.may_be_task(name, required=True):
             result: Any = await (await self.start_tool(name, arguments, meta=meta)).result()
         else:
             params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))

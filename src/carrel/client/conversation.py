@@ -97,6 +97,7 @@ class Conversation:
         self._link: Link | None = None
         self._found: Found | None = None
         self._missing: frozenset[str] = frozenset()
+        self._has_tasks = False
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[Link, asyncio.Event] = {}
@@ -131,6 +132,7 @@ class Conversation:
             )
             self._link = link
             self._missing = frozenset(operation for operation in NEEDS if not self.offers(operation))
+            self._has_tasks = self.capabilities.tasks is not UNSET
             self._lost[link] = asyncio.Event()
             self._held = {}
             self._renewed()
@@ -212,12 +214,7 @@ class Conversation:
 
     # Requests
 
-    async def request(self, operation: str, params: Params, **options: Any) -> Any:
-        """Send a request of the protocol, by our name for it, and return its result. See ``exchange`` for options."""
-        result, _ = await self.exchange(operation, params, **options)
-        return result
-
-    async def exchange(
+    async def request(
         self,
         operation: str,
         params: Params,
@@ -228,11 +225,12 @@ class Conversation:
         headers: Callable[[], Mapping[str, str]] | None = None,
         result: type[Result] | None = None,
         repeatable: bool = False,
-    ) -> tuple[Any, bool]:
-        """Send a request; return its result, and whether that may depend on answers that were given on the way.
+        answered: list[InputRequiredResult] | None = None,
+    ) -> Any:
+        """Send a request of the protocol, by our name for it, and return its result.
 
         Questions in between are answered, lost connections made again, and what is safe to repeat is repeated;
-        ``repeatable`` says that this one is.
+        ``repeatable`` says that this one is. ``answered`` gets the questions, as the result may depend on the answers.
 
         Raises:
             PeerError: the server answered with an error.
@@ -276,7 +274,9 @@ class Conversation:
                 link = self._link
                 continue
             if type(answer) is not InputRequiredResult:
-                return answer, rounds > 0
+                return answer
+            if answered is not None:
+                answered.append(answer)
             rounds += 1
             if rounds > MAX_ROUNDS:
                 raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")

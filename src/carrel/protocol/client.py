@@ -286,7 +286,9 @@ class Connection:
             spoken = "no revision yet" if revision is None else revision.name
             raise MethodNotFound(f"The server speaks {spoken}, which has no {operation.replace('_', ' ')}")
         self._ids = id = self._ids + 1
-        params = revision.project(params)
+        projection = revision.projections.get(type(params))
+        if projection is not None:
+            params = projection(params)
         if meta or progress:
             members = {**self._members, **(meta or {})}
             members.update((key, self._members[key]) for key in OURS if key in self._members)
@@ -295,9 +297,9 @@ class Connection:
             params.meta = members  # type: ignore[assignment]
         else:
             params.meta = self._meta  # type: ignore[assignment]
-        self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
         name = None if row.name_field is None else getattr(params, row.name_field)
         data = encode(RequestMessage("2.0", id, row.method, params))
+        self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
         return Outgoing(data, row.method, id, name, revision, {}, operation == "listen")
 
     def initialize(self, revision: Revision, owner: Any = None) -> Outgoing:
@@ -412,7 +414,7 @@ class Connection:
         return Reply(waiting, id, result)
 
     def _receive_answer(self, id: Any, message: Message) -> Event:
-        waiting = self.waiting.pop(id, None) if _is_id(id) else None
+        waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
         if waiting is None:
             told = "" if message.error is UNSET else f": {_shorten(read_error(message.error))}"
             return Stray(f"an answer to {_shorten(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
