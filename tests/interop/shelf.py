@@ -39,12 +39,12 @@ def over(*connections: tuple[str, str | None]) -> Any:
     return pytest.mark.parametrize("client", connections, ids=names, indirect=True, scope="class")
 
 
-def program(name: str) -> tuple[list[str], dict[str, str]]:
+def program(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """Return the command of a server in ``servers``, and the variables that it needs."""
     path = next(SERVERS.glob(f"{name}.*"))
     if path.suffix == ".cjs":
-        return [node_program(), str(path)], {"NODE_PATH": str(node_modules())}
-    return [python("1" if name == "python_sdk_1" else "2"), str(path)], {}
+        return [node_program(), str(path), *arguments], {"NODE_PATH": str(node_modules())}
+    return [python("1" if name == "python_sdk_1" else "2"), str(path), *arguments], {}
 
 
 @contextlib.contextmanager
@@ -90,7 +90,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A client of the shelf that the test class names, on one of its connections."""
     transport, revision = request.param
     shelf = request.cls
-    command, env = program(shelf.server)
+    command, env = program(*shelf.server.split())
     shelf.seen = Seen()
     shelf.revision = revision or shelf.newest
     async with contextlib.AsyncExitStack() as stack:
@@ -105,6 +105,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 class Shelf:
     """What every shelf has."""
 
+    #: The program in ``servers``, and its arguments.
     server: str
     #: The newest revision that the server speaks.
     newest: str
@@ -114,6 +115,7 @@ class Shelf:
     missing: type[Exception] | tuple[type[Exception], ...] = ResourceNotFound
     #: The code of the error for a tool that is not there; None if that is a tool that fails.
     unknown: int | None = -32602
+    instructions: str | None = "Read quietly."
     #: Set by ``client``.
     revision: str
     seen: Seen
@@ -123,7 +125,7 @@ class Shelf:
         assert client.revision == self.revision
         assert client.server is not None
         assert (client.server.name, client.server.version) == ("shelf", "1.0")
-        assert client.instructions == "Read quietly."
+        assert client.instructions == self.instructions
         await client.ping()
 
     @in_one_loop
@@ -159,7 +161,6 @@ class Shelf:
         tools = {tool.name: tool async for tool in client.tools()}
         assert {"echo", "add", "slow", "stopped", "fail", "log"} <= set(tools)
         assert (await client.call_tool("echo", {"text": "日本\n語"})).content[0].text == "日本\n語"
-        assert (await client.call_tool("add", {"a": 2, "b": 0.5})).structured_content == {"sum": 2.5}
         failed = await client.call_tool("fail")
         assert failed.is_error is True
         assert "The printer is on fire." in failed.content[0].text
@@ -221,13 +222,6 @@ class Shelf:
         filled = await client.get_prompt("greet", {"name": "Ada"})
         assert [(message.role, message.content.text) for message in filled.messages] == [("user", "Greet Ada.")]
 
-    @in_one_loop
-    async def test_the_user_is_asked(self, client: Client) -> None:
-        answer = (await client.call_tool("ask")).content[0].text
-        action, _, content = answer.partition(": ")
-        assert action == "accept"
-        assert json.loads(content.replace("'", '"')) == {"name": "Ada"}
-
 
 class Completing:
     """Shelves with completion."""
@@ -237,8 +231,6 @@ class Completing:
         assert (await client.complete(PromptReference(name="greet"), "name", "A")).values == ["Ada", "Alan"]
         book = ResourceTemplateReference(uri="book://{author}/{title}")
         assert (await client.complete(book, "author", "le ")).values == ["le guin"]
-        assert (await client.complete(book, "title", "s", {"author": "lem"})).values == ["solaris"]
-        assert (await client.complete(book, "title", "s", {"author": "le guin"})).values == []
 
 
 class Sampling:
@@ -265,3 +257,28 @@ class Changing:
                 change = await asyncio.wait_for(anext(changes), PATIENCE)
                 assert (change.kind, change.uri) == ("resource", "memo://count")
                 assert (await client.read("memo://count"))[0].text == str(before + number)
+
+
+class Newer:
+    """Shelves of revisions that have forms and structured results."""
+
+    @in_one_loop
+    async def test_the_user_is_asked(self, client: Client) -> None:
+        answer = (await client.call_tool("ask")).content[0].text
+        action, _, content = answer.partition(": ")
+        assert action == "accept"
+        assert json.loads(content.replace("'", '"')) == {"name": "Ada"}
+
+    @in_one_loop
+    async def test_structured_results_are_returned(self, client: Client) -> None:
+        assert (await client.call_tool("add", {"a": 2, "b": 0.5})).structured_content == {"sum": 2.5}
+
+
+class CompletingInContext(Completing):
+    """Shelves that look at the arguments that are already there."""
+
+    @in_one_loop
+    async def test_arguments_are_completed_in_context(self, client: Client) -> None:
+        book = ResourceTemplateReference(uri="book://{author}/{title}")
+        assert (await client.complete(book, "title", "s", {"author": "lem"})).values == ["solaris"]
+        assert (await client.complete(book, "title", "s", {"author": "le guin"})).values == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from carrel.errors import PeerError, ResourceNotFound
 
-from .shelf import Shelf, client, over
+from .shelf import Newer, Shelf, client, over
 
 __all__ = ["client"]
 
 
 @over(("stdio", None), ("http", None), ("http", "2025-11-25"))
-class TestFastMCP(Shelf):
+class TestFastMCP(Shelf, Newer):
     server = "fastmcp_4"
     newest = "2026-07-28"
     unknown = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .shelf import Changing, Completing, Sampling, Shelf, client, over
+from .shelf import Changing, CompletingInContext, Newer, Sampling, Shelf, client, over
 
 __all__ = ["client"]
 
@@ -11,13 +11,13 @@ HANDSHAKE = "2025-11-25"
 
 
 @over(("stdio", None), ("http", None), ("http", OLDER))
-class TestPythonSDK1(Shelf, Completing, Sampling, Changing):
+class TestPythonSDK1(Shelf, Newer, CompletingInContext, Sampling, Changing):
     server = "python_sdk_1"
     newest = HANDSHAKE
     unknown = None
 
 
 @over(("stdio", None), ("stdio", HANDSHAKE), ("http", None), ("http", HANDSHAKE))
-class TestPythonSDK2(Shelf, Completing, Sampling, Changing):
+class TestPythonSDK2(Shelf, Newer, CompletingInContext, Sampling, Changing):
     server = "python_sdk_2"
     newest = "2026-07-28"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carrel.errors import PeerError, ResourceNotFound
 
-from .shelf import Changing, Completing, Sampling, Shelf, client, over
+from .shelf import Changing, CompletingInContext, Newer, Sampling, Shelf, client, over
 
 __all__ = ["client"]
 
@@ -12,7 +12,7 @@ HANDSHAKE = "2025-11-25"
 
 
 @over(("stdio", None), ("http", None), ("http", "2025-06-18"))
-class TestTypeScriptSDK1(Shelf, Completing, Sampling, Changing):
+class TestTypeScriptSDK1(Shelf, Newer, CompletingInContext, Sampling, Changing):
     server = "typescript_sdk_1"
     newest = HANDSHAKE
     page = 3
@@ -21,7 +21,7 @@ class TestTypeScriptSDK1(Shelf, Completing, Sampling, Changing):
 
 
 @over(("stdio", None), ("stdio", HANDSHAKE), ("http", None))
-class TestTypeScriptSDK2(Shelf, Completing, Sampling, Changing):
+class TestTypeScriptSDK2(Shelf, Newer, CompletingInContext, Sampling, Changing):
     server = "typescript_sdk_2"
     newest = "2026-07-28"
     page = 3
