@@ -98,7 +98,7 @@ async def test_a_program_that_is_not_there_is_named() -> None:
 
 async def test_a_program_that_ends_at_once_is_quoted() -> None:
     script = "import sys; print('the key is missing', file=sys.stderr); sys.exit(3)"
-    with pytest.raises(TransportError, match="(?s)status 3.*the key is missing"):
+    with pytest.raises(TransportError, match=r"(?s)status 3.*the key is missing"):
         async with Client([sys.executable, "-c", script]):
             pass
 
