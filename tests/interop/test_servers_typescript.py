@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carrel.errors import PeerError, ResourceNotFound
 
-from .shelf import Changing, CompletingInContext, Newer, Sampling, Shelf, client, over
+from .shelf import Changing, Completing, CompletingInContext, Newer, Sampling, Shelf, client, over
 
 __all__ = ["client"]
 
@@ -26,3 +26,13 @@ class TestTypeScriptSDK2(Shelf, Newer, CompletingInContext, Sampling, Changing):
     newest = "2026-07-28"
     page = 3
     missing = (ResourceNotFound, PeerError)  # it says so by the code of 2026-07-28, whatever is spoken
+
+
+@over(("http", HANDSHAKE))
+class TestTypeScriptSDK2WithoutSessions(Shelf, Completing):
+    """Over HTTP it takes part in handshakes, but remembers nothing of them: it can neither ask nor tell of changes."""
+
+    server = "typescript_sdk_2"
+    newest = "2026-07-28"
+    page = 3
+    missing = PeerError
