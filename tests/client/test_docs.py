@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import carrel.client.cached
 import carrel.client.conversation
 import carrel.client.link
 import carrel.client.rounds
@@ -294,7 +295,7 @@ def test_everything_on_a_question_is_in_its_table(kind: type) -> None:
     ("text", "so"),
     [
         ("| 64 MiB |", MAX_MESSAGE == 64 * 1024 * 1024),
-        ("| 10,000; a cursor", carrel.client.client.MAX_PAGES == 10_000),
+        ("| 10,000; a cursor", carrel.client.cached.MAX_PAGES == 10_000),
         ("| rounds of questions to one request | 20 |", carrel.client.rounds.MAX_ROUNDS == 20),
         ("| questions of a server at a time | 100;", carrel.client.link.MAX_QUESTIONS == 100),
         ('| 10,000, then "missed" |', carrel.client.watching.MAX_WAITING == 10_000),

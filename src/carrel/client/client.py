@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.client.answering import Answers, FormHandler, PageHandler, RootsSource, SampleHandler
-from carrel.client.conversation import Conversation, LogReceiver, Wait
+from carrel.client.cached import CachedConversation
+from carrel.client.conversation import LogReceiver, Wait
 from carrel.client.known_tools import KnownTools
 from carrel.client.link import Progress
 from carrel.client.retrying import Retries
@@ -25,7 +25,6 @@ from carrel.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     ConfigError,
-    InvalidMessage,
     PeerError,
     RequestTimeout,
     ResourceError,
@@ -38,7 +37,6 @@ from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.transport import Credentials
-from carrel.wire.asking import InputRequiredResult
 from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
 from carrel.wire.completion import (
     CompleteParams,
@@ -71,11 +69,8 @@ logger = logging.getLogger("carrel.client")
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
-#: How many pages one list may have.
-MAX_PAGES = 10_000
 
-
-class Client(Conversation):
+class Client(CachedConversation):
     """A connection to one server, which is made again when it was lost.
 
         async with Client("https://example.org/mcp") as client:
@@ -157,8 +152,8 @@ class Client(Conversation):
             retries=Retries() if retries is None else retries,
             log=log,
             log_level=log_level,
+            cache=cache,
         )
-        self._cache = cache
         self._fetch_web = fetch_web
         self._tools = KnownTools()
 
@@ -181,60 +176,6 @@ class Client(Conversation):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    # Lists
-
-    async def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
-        """Iterate over the pages of a list. A server that does not offer such things has none of them.
-
-        Raises:
-            InvalidMessage: the list has no end.
-        """
-        await self.connect()
-        if not self.offers(operation):
-            return
-        seen: set[str] = set()
-        while True:
-            page = await self._cached(operation, params)
-            yield page
-            cursor = page.next_cursor
-            if cursor is UNSET:
-                return
-            if cursor in seen or len(seen) >= MAX_PAGES:
-                raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")
-            seen.add(cursor)
-            params = msgspec.structs.replace(params, cursor=cursor)
-
-    async def _cached(self, operation: str, params: Params, **options: Any) -> Any:
-        """Send a request, unless its result is kept and still fresh.
-
-        https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
-        """
-        cache = self._cache
-        if cache is None or operation not in CACHEABLE:
-            return await self.request(operation, params, **options)
-        from carrel.client.cache import key_of
-
-        key = key_of(params) or ""
-        kept = await cache.get(self._way.name, self._principal, operation, key)
-        if kept is not None:
-            return kept
-        since = cache.moment
-        answered: list[InputRequiredResult] = []
-        result = await self.request(operation, params, answered=answered, **options)
-        if not answered:
-            await cache.put(self._way.name, self._principal, operation, key, result, since=since)
-        return result
-
-    @property
-    def name(self) -> str:
-        """What the server is called here: its URL, or its command."""
-        return self._way.name
-
-    @property
-    def _principal(self) -> str:
-        credentials = self._way.credentials
-        return self._way.secrets if credentials is None else credentials.principal
 
     # Resources
 
@@ -543,18 +484,11 @@ class Client(Conversation):
         """Forget what a notification says has changed."""
         if notice.event == "tools_list_changed":
             self._tools.forget()
-        if self._cache is not None:
-            self._cache.invalidate(self.name, notice.event, getattr(notice.params, "uri", None))
-
-    def interrupted(self) -> None:
-        """Take note that notifications may have been missed: nothing that was known can be relied on."""
-        self._renewed()
-        super().interrupted()
+        super().changed(notice)
 
     def _renewed(self) -> None:
         self._tools.forget()
-        if self._cache is not None and not self.stateless:
-            self._cache.forget(self.name)
+        super()._renewed()
 
     async def _mend(self, error: PeerError, operation: str) -> bool:
         if error.code == HEADER_MISMATCH and operation == "call_tool":
@@ -562,12 +496,6 @@ class Client(Conversation):
             await self._list_tools()
             return True
         return await super()._mend(error, operation)
-
-
-#: What a server may allow to be kept.
-CACHEABLE = frozenset(
-    ("list_prompts", "list_resource_templates", "list_resources", "list_skills", "list_tools", "read_resource")
-)
 
 
 def check_level(level: LoggingLevel | None) -> None:
