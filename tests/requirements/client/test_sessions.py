@@ -95,6 +95,31 @@ async def test_a_session_that_is_gone_is_begun_anew_without_its_id(revision: str
     assert last.headers["mcp-session-id"] == "second"
 
 
+@pytest.mark.parametrize("revision", SESSIONS)
+async def test_a_session_that_is_gone_is_noticed_by_whoever_only_listens(revision: str) -> None:
+    partner = in_session(revision)
+    gone = asyncio.Event()
+
+    async def until_it_is_gone() -> AsyncIterator[bytes]:
+        yield b": hello\n\n"
+        await gone.wait()
+
+    def respond(exchange: Exchange) -> Reply | None:
+        if gone.is_set() and exchange.headers.get("mcp-session-id") == ID:
+            return Reply(404)
+        return as_events(until_it_is_gone()) if exchange.method == "GET" else None
+
+    partner.respond = respond
+    async with connected(partner, "http") as client, client.watch("a:1") as changes:
+        partner.session = "second"
+        gone.set()
+        async with asyncio.timeout(10):
+            assert (await anext(changes)).kind == "missed"
+        await partner.until("resources/subscribe", 2)
+    last = [each for each in partner.exchanges if b'"resources/subscribe"' in each.body][-1]
+    assert last.headers["mcp-session-id"] == "second"
+
+
 @pytest.mark.parametrize("id", ["caf\u00e9", "a b", "a\x7f", ""])
 async def test_an_id_that_is_not_visible_ascii_is_not_used(id: str) -> None:
     partner = in_session(NOVEMBER)
