@@ -112,6 +112,11 @@ def test_a_large_question_is_no_answer_in_a_stateless_revision(monkeypatch: pyte
     data = message(jsonrpc="2.0", id=3, result=QUESTION)
     assert both(data, LATEST, monkeypatch)[3].__name__ == "InputRequiredResult"
     assert both(data, NOVEMBER, monkeypatch)[0] == "failure"
+    data = message(jsonrpc="2.0", id=3, result={**TOOL, **QUESTION})
+    assert both(data, LATEST, monkeypatch)[3].__name__ == "InputRequiredResult"
+    assert both(data, NOVEMBER, monkeypatch)[3].__name__ == "CallToolResult"
+    data = message(jsonrpc="2.0", id=1, result={**RESOURCES, "resultType": "of tomorrow"})
+    assert both(data, LATEST, monkeypatch)[0] == "failure"
 
 
 def test_a_large_request_of_the_server_with_the_id_of_a_request_of_ours_is_no_answer(
