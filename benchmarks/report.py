@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 
-from .rows import SCALES, Row
+from .rows import ROWS, SCALES, Row
 from .window import Sample
 
 FLOOR = "bare"
@@ -86,7 +86,7 @@ def table(lines: Sequence[Line], servers: Sequence[str]) -> list[list[str]]:
     """The cells of the printed table, heading first."""
     rest = [server for server in servers if server != FLOOR]
     heading = ["row", "unit", *servers, *(f"{server}/bare" for server in rest)]
-    client = any(line.row.wanted for line in lines)
+    client = not any(line.row in ROWS for line in lines)
     heading += ["official/carrel", "wanted", "budget"] if client else ["allowed", "budget"]
     body = []
     for line in lines:

@@ -28,6 +28,7 @@ class Content(msgspec.Struct, rename="camel"):
     mime_type: str = ""
     type: str = ""
     text: str = ""
+    blob: bytes = b""
 
 
 class Resource(msgspec.Struct, rename="camel"):
@@ -107,6 +108,9 @@ class Asker:
 
     async def read(self, uri: str) -> str:
         return (await self.send("resources/read", {"uri": uri})).contents[0].text
+
+    async def fetch(self, uri: str) -> bytes:
+        return (await self.send("resources/read", {"uri": uri})).contents[0].blob
 
     async def call(self, name: str, arguments: dict[str, int]) -> str:
         return (await self.send("tools/call", {"name": name, "arguments": arguments})).content[0].text

@@ -23,6 +23,9 @@ class Asker:
     async def read(self, uri: str) -> str:
         return (await self.client.read(uri))[0].text
 
+    async def fetch(self, uri: str) -> bytes:
+        return (await self.client.read(uri))[0].blob
+
     async def call(self, name: str, arguments: dict[str, int]) -> str:
         return (await self.client.call_tool(name, arguments)).content[0].text
 

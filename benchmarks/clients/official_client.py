@@ -11,6 +11,7 @@ from mcp import Client, StdioServerParameters
 imported = time.perf_counter()
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -27,6 +28,9 @@ class Asker:
 
     async def read(self, uri: str) -> str:
         return (await self.client.read_resource(uri)).contents[0].text
+
+    async def fetch(self, uri: str) -> bytes:
+        return b64decode((await self.client.read_resource(uri)).contents[0].blob)
 
     async def call(self, name: str, arguments: dict[str, int]) -> str:
         return (await self.client.call_tool(name, arguments)).content[0].text

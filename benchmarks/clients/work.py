@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, Protocol
@@ -19,6 +20,9 @@ from typing import Any, Protocol
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "servers"))
 
 import content
+
+text = cache(content.large_text)
+blob = cache(content.large_blob)
 
 PATIENCE = 30.0
 """Seconds after which a change that nobody has told of counts as lost."""
@@ -32,6 +36,9 @@ class Face(Protocol):
 
     async def read(self, uri: str) -> str:
         """Return the text of a resource."""
+
+    async def fetch(self, uri: str) -> bytes:
+        """Return the bytes of a resource."""
 
     async def call(self, name: str, arguments: dict[str, int]) -> str:
         """Return the text that a tool gives back."""
@@ -63,6 +70,14 @@ class Asking:
     async def call(self) -> None:
         if await self.client.call("add", {"a": 2, "b": 20}) != "22":
             raise WrongAnswer("2 and 20 is not 22")
+
+    async def text(self) -> None:
+        if await self.client.read(content.TEXT_URI) != text():
+            raise WrongAnswer("another large text")
+
+    async def blob(self) -> None:
+        if await self.client.fetch(content.BLOB_URI) != blob():
+            raise WrongAnswer("other bytes")
 
     async def list(self) -> None:
         if await self.client.count() != content.RESOURCES:
