@@ -90,8 +90,9 @@ async def list_skills(client: Client, context: Context) -> None:
 
 
 async def load_skill(client: Client, context: Context) -> None:
-    """Load a skill, and a file of it."""
-    skill = await client.skill("skill://pdf-processing/SKILL.md")
+    """Load a skill that was listed, and the files of it, if they are what was listed."""
+    skills = {skill.uri: skill async for skill in client.skills()}
+    skill = skills["skill://pdf-processing/SKILL.md"]
     await skill.instructions()
     for file in skill.files or ():
         await skill.read(file.uri)
