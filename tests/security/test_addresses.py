@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from carrel.addresses import PublicResolver, is_public, public_connector, read_address
+from carrel.transports.addresses import PublicResolver, is_public, public_connector, read_address
 from security.issuer import Issuer
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from carrel.proxies import find_proxy
 from carrel.security.fetch import Fetcher
+from carrel.transports.proxies import find_proxy
 from security.issuer import Issuer
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from carrel.addresses import public_connector
 from carrel.errors import (
     ConfigError,
     RequestTimeout,
@@ -28,6 +27,7 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
+from carrel.transports.addresses import public_connector
 from carrel.wire.resources import BlobResourceContents, ResourceContents, TextResourceContents
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.addresses import is_loopback, is_public, public_connector, read_address
 from carrel.errors import ConfigError
-from carrel.proxies import find_proxy
 from carrel.security.bearer import Unverifiable
+from carrel.transports.addresses import is_loopback, is_public, public_connector, read_address
+from carrel.transports.proxies import find_proxy
 
 if TYPE_CHECKING:
     import aiohttp

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from carrel.addresses import is_loopback
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.oauth.challenges import choose_challenge, read_challenges
 from carrel.security.oauth.protected_resource import origin_of
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["Bearer"]
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
-from carrel.addresses import is_loopback
 from carrel.errors import AuthorizationError, ConfigError
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["Callback"]
 

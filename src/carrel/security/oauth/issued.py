@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.addresses import is_loopback
 from carrel.errors import AuthorizationError
 from carrel.security.bearer import Clock
 from carrel.security.discovery import check_issuer
@@ -32,6 +31,7 @@ from carrel.security.oauth.protected_resource import origin_of
 from carrel.security.oauth.scope_selection import select_scopes
 from carrel.security.oauth.storage import MemoryStore, TokenStore
 from carrel.security.oauth.tokens import Token, TokenRefused, request_token
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["IssuedTokens", "Options"]
 

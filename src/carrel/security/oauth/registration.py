@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.addresses import is_loopback
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.bearer import Unverifiable
 from carrel.security.fetch import Fetcher, check_url
 from carrel.security.oauth.authorization_server import AuthorizationServer
 from carrel.security.oauth.client_authentication import ClientIdentity
 from carrel.security.oauth.tokens import explain
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["application_type", "check_document_url", "register"]
 

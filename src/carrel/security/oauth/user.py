@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.addresses import is_loopback
 from carrel.errors import AuthorizationError, ConfigError
 from carrel.security.oauth.authorization_code import prepare_request, read_response
 from carrel.security.oauth.authorization_server import AuthorizationServer, check_pkce
@@ -27,6 +26,7 @@ from carrel.security.oauth.registration import check_document_url, register
 from carrel.security.oauth.scope_selection import with_offline_access
 from carrel.security.oauth.storage import UserStore
 from carrel.security.oauth.tokens import Token, TokenRefused, request_token
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["OAuth"]
 

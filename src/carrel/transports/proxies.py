@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from carrel.addresses import is_loopback
+from carrel.transports.addresses import is_loopback
 
 __all__ = ["find_proxy"]
 
