@@ -277,3 +277,17 @@ async def test_a_thousand_resources_can_be_watched(way: str, revision: str) -> N
         async with asyncio.timeout(30):
             heard = {(await anext(changes)).uri for _ in uris}
         assert heard == set(uris)
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_thousand_watches_hear_of_their_own_resources(revision: str) -> None:
+    async with reach("stdio", revision) as client:
+        watches = [client.watch(f"memo://{number}") for number in range(CROWD)]
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(watch.start() for watch in watches))
+            await client.call_tool("touch_all")
+            changes = await asyncio.gather(*(anext(watch) for watch in watches))
+            await asyncio.gather(*(watch.close() for watch in watches))
+        assert [change.uri for change in changes] == [f"memo://{number}" for number in range(CROWD)]
+        assert client.watches == set()
+        assert await client.read("memo://1")
