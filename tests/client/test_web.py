@@ -27,9 +27,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from carrel import addresses
 from carrel.client.web import fetch, is_textual, read_type
 from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
+from carrel.transports import addresses
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 PUBLIC, INSIDE = "127.0.0.1", "127.0.0.2"

@@ -9,6 +9,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET, Raw
 
@@ -1179,3 +1180,40 @@ def test_a_revision_that_is_spoken_later_leaves_nothing_of_the_one_before() -> N
     assert sent(connection.request("ping", Params()))["params"] == {}
     strayed(connection, notify("notifications/subscriptions/acknowledged", {"notifications": {}}))
     assert question(connection, request("ping", id=1)).operation == "ping"
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+def test_null_for_what_is_not_there_is_read_as_that(revision: str) -> None:
+    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection.speak(REVISIONS[revision])
+    id = connection.request("list_tools", PageParams()).id
+    nulls = {"title": None, "annotations": None, "_meta": {"a": None}}
+    tool = {"name": "t", "inputSchema": {"default": None}, **nulls}
+    result = {"tools": [tool], "nextCursor": None}
+    event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": result}))
+    assert isinstance(event, Reply)
+    assert event.result.next_cursor is UNSET
+    (read,) = event.result.tools
+    assert (read.title, read.annotations, read.meta, read.input_schema) == (
+        UNSET,
+        UNSET,
+        {"a": None},
+        {"default": None},
+    )
+
+
+def test_null_where_there_has_to_be_something_is_wrong() -> None:
+    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection.speak(REVISIONS[LATEST])
+    id = connection.request("list_tools", PageParams()).id
+    event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": {"tools": None}}))
+    assert isinstance(event, Failure)
+
+
+def test_what_is_described_is_cancelled_once_something_is_agreed_on() -> None:
+    connection = Connection(Implementation("c", "1"), ClientCapabilities())
+    connection.speak(REVISIONS[LATEST])
+    first, second = (connection.request("discover", Params()).id for _ in range(2))
+    assert connection.give_up(first, "") is None
+    connection.opening = False
+    assert connection.give_up(second, "") is not None

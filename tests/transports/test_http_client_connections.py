@@ -13,6 +13,7 @@ import pytest
 
 from carrel.errors import (
     ConfigError,
+    HTTPStatusError,
     TransportError,
 )
 from carrel.transports import http_client
@@ -69,8 +70,8 @@ async def test_a_redirect_elsewhere_is_not_followed(status: int, location: str) 
         await asked.respond(status, **({"location": location} if location else {}))
 
     failure = await failure_of(move, headers={"Authorization": "Bearer secret"})
-    assert type(failure) is TransportError
-    assert not failure.delivered
+    assert isinstance(failure, HTTPStatusError)
+    assert failure.status == status
     assert str(status) in str(failure)
     if "example.test" in location or "localhost" in location:
         assert location.removeprefix("http:") in str(failure)

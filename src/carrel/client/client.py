@@ -54,8 +54,8 @@ from carrel.wire.resources import (
     ResourceTemplate,
     TextResourceContents,
 )
-from carrel.wire.tasks import DetailedTask, ListTasksParams, TaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, Tool
+from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksParams, TaskParams
+from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest, Tool
 from carrel.wire.utilities import SEVERITY, SetLevelParams
 
 if TYPE_CHECKING:
@@ -325,9 +325,14 @@ class Client(CachedConversation):
 
         https://modelcontextprotocol.io/extensions/tasks/overview
         """
-        from carrel.client.tasks import start
+        from carrel.client.tasks import ToolTask
 
-        return await start(self, name, arguments, ttl=ttl, meta=meta)
+        params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
+        wanted = await self.may_be_task(name)
+        if wanted:
+            params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
+        answer = await self.send_call(params, arguments, meta=meta, result=CreateTaskResult if wanted else None)
+        return ToolTask(self, answer.task if isinstance(answer, CreateTaskResult) else answer)
 
     async def task(self, id: str) -> ToolTask:
         """Return a task that was started before, such as by another process.

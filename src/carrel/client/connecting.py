@@ -59,6 +59,7 @@ async def open_link(
                 found = await shake_hands(link, wanted or LATEST_HANDSHAKE, timeout=limit, insist=wanted is not None)
             else:
                 found = await negotiate(link, wanted, timeout=limit, patience=min(patience, limit))
+            link.connection.opening = False
             return link, found
         except RequestTimeout as error:
             await link.close()

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
@@ -39,10 +39,7 @@ from carrel.wire.base import Implementation, LoggingLevel, Params, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.utilities import LoggingMessageParams, SetLevelParams
 
-if TYPE_CHECKING:
-    from carrel.client.watching import Watch
-
-__all__ = ["Conversation", "LogReceiver", "Wait"]
+__all__ = ["Conversation", "LogReceiver", "Wait", "Watcher"]
 
 logger = logging.getLogger("carrel.client")
 
@@ -66,6 +63,19 @@ NEEDS: Mapping[str, str] = {
 COMPLETING = ServerCapabilities(completions={})
 
 
+class Watcher(Protocol):
+    """Who hears of changes. ``carrel.client.watching`` has them."""
+
+    def take_notice(self, notice: Notice) -> None:
+        """Take a notification, if it is about something that is watched."""
+
+    def miss(self) -> None:
+        """Take note that changes may have been missed."""
+
+    async def close(self) -> None:
+        """Stop listening."""
+
+
 class Conversation:
     """What ``Client`` is made of, below its face. ``watches`` are those who hear of changes."""
 
@@ -84,7 +94,7 @@ class Conversation:
         log_level: LoggingLevel | None,
     ) -> None:
         self.timeout = timeout
-        self.watches: set[Watch] = set()
+        self.watches: set[Watcher] = set()
         self._way = way
         self._wanted = wanted
         self._info = info

@@ -7,8 +7,8 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -17,13 +17,13 @@ from carrel.client.rounds import answer_all
 from carrel.errors import InvalidMessage, PeerError, TaskCancelled
 from carrel.protocol.encoding import encode
 from carrel.wire.jsonrpc import ErrorObject
-from carrel.wire.tasks import CreateTaskResult, DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest
+from carrel.wire.tasks import DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
+from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
-    from carrel.client.client import Client
+    from carrel.client.conversation import Conversation
 
-__all__ = ["ToolTask", "start"]
+__all__ = ["ToolTask"]
 
 #: Seconds between two questions about a task, if the server does not say; and the bounds of what it may say.
 INTERVAL = 1.0
@@ -38,7 +38,7 @@ class ToolTask:
     ``Client.task``.
     """
 
-    def __init__(self, client: Client, state: DetailedTask | Task | CallToolResult) -> None:
+    def __init__(self, client: Conversation, state: DetailedTask | Task | CallToolResult) -> None:
         self._client = client
         self._state = state
 
@@ -131,20 +131,3 @@ class ToolTask:
             state = await self._client.request("cancel_task", TaskParams(task_id=self.id))
             if isinstance(state, Task):
                 self._state = state
-
-
-async def start(
-    client: Client,
-    name: str,
-    arguments: Mapping[str, Any] | None,
-    *,
-    ttl: float | None,
-    meta: Mapping[str, Any] | None,
-) -> ToolTask:
-    """Call a tool as a task, where the server and its revision have tasks."""
-    params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
-    wanted = await client.may_be_task(name)
-    if wanted:
-        params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
-    answer = await client.send_call(params, arguments, meta=meta, result=CreateTaskResult if wanted else None)
-    return ToolTask(client, answer.task if isinstance(answer, CreateTaskResult) else answer)

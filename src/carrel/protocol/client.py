@@ -28,6 +28,7 @@ from carrel.errors import (
 )
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.extension import Extension
+from carrel.protocol.json_values import without_nulls
 from carrel.protocol.revision import Request, Revision
 from carrel.wire.asking import (
     CreateMessageParams,
@@ -88,6 +89,10 @@ QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
 UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
 #: What is not cancelled: a server that is not known yet might not know what to make of that.
 OPENING = frozenset(("discover", "initialize"))
+#: Members of results in which null is a value, or which nobody but their author understands.
+MEANT = frozenset(
+    ("_meta", "data", "default", "inputSchema", "outputSchema", "resultType", "structuredContent", "ttl", "ttlMs")
+)
 #: What may be answered with a question: the operations.
 ASKING = frozenset(("call_tool", "get_prompt", "read_resource"))
 
@@ -198,7 +203,7 @@ class Connection:
 
     __slots__ = (
         *("_extended", "_ids", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "log_level"),
-        *("revision", "waiting"),
+        *("opening", "revision", "waiting"),
     )
 
     def __init__(self, info: Implementation, capabilities: ClientCapabilities) -> None:
@@ -206,6 +211,8 @@ class Connection:
         self.capabilities = capabilities
         self.revision: Revision | None = None
         self.waiting: dict[Id, Waiting] = {}
+        self.opening = True
+        """Nothing has been agreed on yet."""
         self.log_level: str | None = None
         self._ids = 0
         self._rows: dict[str, Request] = {}
@@ -340,7 +347,7 @@ class Connection:
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
         """
         waiting = self.waiting.pop(id, None)
-        if waiting is None or waiting.request.operation in OPENING or self.revision is None:
+        if waiting is None or self.revision is None or (self.opening and waiting.request.operation in OPENING):
             return None
         return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
 
@@ -425,10 +432,22 @@ class Connection:
         try:
             return Reply(waiting, id, self._read_result(waiting, message.result))
         except _UNREADABLE as error:
+            result = self._read_again(waiting, message.result)
+            if result is not None:
+                return Reply(waiting, id, result)
             wrong = f"The answer to {waiting.request.method} is wrong: {_shorten(error)}"
             return Failure(waiting, id, InvalidMessage(wrong))
         except ProtocolError as error:
             return Failure(waiting, id, error)
+
+    def _read_again(self, waiting: Waiting, raw: Raw) -> Any:
+        """Read a result in which null stands for what is not there; None if it is wrong in another way."""
+        if b"null" not in bytes(raw):
+            return None
+        try:
+            return self._read_result(waiting, Raw(encode(without_nulls(msgspec.json.decode(raw), MEANT))))
+        except (*_UNREADABLE, ProtocolError):
+            return None
 
     def _read_result(self, waiting: Waiting, raw: Raw) -> Any:
         typed = self.revision is not None and self.revision.stateless

@@ -6,7 +6,7 @@ Those included that msgspec does not know: pydantic models, paths, mappings.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ __all__ = [
     "rounded",
     "to_json",
     "to_jsonable",
+    "without_nulls",
     "write_foreign",
 ]
 
@@ -49,6 +50,17 @@ def to_jsonable(value: Any) -> Any:
     if hasattr(type(value), "__pydantic_serializer__"):
         return write_foreign(value)
     return msgspec.to_builtins(value, str_keys=True, enc_hook=write_foreign)
+
+
+def without_nulls(value: Any, meant: Container[str] = ()) -> Any:
+    """Return a JSON value without the members that are null, at any depth; but the ``meant`` ones stay as they are."""
+    if isinstance(value, dict):
+        return {
+            key: item if key in meant else without_nulls(item, meant)
+            for key, item in value.items()
+            if item is not None or key in meant
+        }
+    return [without_nulls(item, meant) for item in value] if isinstance(value, list) else value
 
 
 def to_json(value: Any) -> bytes:

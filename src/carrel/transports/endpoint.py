@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import aiohttp
 from yarl import URL
 
-from carrel.errors import AuthorizationError, ConfigError, MCPError, TransportError
+from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, MCPError, TransportError
 from carrel.transports.refusal import read_refusal, shorten
 from carrel.transports.transport import Credentials
 
@@ -245,13 +245,13 @@ class Endpoint:
             leads, same = None, False
         where = "nowhere" if leads is None else shorten(str(leads.with_query(None)), 300)
         if not same or response.status not in (307, 308):
-            raise TransportError(
+            raise HTTPStatusError(
+                response.status,
                 f"{self.name} answered {response.status} and leads to {where}, which is not followed: "
                 "give that URL instead if it is the right one",
-                delivered=False,
             )
         if hops > MAX_REDIRECTS:
-            raise TransportError(f"{self.name} leads in circles, by way of {where}", delivered=False)
+            raise HTTPStatusError(response.status, f"{self.name} leads in circles, by way of {where}")
         assert leads is not None
         leads = leads.with_fragment(None)
         if response.status == 308 and len(self._moved) < MAX_REDIRECTS:
