@@ -28,9 +28,7 @@ from carrel.wire.asking import (
     ElicitResult,
     ListRootsResult,
     Root,
-    SamplingMessage,
-    ToolResultContent,
-    ToolUseContent,
+    find_imbalance,
 )
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.content import TextContent
@@ -42,8 +40,12 @@ log = logging.getLogger("carrel.client")
 Q = TypeVar("Q")
 T = TypeVar("T")
 
-#: Hosts whose pages need no https:, because they are on this machine.
-LOCAL = ("localhost", "127.0.0.1", "::1")
+#: What is wrong with the uses of tools in a conversation, in the words of the specification.
+IMBALANCES = {
+    "mixed": "Tool result mixed with other content",
+    "missing": "Tool result missing in request",
+    "open": "Tool result missing in request",
+}
 #: How many pages are remembered whose end a server may still announce.
 MAX_PAGES = 1000
 
@@ -211,7 +213,9 @@ class Answers:
             raise MethodNotFound("Method not found: this client has no sampling")
         if not self._sample_tools and (params.tools is not UNSET or params.tool_choice is not UNSET):
             raise InvalidParams("Invalid params: this client's sampling has no tools", parameter="tools")
-        check_messages(params.messages)
+        imbalance = find_imbalance(params.messages)
+        if imbalance is not None:
+            raise InvalidParams(IMBALANCES[imbalance], parameter="messages")
         answer = await ask("sample", self._sample, params)
         if isinstance(answer, str):
             return CreateMessageResult(
@@ -302,6 +306,8 @@ def may_be_shown(url: str) -> bool:
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling
     """
+    from carrel.transports.addresses import is_loopback  # few are shown a page
+
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -309,7 +315,7 @@ def may_be_shown(url: str) -> bool:
         return False
     if not host or "@" in parts.netloc or any(ord(character) <= 0x20 or character in "\\\x7f" for character in url):
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and host in LOCAL)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
 
 def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -324,24 +330,3 @@ def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
         Validator(schema, "answer").validate(content)
     except ValueError as error:
         raise ConfigError(f"What was filled in does not fit the form: {error}") from None
-
-
-def check_messages(messages: list[SamplingMessage]) -> None:
-    """Check that what a model wanted called has been called, and is told it, before anything else is said.
-
-    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
-
-    Raises:
-        InvalidParams: results are mixed with other content, or uses and results do not match.
-    """
-    wanted: set[str] = set()
-    for message in messages:
-        blocks = message.content if isinstance(message.content, list) else [message.content]
-        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
-        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
-            raise InvalidParams("Tool result mixed with other content", parameter="messages")
-        if results != wanted:
-            raise InvalidParams("Tool result missing in request", parameter="messages")
-        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
-    if wanted:
-        raise InvalidParams("Tool result missing in request", parameter="messages")

@@ -22,10 +22,11 @@ from carrel.wire.asking import (
     ElicitResult,
     ListRootsParams,
     ListRootsResult,
-    SamplingContent,
     SamplingMessage,
     ToolResultContent,
     ToolUseContent,
+    blocks_of,
+    find_imbalance,
 )
 from carrel.wire.content import AudioContent, TextContent
 
@@ -37,6 +38,12 @@ __all__ = ["Elicited", "Question", "form_question", "page_question", "roots_ques
 
 T = TypeVar("T")
 
+#: What is wrong with the uses of tools in a conversation.
+IMBALANCES = {
+    "mixed": "a message with results of tools holds nothing else",
+    "missing": "every use of a tool is followed by one message with the results of all of them",
+    "open": "the uses of tools in the last message have no results yet",
+}
 #: Hosts whose pages need no https:, because they are on this machine.
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -157,7 +164,9 @@ def sampling_question(
         **details,
     )
     blocks = [block for message in params.messages for block in blocks_of(message)]
-    check_tool_uses(params.messages)
+    imbalance = find_imbalance(params.messages)
+    if imbalance is not None:
+        raise ValueError(IMBALANCES[imbalance])
     needs: dict[str, Any] = {}
     operation = "sample"
     if any(isinstance(block, AudioContent) for block in blocks):
@@ -172,32 +181,6 @@ def sampling_question(
     if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
         needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
     return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
-
-
-def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
-    """Return the content of a message as a list."""
-    return message.content if isinstance(message.content, list) else [message.content]
-
-
-def check_tool_uses(messages: Sequence[SamplingMessage]) -> None:
-    """Check that what a model wanted called has been called, and is told it, before anything else is said.
-
-    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
-
-    Raises:
-        ValueError: results are mixed with other content, or uses and results do not match.
-    """
-    wanted: set[str] = set()
-    for message in messages:
-        blocks = blocks_of(message)
-        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
-        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
-            raise ValueError("a message with results of tools holds nothing else")
-        if results != wanted:
-            raise ValueError("every use of a tool is followed by one message with the results of all of them")
-        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
-    if wanted:
-        raise ValueError("the uses of tools in the last message have no results yet")
 
 
 def roots_question() -> Question:

@@ -7,6 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
@@ -63,6 +64,31 @@ class SamplingMessage(Wire):
     role: Role
     content: SamplingContent | list[SamplingContent]
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
+    """Return the content of a message as a list."""
+    return message.content if isinstance(message.content, list) else [message.content]
+
+
+def find_imbalance(messages: Sequence[SamplingMessage]) -> Literal["mixed", "missing", "open"] | None:
+    """Say what is wrong with the uses and results of tools in a conversation; None if nothing is.
+
+    "mixed": results stand beside other content; "missing": a use is not followed by its result, or a result comes by
+    itself; "open": the last message uses tools.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
+    """
+    wanted: set[str] = set()
+    for message in messages:
+        blocks = blocks_of(message)
+        results = {block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)}
+        if results and not all(isinstance(block, ToolResultContent) for block in blocks):
+            return "mixed"
+        if results != wanted:
+            return "missing"
+        wanted = {block.id for block in blocks if isinstance(block, ToolUseContent)}
+    return "open" if wanted else None
 
 
 class ModelHint(Wire, kw_only=True):
