@@ -310,3 +310,35 @@ def test_everything_on_a_question_is_in_its_table(kind: type) -> None:
 def test_numbers_are_those_of_the_code(text: str, so: bool) -> None:
     assert text in read("client.md")
     assert so
+
+
+async def test_the_code_about_keeping_and_fetching_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeping, fetching = (code for _, code in blocks("client-cache.md"))
+    app = Server("library", ttl=60)
+    app.resources.add("book://lem/solaris", "An ocean that thinks.", name="solaris")
+    app.resources.add("https://www.rfc-editor.org/rfc/rfc3986.txt", "of the server", name="rfc")
+
+    async def nobody_is_there(url: str) -> Any:
+        raise errors.ResourceError(url, "The page cannot be fetched")
+
+    monkeypatch.setattr("carrel.client.web.fetch", nobody_is_there)
+    with over_http(app) as origin:
+        names: dict[str, Any] = {}
+        await run(keeping.replace("https://example.org", origin), names)
+        assert "hits=1, misses=1" in capsys.readouterr().out
+        await run(fetching.replace("https://example.org", origin), names)
+        assert names["page"].text == "of the server"
+
+
+async def test_the_code_about_skills_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    [code] = (code for _, code in blocks("client-skills.md"))
+    app = Server("skilled")
+    app.skills(DOCS.parent / "examples" / "skills")
+    names: dict[str, Any] = {}
+    with over_http(app) as origin:
+        await run(code.replace("https://example.org", origin), names)
+    assert "meeting-notes" in capsys.readouterr().out
+    assert "meeting-notes" in names["text"]
+    assert names["minutes"].text
