@@ -118,9 +118,7 @@ def install_python(home: Path, requirements: Path) -> None:
     """Make a virtual environment with exactly what is required: there is nothing to resolve, and it needs no pip."""
     venv.create(home)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(home / "bin" / "python"))
-    run(
-        [*pip, "--disable-pip-version-check", "--no-deps", "--no-compile", "--requirement", str(requirements)], cwd=home
-    )
+    run([*pip, "install", "--quiet", "--no-deps", "--no-compile", "--requirement", str(requirements)], cwd=home)
 
 
 def run(command: list[str], cwd: Path) -> None:
