@@ -9,10 +9,8 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -28,35 +26,36 @@ from carrel.errors import (
 )
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.extension import Extension
-from carrel.protocol.json_values import without_nulls
+from carrel.protocol.results import (
+    LARGE,
+    UNREADABLE,
+    Waiting,
+    guess_id,
+    read_answer,
+    read_error,
+    read_result,
+    reader,
+    shorten,
+)
 from carrel.protocol.revision import Request, Revision
 from carrel.wire.asking import (
     CreateMessageParams,
     ElicitationCompleteParams,
     ElicitParams,
-    InputRequiredResult,
     ListRootsParams,
 )
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
-from carrel.wire.jsonrpc import ErrorObject, Message, Notification, RequestMessage, Response
+from carrel.wire.jsonrpc import Message, Notification, RequestMessage, Response
 from carrel.wire.lifecycle import InitializeParams
-from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, read_contents
+from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams
 from carrel.wire.tasks import DetailedTask, Task
 from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams
 
 __all__ = ["Batch", "Connection", "Event", "Failure", "Notice", "Outgoing", "Question", "Reply", "Stray", "Waiting"]
 
 _read_message = msgspec.json.Decoder(Message).decode
-_read_error = msgspec.json.Decoder(ErrorObject).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
-_read_type = msgspec.json.Decoder(Result).decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: From how many bytes on it pays to look for the id of an answer first, and to read all of it in one go.
-LARGE = 2048
-#: Where the id is in what most servers write. These are guesses: what is read says whether they were right.
-_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,').match
-_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*\}\s*$').search
 #: How many messages one batch may hold.
 MAX_BATCH = 500
 
@@ -85,16 +84,8 @@ QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
     "sampling/createMessage": ("sample", CreateMessageParams),
 }
 
-#: Results that are not the end of a request, by their type (2026-07-28 and its extensions).
-UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
 #: What is not cancelled: a server that is not known yet might not know what to make of that.
 OPENING = frozenset(("discover", "initialize"))
-#: Members of results in which null is a value, or which nobody but their author understands.
-MEANT = frozenset(
-    ("_meta", "data", "default", "inputSchema", "outputSchema", "resultType", "structuredContent", "ttl", "ttlMs")
-)
-#: What may be answered with a question: the operations.
-ASKING = frozenset(("call_tool", "get_prompt", "read_resource"))
 
 
 class Outgoing(msgspec.Struct, gc=False):
@@ -112,14 +103,6 @@ class Outgoing(msgspec.Struct, gc=False):
     revision: Revision | None = None
     headers: Mapping[str, str] = {}
     endless: bool = False
-
-
-class Waiting(msgspec.Struct, gc=False):
-    """A request that waits for its answer. ``owner`` is whatever the application needs to find again."""
-
-    request: Request
-    result: type[Result]
-    owner: Any
 
 
 class Reply(msgspec.Struct, gc=False):
@@ -168,29 +151,6 @@ class Batch(msgspec.Struct, gc=False):
 
 
 Event: TypeAlias = "Reply | Failure | Question | Notice | Stray | Batch"
-
-
-@cache
-def _reader(kind: type[Any]) -> Callable[[Any], Any]:
-    return msgspec.json.Decoder(kind, dec_hook=read_contents).decode
-
-
-R = TypeVar("R")
-
-
-class Answer(msgspec.Struct, Generic[R], gc=False):
-    """The result of a request, whose type is known, as it comes in. Everything else is left to ``Message``."""
-
-    result: R
-    id: Any = UNSET
-    jsonrpc: Any = UNSET
-    method: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
-
-
-@cache
-def _answer_reader(kind: type[Any]) -> Callable[[Any], Answer[Any]]:
-    return msgspec.json.Decoder(Answer[kind], dec_hook=read_contents).decode  # type: ignore[valid-type]
 
 
 class Connection:
@@ -384,10 +344,10 @@ class Connection:
                 return reply
         try:
             message = _read_message(data)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             if self.revision is not None and self.revision.batches and bytes(data[:64]).lstrip()[:1] == b"[":
                 return self._receive_batch(data)
-            return Stray(f"not a message: {_shorten(error)}")
+            return Stray(f"not a message: {shorten(error)}")
         id, method = message.id, message.method
         if message.jsonrpc != "2.0":
             return Stray('not a message: jsonrpc is not "2.0"')
@@ -400,86 +360,39 @@ class Connection:
 
     def _receive_large(self, data: bytes | memoryview) -> Reply | None:
         """Read a result in one go, without a first look at where it ends; None if it may be anything else."""
-        found = _ID_FIRST(data) or _ID_LAST(data[-64:])
-        waiting = None if found is None else self.waiting.get(int(found[1]))
+        guess = guess_id(data)
+        waiting = None if guess is None else self.waiting.get(guess)
         if waiting is None:
             return None
-        try:
-            message = _answer_reader(waiting.result)(data)
-        except _UNREADABLE:
+        answer = read_answer(waiting.result, data)
+        if answer is None or self.waiting.get(answer.id if type(answer.id) is int else None) is not waiting:  # type: ignore[arg-type]
             return None
-        id, result = message.id, message.result
-        if (
-            self.waiting.get(id if type(id) is int else None) is not waiting  # type: ignore[arg-type]
-            or message.jsonrpc != "2.0"
-            or message.method is not UNSET
-            or message.error is not UNSET
-            or (result.result_type is not UNSET and result.result_type != "complete")
-        ):
-            return None
-        del self.waiting[id]
-        return Reply(waiting, id, result)
+        del self.waiting[answer.id]
+        return Reply(waiting, answer.id, answer.result)
 
     def _receive_answer(self, id: Any, message: Message) -> Event:
         waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
         if waiting is None:
-            told = "" if message.error is UNSET else f": {_shorten(read_error(message.error))}"
-            return Stray(f"an answer to {_shorten(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
+            told = "" if message.error is UNSET else f": {shorten(read_error(message.error))}"
+            return Stray(f"an answer to {shorten(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
         if message.error is not UNSET:
             return Failure(waiting, id, read_error(message.error))
         if message.result is UNSET:
             return Failure(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is empty"))
-        try:
-            return Reply(waiting, id, self._read_result(waiting, message.result))
-        except _UNREADABLE as error:
-            result = self._read_again(waiting, message.result)
-            if result is not None:
-                return Reply(waiting, id, result)
-            wrong = f"The answer to {waiting.request.method} is wrong: {_shorten(error)}"
-            return Failure(waiting, id, InvalidMessage(wrong))
-        except ProtocolError as error:
-            return Failure(waiting, id, error)
-
-    def _read_again(self, waiting: Waiting, raw: Raw) -> Any:
-        """Read a result in which null stands for what is not there; None if it is wrong in another way."""
-        if b"null" not in bytes(raw):
-            return None
-        try:
-            return self._read_result(waiting, Raw(encode(without_nulls(msgspec.json.decode(raw), MEANT))))
-        except (*_UNREADABLE, ProtocolError):
-            return None
-
-    def _read_result(self, waiting: Waiting, raw: Raw) -> Any:
         typed = self.revision is not None and self.revision.stateless
         try:
-            result = _reader(waiting.result)(raw)
-        except msgspec.ValidationError:
-            if not typed:
-                raise
-            result = _read_type(raw)
-            if result.result_type in (UNSET, "complete"):
-                raise
-        kind = result.result_type
-        if kind is UNSET or kind == "complete" or not typed:
-            return result
-        operation = waiting.request.operation
-        unfinished = UNFINISHED.get(kind)
-        if (
-            unfinished is None
-            or (kind == "input_required" and operation not in ASKING)
-            or (kind == "task" and not (operation == "call_tool" and self.knows("get_task")))
-        ):
-            raise InvalidMessage(f"The answer to {waiting.request.method} has the type {kind[:100]!r}, not known here")
-        return _reader(unfinished)(raw)
+            return Reply(waiting, id, read_result(waiting, message.result, typed=typed, tasks="get_task" in self._rows))
+        except ProtocolError as error:
+            return Failure(waiting, id, error)
 
     def _receive_notice(self, method: str, params: Raw) -> Event:
         event = self._notices.get(method)
         if event is None:
             return Stray(f"the notification {method[:100]}, not known here")
         try:
-            read: Any = _reader(NOTICES.get(event, _Anything))(params)
-        except _UNREADABLE as error:
-            return Stray(f"the notification {method} is wrong: {_shorten(error)}")
+            read: Any = reader(NOTICES.get(event, _Anything))(params)
+        except UNREADABLE as error:
+            return Stray(f"the notification {method} is wrong: {shorten(error)}")
         meta = getattr(read, "meta", None)
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
         return Notice(event, read, subscription if _is_id(subscription) else None)
@@ -498,16 +411,16 @@ class Connection:
             refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
             return Stray(f"the request {method[:100]}, not known here", refusal)
         try:
-            return Question(id, operation, _reader(kind)(params))
-        except _UNREADABLE as error:
-            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {_shorten(error)}")
-            return Stray(f"the request {method} is wrong: {_shorten(error)}", refusal)
+            return Question(id, operation, reader(kind)(params))
+        except UNREADABLE as error:
+            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {shorten(error)}")
+            return Stray(f"the request {method} is wrong: {shorten(error)}", refusal)
 
     def _receive_batch(self, data: bytes | memoryview) -> Event:
         try:
             messages = [bytes(raw) for raw in _read_batch(data)]
-        except _UNREADABLE as error:
-            return Stray(f"not a message: {_shorten(error)}")
+        except UNREADABLE as error:
+            return Stray(f"not a message: {shorten(error)}")
         if len(messages) > MAX_BATCH:
             return Stray(f"a batch of {len(messages)} messages; {MAX_BATCH} are allowed")
         return Batch([Stray("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages])
@@ -522,17 +435,3 @@ class _Anything(Wire, kw_only=True):
 def _is_id(id: Any) -> bool:
     """Say whether this is an id: neither true nor 1.0 are the 1 that they equal."""
     return type(id) is int or type(id) is str
-
-
-def _shorten(value: Any) -> str:
-    """Return the first words of what a server said, or of what was wrong with it: it may be as long as it likes."""
-    return str(value)[:200]
-
-
-def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
-    """Return the error that a server answered; if it cannot be read, say so."""
-    try:
-        error = _read_error(raw)
-    except _UNREADABLE as problem:
-        return InvalidMessage(f"The error that the server answered cannot be read: {_shorten(problem)}")
-    return PeerError(error.code, error.message, None if error.data is UNSET else error.data, status=status)

@@ -22,9 +22,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
-from carrel.protocol.client import Outgoing, read_error
+from carrel.protocol.client import Outgoing
 from carrel.protocol.event_stream import EventStream
 from carrel.protocol.http import encode_value
+from carrel.protocol.results import read_error
 from carrel.protocol.revision import Revision
 from carrel.transports.backoff import Backoff
 from carrel.transports.errands import Errands

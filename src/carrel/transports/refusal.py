@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import HTTPStatusError, MCPError
-from carrel.protocol.client import read_error
+from carrel.protocol.results import read_error
 from carrel.wire.jsonrpc import Message
 
 __all__ = ["read_refusal", "shorten"]
