@@ -132,3 +132,17 @@ async def test_a_page_that_is_no_server_is_said_with_its_status() -> None:
     with over_http(make_shelf()) as origin, pytest.raises(MCPError, match="The MCP endpoint is /mcp"):
         async with Client(f"{origin}/nothing-here"):
             pass
+
+
+async def test_one_command_in_two_folders_is_two_servers(tmp_path: Path) -> None:
+    for name, way in (("old", "unknown method"), ("new", "slow")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "server.py").write_text(
+            Path(ODD).read_text().replace("way, path = sys.argv[1:]", f"way, path = {way!r}, 'log'")
+        )
+    revisions = []
+    for name in ("old", "new", "old"):
+        async with Client([sys.executable, "server.py"], cwd=tmp_path / name) as client:
+            revisions.append(client.revision)
+            assert str(tmp_path / name) in client.name
+    assert revisions == [NOVEMBER, LATEST, NOVEMBER]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Target", "Way", "find_way"]
 
 Target: TypeAlias = "str | Sequence[str | os.PathLike[str]] | Application | Callable[[], Transport]"
+
+
+#: What tells servers in this process apart: an address in memory may be that of another one later.
+NUMBERS = count(1)
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -70,7 +75,8 @@ def find_way(
 
             return ChildProcess(command, env=env, cwd=cwd, stderr=stderr)
 
-        return Way(" ".join(command), start, secrets=digest(env or {}), remembered=True)
+        place = "" if cwd is None else f" in {os.fspath(cwd)}"
+        return Way(" ".join(command) + place, start, secrets=digest(env or {}), remembered=True)
     refuse(env=env, cwd=cwd, stderr=stderr)
     if isinstance(target, type):
         raise ConfigError(f"{target.__name__} is a class: a client asks an object of it, such as {target.__name__}(…)")
@@ -82,7 +88,7 @@ def find_way(
 
             return MemoryTransport(app)
 
-        return Way(f"in memory ({id(app):x})", enter)
+        return Way(f"in memory ({next(NUMBERS)})", enter)
     if callable(target):
         return Way(getattr(target, "__name__", type(target).__name__), target)
     hint = f"; a command is a list: ['python', {os.fspath(target)!r}]" if isinstance(target, os.PathLike) else ""
