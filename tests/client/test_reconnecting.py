@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from carrel import Client
+from carrel import Client, Server
 from carrel.client.retrying import Retries
 from carrel.errors import (
     ConfigError,
@@ -150,3 +150,33 @@ def test_pauses_grow_up_to_a_bound_are_never_the_same_and_honour_the_server() ->
 
 def test_what_its_caller_declares_repeatable_is_repeated() -> None:
     assert Retries().pause("call_tool", TransportError(), 1, safe=True) is not None
+
+
+@BOTH
+async def test_what_is_under_way_when_a_session_ends_is_still_answered(revision: str) -> None:
+    app, began, go = Server("slow"), asyncio.Event(), asyncio.Event()
+
+    @app.tool()
+    async def wait() -> str:
+        began.set()
+        await go.wait()
+        return "done"
+
+    async with Client(app, revision=revision, retries=QUICK) as client:
+        call = asyncio.create_task(client.call_tool("wait"))
+        await began.wait()
+        before = await client.connect()
+        before.closed(SessionExpired())
+        await client.ping()
+        assert await client.connect() is not before
+        go.set()
+        assert (await call).text == "done"
+    async with Client(app, revision=revision) as client:
+        go.clear()
+        began.clear()
+        call = asyncio.create_task(client.call_tool("wait"))
+        await began.wait()
+        (await client.connect()).closed(SessionExpired())
+        await client.ping()
+    with pytest.raises(TransportError, match="closed"):
+        await call

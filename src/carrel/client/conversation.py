@@ -111,6 +111,7 @@ class Conversation:
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[Link, asyncio.Event] = {}
+        self._leaving: dict[Link, asyncio.Task[None]] = {}
         self._held: dict[str, int] = {}
 
     # Coming and going
@@ -136,7 +137,7 @@ class Conversation:
                 raise ConfigError("The client is closed; it is open within `async with Client(…) as client:`")
             if link is not None:
                 self._link = None
-                await link.close()
+                await self._leave(link)
             link, self._found = await open_link(
                 self._way, self._new_connection, self, self._wanted, timeout=self.timeout, patience=self._patience
             )
@@ -149,6 +150,15 @@ class Conversation:
             if self._log_level is not None and not self.stateless and self.offers("set_level"):
                 await link.call("set_level", SetLevelParams(level=self._log_level), timeout=self.timeout)
             return link
+
+    async def _leave(self, link: Link) -> None:
+        """Let go of a connection; of one whose session has ended, once what is under way has been answered."""
+        if not isinstance(link.error, SessionExpired):
+            await link.close()
+            return
+        task = asyncio.get_running_loop().create_task(link.finish())
+        self._leaving[link] = task
+        task.add_done_callback(lambda _: self._leaving.pop(link, None))
 
     def _new_connection(self) -> Connection:
         connection = Connection(self._info, self._capabilities)
@@ -169,6 +179,9 @@ class Conversation:
         if link is not None:
             await link.close()
             self.lost(link)
+        for old, task in list(self._leaving.items()):
+            await old.close()
+            await asyncio.wait([task])
 
     # What the server is
 

@@ -260,11 +260,20 @@ class Link:
         self._owner.interrupted()
 
     def closed(self, error: MCPError) -> None:
-        """Take note that the connection is gone."""
+        """Take note that the connection is gone. What is under way in a session that is gone is still answered."""
         if self.error is None:
-            # Of what is under way, nobody knows how far it got.
-            self._end(TransportError(str(error)) if isinstance(error, SessionExpired) else error)
+            if isinstance(error, SessionExpired):
+                self.error = error
+            else:
+                self._end(error)
             self._owner.lost(self)
+
+    async def finish(self) -> None:
+        """Wait for the answers to what is under way, and close."""
+        futures = [waiting.owner.future for waiting in self.connection.waiting.values()]
+        if futures:
+            await asyncio.wait(futures)
+        await self.close()
 
     def _end(self, error: MCPError) -> None:
         if self.error is None:
