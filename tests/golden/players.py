@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from typing import Any, Protocol
@@ -56,7 +57,7 @@ async def play(conversation: Conversation, transport: str, witness: Witness | No
         await player.finish()
 
 
-class Player:
+class Player(ABC):
     """What both transports have in common: waiting for the lines that the server is to say next."""
 
     def __init__(self, conversation: Conversation, witness: Witness | None) -> None:
@@ -87,11 +88,13 @@ class Player:
         if block:
             await self.hear(block)
 
+    @abstractmethod
     async def say(self, line: Line) -> None:
-        raise NotImplementedError
+        """Say a line to the server."""
 
+    @abstractmethod
     async def hear(self, block: Sequence[Line]) -> None:
-        raise NotImplementedError
+        """Hear what the server says, and compare it with these lines."""
 
     async def finish(self) -> None:
         """Hear the rest and see that there is nothing more."""

@@ -15,6 +15,8 @@ from msgspec import UNSET
 from carrel.client.conversation import Conversation
 from carrel.errors import InvalidMessage
 from carrel.protocol.client import Notice
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.revisions import REQUESTS
 from carrel.wire.asking import InputRequiredResult
 from carrel.wire.base import PageParams, Params
 
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CachedConversation"]
 
 #: What a server may allow to be kept.
-CACHEABLE = frozenset(
-    ("list_prompts", "list_resource_templates", "list_resources", "list_skills", "list_tools", "read_resource")
-)
+CACHEABLE = frozenset(row.operation for row in (*REQUESTS.values(), *SKILLS.requests.values()) if row.cacheable)
 #: How many pages one list may have.
 MAX_PAGES = 10_000
 

@@ -67,14 +67,11 @@ class Watch:
     is made again, and a "missed" comes first.
     """
 
-    def __init__(
-        self, client: Conversation, uris: Sequence[str], lists: Sequence[str], tasks: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, client: Conversation, uris: Sequence[str], lists: Sequence[str]) -> None:
         check(uris, lists)
         self.client = client
         self.uris = tuple(dict.fromkeys(uris))
         self.lists = frozenset(lists)
-        self.tasks = tuple(tasks)
         self.refused: tuple[str, ...] = ()
         """What of it the server does not tell: URIs, and names of lists."""
         self._inside = tuple(uri.rstrip("/") + "/" for uri in self.uris)

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.errors import AuthorizationError
+from carrel.protocol.json_values import without_nulls
 from carrel.security.bearer import Unverifiable
 from carrel.security.discovery import discover
 from carrel.security.fetch import Fetcher
-from carrel.security.oauth.protected_resource import check_place, without_nulls
+from carrel.security.oauth.protected_resource import check_place
 
 __all__ = ["AuthorizationServer", "check_pkce", "find_server", "find_server_of_old"]
 

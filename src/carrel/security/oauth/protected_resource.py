@@ -13,11 +13,12 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from carrel.errors import AuthorizationError, ConfigError
+from carrel.protocol.json_values import without_nulls
 from carrel.security.bearer import Unverifiable
 from carrel.security.fetch import Fetcher, check_url
 from carrel.security.metadata import WELL_KNOWN, canonical
 
-__all__ = ["ProtectedResource", "check_place", "find_resource", "identifies", "origin_of", "without_nulls"]
+__all__ = ["ProtectedResource", "check_place", "find_resource", "identifies", "origin_of"]
 
 
 class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,8 +116,3 @@ def _read(document: Mapping[str, Any], place: str) -> ProtectedResource:
         return msgspec.convert({**without_nulls(document), "url": place}, ProtectedResource)
     except msgspec.ValidationError as error:
         raise AuthorizationError(f"The metadata at {place} cannot be understood: {error}") from None
-
-
-def without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document without the members that are null: some write them for what they do not have."""
-    return {name: value for name, value in document.items() if value is not None}
