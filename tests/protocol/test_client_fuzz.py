@@ -14,6 +14,7 @@ from carrel.protocol.client import Batch, Connection, Event, Failure, Notice, Qu
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.wire.asking import ElicitResult
 from protocol.answering import speaking
+from protocol.damage import DAMAGE, damaged
 from protocol.speaking import ALL, LATEST, PREFIX, pack, request
 from protocol.test_client_connection import DETAILED, NOTICES, OPERATIONS, QUESTIONS, TASK
 from protocol.test_fuzz import JSON, REVISIONS, bounded, replaced
@@ -147,27 +148,9 @@ def test_any_parameters(revision: str | None, method: str, id: Any, params: Any,
 
 
 @bounded
-@given(
-    REVISIONS,
-    st.sampled_from(VALID),
-    st.lists(
-        st.tuples(st.sampled_from(["flip", "cut", "insert", "repeat"]), st.integers(0, 2**16), st.binary(max_size=4)),
-        max_size=4,
-    ),
-)
+@given(REVISIONS, st.sampled_from(VALID), DAMAGE)
 def test_messages_with_damaged_bytes(revision: str | None, message: Any, damage: list[tuple[str, int, bytes]]) -> None:
-    data = bytearray(pack(message))
-    for kind, where, what in damage:
-        at = where % (len(data) + 1)
-        if kind == "flip" and at < len(data):
-            data[at] ^= 1 << (where % 8)
-        elif kind == "cut":
-            del data[at : at + 1 + where % 7]
-        elif kind == "insert":
-            data[at:at] = what
-        else:
-            data[at:at] = data[at : at + 20]
-    check(revision, bytes(data))
+    check(revision, damaged(pack(message), damage))
 
 
 @settings(bounded, max_examples=300)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from carrel.errors import ResourceNotFound
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
+from protocol.damage import DAMAGE, damaged
 from protocol.speaking import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
 bounded = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -130,27 +131,9 @@ def test_any_parameters(revision: str | None, message: Any) -> None:
 
 
 @bounded
-@given(
-    REVISIONS,
-    st.sampled_from(VALID),
-    st.lists(
-        st.tuples(st.sampled_from(["flip", "cut", "insert", "repeat"]), st.integers(0, 2**16), st.binary(max_size=4)),
-        max_size=4,
-    ),
-)
+@given(REVISIONS, st.sampled_from(VALID), DAMAGE)
 def test_messages_with_damaged_bytes(revision: str | None, message: Any, damage: list[tuple[str, int, bytes]]) -> None:
-    data = bytearray(pack(message))
-    for kind, where, what in damage:
-        at = where % (len(data) + 1)
-        if kind == "flip" and at < len(data):
-            data[at] ^= 1 << (where % 8)
-        elif kind == "cut":
-            del data[at : at + 1 + where % 7]
-        elif kind == "insert":
-            data[at:at] = what
-        else:
-            data[at:at] = data[at : at + 20]
-    check(revision, bytes(data))
+    check(revision, damaged(pack(message), damage))
 
 
 def replaced(value: Any, path: list[int], new: Any) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -19,7 +18,6 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.errors import (
     ConfigError,
@@ -32,14 +30,14 @@ from carrel.errors import (
 from carrel.protocol.uri import UriError, encode_path, file_path, file_uri
 from carrel.server.source import Change, Hit, Page
 from carrel.sources.cursor import read_cursor, write_cursor
-from carrel.sources.media import DIRECTORY, type_of_name
+from carrel.sources.description import describe, display
+from carrel.sources.media import DIRECTORY
 from carrel.sources.reading import Contents, read_file, windows_of
 from carrel.sources.root import Excluded, Parts, Root, relative_to
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Tree
 from carrel.sources.window import Window, parse_window, refuse
 from carrel.sources.workers import Workers
-from carrel.wire.base import Annotations
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
@@ -168,14 +166,7 @@ class FilesSource:
 
     def _resource(self, parts: Parts, info: os.stat_result) -> Resource:
         name = parts[-1] if parts else os.path.basename(self.path)
-        is_directory = S_ISDIR(info.st_mode)
-        return Resource(
-            self._uri(parts),
-            display(name) if parts else self.name,
-            mime_type=DIRECTORY if is_directory else type_of_name(name) or UNSET,
-            size=UNSET if is_directory else info.st_size,
-            annotations=annotate(info.st_mtime),
-        )
+        return describe(self._uri(parts), name, info, shown=None if parts else self.name)
 
     # Listing
 
@@ -381,22 +372,6 @@ def open_files(target: str) -> FilesSource:
         return FilesSource(file_path(target))
     except UriError as error:
         raise ConfigError(f"{target} cannot be shared: {error}") from None
-
-
-def display(name: str) -> str:
-    """Return a name as text that can be shown and sent, whatever its bytes are."""
-    return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
-
-
-def annotate(modified: float) -> Annotations | UnsetType:
-    """Return the time of the last change, in seconds since 1970, as an annotation."""
-    try:
-        year, month, day, hour, minute, second, *_ = time.gmtime(modified)
-    except (OverflowError, ValueError, OSError):
-        return UNSET
-    if not 0 <= year <= 9999:
-        return UNSET
-    return Annotations(last_modified=f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 
 
 def translate(error: OSError, uri: str) -> ResourceError:

@@ -14,14 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
 from carrel.protocol.uri import UriError, encode_path, file_path, normalize
 from carrel.server.source import Change, Hit, Page
 from carrel.sources.cursor import read_cursor, write_cursor
-from carrel.sources.files import annotate, display, translate
+from carrel.sources.description import describe
+from carrel.sources.files import translate
 from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_name
 from carrel.sources.root import Node, Parts
 from carrel.sources.skill_folder import SkillFolder, Stop, read_chunks
@@ -151,13 +151,7 @@ class SkillsSource:
     def _resource(self, folder: SkillFolder, entry: Entry, frontmatter: dict[str, Any] | None) -> Resource:
         """Describe a file or a directory; with the frontmatter of the skill whose SKILL.md it is."""
         name = entry.parts[-1] if entry.parts else folder.name
-        resource = Resource(
-            self._uri(folder, entry.parts),
-            display(name),
-            mime_type=DIRECTORY if entry.is_directory else type_of_name(name) or UNSET,
-            size=UNSET if entry.is_directory else entry.info.st_size,
-            annotations=annotate(entry.info.st_mtime),
-        )
+        resource = describe(self._uri(folder, entry.parts), name, entry.info)
         if frontmatter is not None:
             resource.name, resource.description = frontmatter["name"], frontmatter["description"]
         return resource
