@@ -15,6 +15,7 @@ What else there is, is in the documentation under docs/.
 import typing
 
 from carrel.errors import MCPError
+from carrel.limits import Limits
 from carrel.protocol import VERSION as __version__  # noqa: N811
 from carrel.server.app import Server
 from carrel.server.contents import Contents
@@ -31,6 +32,7 @@ __all__ = [
     "Context",
     "Icon",
     "Implementation",
+    "Limits",
     "MCPError",
     "Server",
     "__version__",

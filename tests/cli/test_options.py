@@ -4,7 +4,17 @@ import os
 
 import pytest
 
-from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, check_skills, default_name, size
+from carrel import Limits
+from carrel.cli.options import (
+    Parser,
+    add_sharing_options,
+    as_arguments,
+    check_paths,
+    check_skills,
+    default_name,
+    read_limits,
+    size,
+)
 from carrel.errors import ConfigError
 
 
@@ -116,3 +126,23 @@ def test_folders_inside_each_other_would_share_files_twice(tmp_path):
         with pytest.raises(ConfigError, match="share the same files"):
             check_paths([os.path.join(tmp_path, path) for path in paths])
     assert len(check_paths([str(tmp_path / "a"), str(tmp_path / "ab")])) == 2
+
+
+def test_limits_are_set_by_name():
+    limits = read_limits(["max_sessions=5", "session_ttl=0.5", "max_sessions=6"])
+    assert limits == Limits(max_sessions=6, session_ttl=0.5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("max_sesions=5", "there is no limit 'max_sesions'"),
+        ("max_sessions", "'' is not a number"),
+        ("max_sessions=1.5", "'1.5' is not a number"),
+        ("max_sessions=0", "max_sessions must be a number above 0"),
+        ("session_ttl=nan", "session_ttl must be a number above 0"),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused(setting, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        read_limits([setting])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from carrel import Context, Server
+from carrel import Context, Limits, Server
 
 __all__ = ["Reply", "ask", "build", "challenge_of", "initialize", "request"]
 
@@ -76,9 +76,9 @@ def initialize(url: str, token: str | None = None, revision: str = "2025-11-25")
     return reply.headers["mcp-session-id"]
 
 
-def build() -> Server:
+def build(limits: Limits | None = None) -> Server:
     """Return a server that says who calls it."""
-    app = Server("guarded")
+    app = Server("guarded", limits=limits)
 
     @app.resource("memo://open")
     async def open_memo(context: Context) -> str:

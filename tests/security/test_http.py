@@ -21,7 +21,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from carrel import Context, Server
+from carrel import Context, Limits, Server
 from carrel.protocol.principal import Caller, Principal
 from carrel.security import Authorization, Introspection, StaticTokens
 from carrel.security.static import make_token
@@ -73,7 +73,7 @@ def test_no_way_in_is_without_a_guard(issuer: Issuer, guard: Authorization):
 
 
 def test_the_body_is_not_read_before_the_token_is(issuer: Issuer, guard: Authorization):
-    with over_http(build(), authorization=guard, max_body=10) as origin:
+    with over_http(build(Limits(max_message_bytes=10)), authorization=guard) as origin:
         assert request(f"{origin}/mcp", b"x" * 1000, {}).status == 401
         assert request(f"{origin}/mcp", b"x" * 1000, {}, issuer.token()).status == 413
 
@@ -144,7 +144,7 @@ def test_an_initialize_that_is_refused_leaves_no_session(issuer: Issuer):
     guard = Authorization(issuer.url, resource=RESOURCE, scopes={"initialize": "start"})
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
-    with over_http(build(), authorization=guard, max_sessions=1) as origin:
+    with over_http(build(Limits(max_sessions=1)), authorization=guard) as origin:
         refused = request(f"{origin}/mcp", body, {}, issuer.token())
         assert refused.status == 403
         assert "mcp-session-id" not in refused.headers

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from carrel import Context, Server
+from carrel import Context, Limits, Server
 
 from .site import Site, serving
 
@@ -104,10 +104,11 @@ async def shop() -> Shop:
 
 @pytest_asyncio.fixture
 async def serve(shop: Shop) -> AsyncIterator[Any]:
-    """Serve the shop with options: ``site = await serve(session_ttl=1)``."""
+    """Serve the shop with options: ``site = await serve(limits=Limits(session_ttl=1))``."""
     async with AsyncExitStack() as stack:
 
-        async def start(http: str = "httptools", **options: Any) -> Site:
+        async def start(http: str = "httptools", limits: Limits | None = None, **options: Any) -> Site:
+            shop.app.limits = limits or Limits()
             return await stack.enter_async_context(serving(shop.app.asgi(**options), http=http))
 
         yield start

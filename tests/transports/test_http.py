@@ -11,7 +11,7 @@ import pathlib
 
 import pytest
 
-from carrel import Context
+from carrel import Context, Limits
 
 from .child import call, cancelled, encode, initialize, note, request, text_of
 from .site import BOTH, head, modern, modern_headers
@@ -211,7 +211,7 @@ async def test_many_headers_are_read_in_linear_time(site):
 
 @pytest.mark.parametrize("length", [MEGABYTE + 1, 10**9, 10**18, 10**19])
 async def test_a_body_that_says_it_is_too_long_is_refused_at_once(serve, length):
-    site = await serve(max_body=MEGABYTE)
+    site = await serve(limits=Limits(max_message_bytes=MEGABYTE))
     reply = await site.post(b"", {"Content-Length": str(length)})
     assert reply.status == 413
     assert (await reply.json())["error"]["message"] == "The body is too long: at most 1000000 bytes"
@@ -254,7 +254,7 @@ async def test_a_body_in_tiny_pieces_is_one_body(site):
 
 @pytest.mark.parametrize("body", [b"", b'{"jsonrpc"'])
 async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(serve, body):
-    site = await serve(body_timeout=0.05)
+    site = await serve(limits=Limits(body_timeout=0.05))
     client = await site.connect()
     await client.send(
         b"POST /mcp HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"

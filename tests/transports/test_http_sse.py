@@ -22,7 +22,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from carrel import Context, Server
+from carrel import Context, Limits, Server
 from carrel.errors import ConfigError
 from carrel.transports import http_sse
 from serving import over_http
@@ -105,8 +105,9 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(**options: Any) -> Iterator[Site]:
+def site(limits: Limits | None = None, **options: Any) -> Iterator[Site]:
     here = Site()
+    here.app.limits = limits or Limits()
     with over_http(here.app, **{"sse_path": "/sse", **options}) as here.origin:
         yield here
 
@@ -433,7 +434,7 @@ async def test_a_listener_that_does_not_accept_events_is_refused(here: Site) -> 
 
 
 async def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
-    with site(max_body=1000) as here:
+    with site(limits=Limits(max_message_bytes=1000)) as here:
         async with listening(here.origin) as client:
             await client.open()
             assert (await client.post(json.dumps(PING).encode().ljust(1000))).status == 202
@@ -443,7 +444,7 @@ async def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
 
 
 async def test_a_body_that_never_comes_is_not_waited_for() -> None:
-    with site(body_timeout=0.1) as here:
+    with site(limits=Limits(body_timeout=0.1)) as here:
         async with listening(here.origin) as client:
             length = ("Content-Length", "100")
             assert (await exchange(here.origin, "POST", client.endpoint, JSON, length)).status == 408
@@ -490,7 +491,7 @@ async def test_a_client_that_hangs_up_ends_its_session_and_cancels_what_is_in_wo
 
 
 async def test_no_more_clients_may_listen_than_there_may_be_sessions() -> None:
-    with site(max_sessions=2) as here:
+    with site(limits=Limits(max_sessions=2)) as here:
         async with listening(here.origin) as one:
             async with listening(here.origin) as two:
                 async with listening(here.origin) as three:

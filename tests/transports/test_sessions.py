@@ -10,6 +10,8 @@ import base64
 
 import pytest
 
+from carrel import Limits
+
 from .child import call, initialize, note, request, text_of
 from .site import modern
 
@@ -34,7 +36,7 @@ async def test_ids_are_visible_ascii_with_128_bits_that_do_not_repeat(site):
 
 
 async def test_an_initialize_that_fails_leaves_no_session(serve):
-    site = await serve(max_sessions=1)
+    site = await serve(limits=Limits(max_sessions=1))
     session = await site.open()
     reply = await site.post(request(1, "initialize", {"protocolVersion": 5}))
     assert "mcp-session-id" not in reply.headers
@@ -99,7 +101,7 @@ async def test_a_session_that_was_ended_is_a_404_on_every_method(site, shop):
 
 
 async def test_a_session_that_nobody_uses_ends(serve, shop):
-    site = await serve(session_ttl=0.3, keep_alive=0.05)
+    site = await serve(limits=Limits(session_ttl=0.3), keep_alive=0.05)
     idle, listening, working = await site.open(), await site.open(), await site.open()
     await idle.subscribe("memo://text")
     stream = await listening.get()
@@ -114,7 +116,7 @@ async def test_a_session_that_nobody_uses_ends(serve, shop):
 
 
 async def test_a_session_is_over_when_its_time_is_although_nothing_has_swept_it_away(serve):
-    site = await serve(session_ttl=0.01)
+    site = await serve(limits=Limits(session_ttl=0.01))
     session = await site.open()
     loop = asyncio.get_running_loop()
     end = loop.time() + 0.02
@@ -125,7 +127,7 @@ async def test_a_session_is_over_when_its_time_is_although_nothing_has_swept_it_
 
 
 async def test_a_session_whose_stream_breaks_has_its_time_again(serve):
-    site = await serve(session_ttl=0.5, keep_alive=0.05)
+    site = await serve(limits=Limits(session_ttl=0.5), keep_alive=0.05)
     session = await site.open()
     stream = await session.get()
     opened = await stream.event()
@@ -136,7 +138,7 @@ async def test_a_session_whose_stream_breaks_has_its_time_again(serve):
 
 
 async def test_there_are_only_so_many_sessions_and_idle_ones_make_room(serve, shop):
-    site = await serve(max_sessions=3)
+    site = await serve(limits=Limits(max_sessions=3))
     busy, idle, used = await site.open(), await site.open(), await site.open()
     await busy.get()
     await used.post(request(1, "ping"))
@@ -147,7 +149,7 @@ async def test_there_are_only_so_many_sessions_and_idle_ones_make_room(serve, sh
 
 
 async def test_when_all_sessions_are_busy_there_is_no_room_and_stateless_clients_do_not_mind(serve):
-    site = await serve(max_sessions=2)
+    site = await serve(limits=Limits(max_sessions=2))
     streams = [await (await site.open()).get() for _ in range(2)]
     reply = await site.post(initialize())
     assert reply.status == 503

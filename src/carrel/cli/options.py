@@ -10,8 +10,18 @@ import os
 from typing import NoReturn
 
 from carrel.errors import ConfigError
+from carrel.limits import Limits
 
-__all__ = ["Parser", "add_sharing_options", "as_arguments", "check_paths", "check_skills", "default_name"]
+__all__ = [
+    "Parser",
+    "add_limit_option",
+    "add_sharing_options",
+    "as_arguments",
+    "check_paths",
+    "check_skills",
+    "default_name",
+    "read_limits",
+]
 
 MAX_SIZE = 10 * 1024 * 1024
 PAGE_SIZE = 100
@@ -93,6 +103,36 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         default=PAGE_SIZE,
         help=f"how many resources a listing returns at a time (default: {PAGE_SIZE})",
     )
+
+
+def add_limit_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that sets limits; ``read_limits`` reads it."""
+    parser.add_argument_group("limits").add_argument(
+        "--limit",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="set a limit of docs/limits.md, for example max_message_bytes=1000000; may be repeated",
+    )
+
+
+def read_limits(settings: list[str]) -> Limits:
+    """Return the limits that are set as NAME=VALUE.
+
+    Raises:
+        ConfigError: there is no limit of that name, or the value is not a number above 0.
+    """
+    kinds = Limits.__annotations__
+    limits: dict[str, float] = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name not in kinds:
+            raise ConfigError(f"--limit {setting}: there is no limit {name!r}; docs/limits.md has all of them")
+        try:
+            limits[name] = float(value) if kinds[name] == "float" else int(value)
+        except ValueError:
+            raise ConfigError(f"--limit {setting}: {value!r} is not a number") from None
+    return Limits(**limits)  # type: ignore[arg-type]
 
 
 def as_arguments(options: argparse.Namespace) -> list[str]:

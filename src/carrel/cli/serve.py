@@ -7,7 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from carrel.cli.logs import FORMATS, LEVELS, configure
-from carrel.cli.options import Parser, add_sharing_options, check_paths, check_skills, default_name
+from carrel.cli.options import (
+    Parser,
+    add_limit_option,
+    add_sharing_options,
+    check_paths,
+    check_skills,
+    default_name,
+    read_limits,
+)
 from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
@@ -67,6 +75,7 @@ def parser() -> Parser:
         metavar="FILE",
         help="let in only who has a token whose hash is in this file; python -m carrel.security NAME makes one",
     )
+    add_limit_option(reader)
     group = reader.add_argument_group("logs, on standard error")
     group.add_argument(
         "--log-format", choices=FORMATS, default=FORMATS[0], help="text for people, or JSON lines (default: text)"
@@ -122,7 +131,12 @@ def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -
     from carrel import Server, __version__
     from carrel.sources.files import FilesSource
 
-    app = Server(options.name or default_name([*paths, *skills]), __version__, page_size=options.page_size)
+    app = Server(
+        options.name or default_name([*paths, *skills]),
+        __version__,
+        page_size=options.page_size,
+        limits=read_limits(options.limit),
+    )
     for path in paths:
         app.share(
             FilesSource(

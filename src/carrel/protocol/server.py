@@ -181,14 +181,16 @@ class Connection:
     """
 
     __slots__ = (
-        *("__weakref__", "asked", "channel", "description", "id", "in_flight", "peer", "questions", "subscriptions"),
-        "version_header",
+        *("__weakref__", "asked", "channel", "client", "description", "id", "in_flight", "peer", "questions"),
+        *("subscriptions", "version_header"),
     )
 
     def __init__(self, description: Description) -> None:
         self.description = description
         self.peer: Peer | None = None
         self.id = ""
+        self.client = ""
+        """Whose limits and budget hold (given by the transport): a principal, an address, or this connection alone."""
         self.channel: Any = None
         """Where messages go that belong to no request (given by the transport)."""
         self.in_flight: dict[Id, Any] | None = None

@@ -32,6 +32,7 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
 )
+from carrel.limits import Budget, Limits
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction
@@ -76,7 +77,7 @@ class Server:
     manager that is entered at start-up and left at shutdown; what it yields is ``app.state``. ``state_ttl`` is how long
     clients may take to answer a question, in seconds. ``state_keys`` (32 bytes each; the first one seals, all of them
     open) are for the states that stateless clients keep meanwhile; replicas have to share them, one process makes its
-    own.
+    own. ``limits`` hold for every transport (docs/limits.md).
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -100,6 +101,7 @@ class Server:
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
         state_keys: Sequence[bytes] = (),
         state_ttl: float = 600.0,
+        limits: Limits | None = None,
     ) -> None:
         if not name:
             raise ConfigError("A server needs a name")
@@ -111,6 +113,7 @@ class Server:
             raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
         self.name = name
         self.page_size = page_size
+        self.limits = limits or Limits()
         self.state: Any = None
         self.resources = Resources(self)
         self.tools = Tools(self)
@@ -162,6 +165,16 @@ class Server:
             "subscribe": self.resources,
             "unsubscribe": self.resources,
         }
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of this server. They can be replaced until a transport is set up."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self.budget = Budget(limits.max_kept_bytes, limits.max_kept_bytes_per_client)
 
     # What authors register
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Answer, Call, Connection
 
@@ -12,6 +13,12 @@ __all__ = ["Application"]
 
 class Application(Protocol):
     """Answers calls, and says when it is to start and to stop."""
+
+    budget: Budget
+
+    @property
+    def limits(self) -> Limits:
+        """How much is taken from clients, kept for them and done for them."""
 
     async def start(self) -> None:
         """Get ready. Called once before the first call."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from ipaddress import IPv6Address
 from typing import Any, Protocol
 
 from carrel.protocol.principal import Caller, Challenge
 from carrel.protocol.server import Batch, Call, Event
 from carrel.transports.request import Headers, Rejection
 
-__all__ = ["Authorizer", "Lease", "let_in", "owner_of", "permit"]
+__all__ = ["Authorizer", "Lease", "client_of", "let_in", "owner_of", "permit"]
 
 #: The longest time that an event loop is asked to wait for, in seconds.
 MAX_DELAY = 7 * 24 * 3600.0
@@ -69,6 +70,31 @@ def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -
 def owner_of(caller: Caller | None) -> str | None:
     """Return whom a session belongs to that a caller opens; only they may use it."""
     return None if caller is None else caller.principal.id
+
+
+def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
+    """Return the client whose limits hold for a request: its principal, or else the address that it comes from.
+
+    Of IPv6 addresses the first 64 bits count, as one household or one machine has all the others.
+    """
+    if caller is not None:
+        return caller.principal.id
+    peer = scope.get("client")
+    address: str = peer[0] if peer else ""
+    return address_group(address)
+
+
+def address_group(address: str) -> str:
+    """Return the addresses that count as one: an IPv4 address itself, of IPv6 the first 64 bits."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(IPv6Address(int(parsed) >> 64 << 64)) + "/64"
 
 
 class Lease:

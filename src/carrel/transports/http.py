@@ -26,7 +26,7 @@ from carrel.protocol.principal import Caller, Challenge
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
 from carrel.transports.application import Application
-from carrel.transports.authorizer import Authorizer, Lease, let_in, owner_of, permit
+from carrel.transports.authorizer import Authorizer, Lease, client_of, let_in, owner_of, permit
 from carrel.transports.dialogue import CLEANUP, MAX_IN_FLIGHT, Work, answer_batch, begin, cancel, spawn
 from carrel.transports.exchange import Exchange, Receive, Send, disconnected, pump, respond
 from carrel.transports.origin import Origins
@@ -56,12 +56,8 @@ class StreamableHTTP:
         path: where the endpoint is, within where this application is mounted.
         allowed_hosts: names that the Host header may have, besides those of this machine ("*": any).
         allowed_origins: origins, such as "https://example.org", whose pages may call besides those of this machine.
-        max_body: the longest body that is read, in bytes.
-        session_ttl: seconds after which a session that nobody uses ends.
-        max_sessions: how many sessions there may be at a time.
         keep_alive: seconds after which a silent stream gets a comment, so that nobody on the way closes it.
         patience: seconds that an answer may take before a stream is begun for a client with a session.
-        body_timeout: seconds in which a body has to come in.
         sse_path: where clients of the deprecated HTTP+SSE transport open their streams; None for nowhere.
         authorization: who may come in, such as ``carrel.security.Authorization``; None for everybody.
 
@@ -76,12 +72,8 @@ class StreamableHTTP:
         path: str = "/mcp",
         allowed_hosts: str | Iterable[str] = (),
         allowed_origins: str | Iterable[str] = (),
-        max_body: int = 16 * 1024 * 1024,
-        session_ttl: float = 1800.0,
-        max_sessions: int = 10_000,
         keep_alive: float = 15.0,
         patience: float = 0.5,
-        body_timeout: float = 60.0,
         sse_path: str | None = None,
         authorization: Authorizer | None = None,
     ) -> None:
@@ -89,12 +81,9 @@ class StreamableHTTP:
         self._authorization = authorization
         self._path = "/" + path.strip("/")
         self._origins = Origins(allowed_hosts, allowed_origins)
-        self._max_body = max_body
-        self._session_ttl = session_ttl
-        self._max_sessions = max_sessions
+        self._limits = app.limits
         self._keep_alive = keep_alive
         self._patience = patience
-        self._body_timeout = body_timeout
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
@@ -112,9 +101,6 @@ class StreamableHTTP:
                 app,
                 "/" + sse_path.strip("/"),
                 alternative=self._path,
-                max_body=max_body,
-                body_timeout=body_timeout,
-                max_sessions=max_sessions,
                 streams=self._streams,
                 works=self._answers,
                 authorization=authorization,
@@ -223,7 +209,7 @@ class StreamableHTTP:
             self._end(id)
 
     def _is_over(self, session: Session, now: float) -> bool:
-        return session.touched < now - self._session_ttl and not session.busy
+        return session.touched < now - self._limits.session_ttl and not session.busy
 
     def _end(self, id: str) -> None:
         session = self._sessions.pop(id)
@@ -267,7 +253,7 @@ class StreamableHTTP:
                 assert self._sse is not None
                 await self._sse.serve(path, scope, headers, receive, send, extra, caller)
             elif method == "POST":
-                return await self._post(headers, receive, send, extra, caller)
+                return await self._post(headers, receive, send, extra, caller, client_of(scope, caller))
             elif method == "GET":
                 await self._get(headers, receive, send, extra, caller)
             elif method == "DELETE":
@@ -343,7 +329,8 @@ class StreamableHTTP:
         receive: Receive,
         send: Send,
         extra: list[tuple[bytes, bytes]],
-        caller: Caller | None = None,
+        caller: Caller | None,
+        client: str,
     ) -> Exchange | None:
         if not is_json(headers):
             raise Rejection(415, "The content type must be application/json")
@@ -351,9 +338,10 @@ class StreamableHTTP:
         if not json and not events:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
         session = self._session(headers, caller, required=False)
-        body = await read_body(headers, receive, self._max_body, self._body_timeout)
+        body = await read_body(headers, receive, self._limits.max_message_bytes, self._limits.body_timeout)
         if session is None:
             connection = self._app.connect()
+            connection.client = client
             version = headers.get(b"mcp-protocol-version")
             connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
         else:
@@ -451,10 +439,10 @@ class StreamableHTTP:
 
     def _new_session(self, connection: Connection) -> Session:
         loop = asyncio.get_running_loop()
-        if len(self._sessions) >= self._max_sessions:
+        if len(self._sessions) >= self._limits.max_sessions:
             self._sweep()
             idle = next((id for id, session in self._sessions.items() if not session.busy), None)
-            if len(self._sessions) >= self._max_sessions:
+            if len(self._sessions) >= self._limits.max_sessions:
                 if idle is None:
                     raise Rejection(503, "There are too many sessions", [(b"retry-after", b"10")])
                 self._end(idle)

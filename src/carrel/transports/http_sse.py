@@ -186,9 +186,6 @@ class HTTPWithSSE:
         app: the server, which is started and stopped by somebody else.
         path: where clients listen, within where this application is mounted.
         alternative: where requests of stateless revisions belong.
-        max_body: the longest body that is read, in bytes.
-        body_timeout: seconds in which a body has to come in.
-        max_sessions: how many clients may listen at a time.
         streams: where the streams are that get a comment now and then.
         works: what has to be awaited before the application stops.
         authorization: who may come in.
@@ -200,9 +197,6 @@ class HTTPWithSSE:
         path: str,
         *,
         alternative: str,
-        max_body: int,
-        body_timeout: float,
-        max_sessions: int,
         streams: set[Stream],
         works: set[Work],
         authorization: Authorizer | None = None,
@@ -212,9 +206,7 @@ class HTTPWithSSE:
         self._path = path
         self._messages = f"{path.rstrip('/')}/messages"
         self._alternative = alternative
-        self._max_body = max_body
-        self._body_timeout = body_timeout
-        self._max_sessions = max_sessions
+        self._limits = app.limits
         self._streams = streams
         self._works = works
         self._listeners: dict[str, Listener] = {}
@@ -276,7 +268,7 @@ class HTTPWithSSE:
     ) -> None:
         if not accepts(headers.get(b"accept", b"*/*"))[1]:
             raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
-        if len(self._listeners) >= self._max_sessions:
+        if len(self._listeners) >= self._limits.max_sessions:
             raise Rejection(503, "There are too many sessions", [(b"retry-after", b"10")])
         id = secrets.token_urlsafe(16)
         listener = Listener(self._app, id, f"{quote(root.rstrip('/') + self._messages)}?sessionId={id}")
@@ -308,7 +300,7 @@ class HTTPWithSSE:
         if not is_json(headers):
             raise Rejection(415, "The content type must be application/json")
         await listener.be_ready()
-        body = await read_body(headers, receive, self._max_body, self._body_timeout)
+        body = await read_body(headers, receive, self._limits.max_message_bytes, self._limits.body_timeout)
         if listener.done or listener.connection < 0:
             raise Rejection(404, NO_SESSION)
         message = listener.dialogue.connection.receive(body)

@@ -31,9 +31,6 @@ from carrel.transports.lines import Lines
 
 __all__ = ["run", "serve"]
 
-#: The longest message that is read, in bytes.
-MAX_MESSAGE = 16 * 1024 * 1024
-
 #: How many bytes may wait for a reader that is behind, before we stop reading ourselves.
 HIGH_WATER = 1024 * 1024
 
@@ -50,10 +47,10 @@ GRACE = 5.0
 class Stdio(asyncio.Protocol):
     """The conversation on the two streams: the reading end, the writing end, and the channel between them."""
 
-    def __init__(self, app: Application, max_message: int) -> None:
+    def __init__(self, app: Application) -> None:
         self._dialogue = Dialogue(app, self)
-        self._lines = Lines(max_message)
-        self._max_message = max_message
+        self._lines = Lines(app.limits.max_message_bytes)
+        self._max_message = app.limits.max_message_bytes
         self._unanswered: deque[bytes | None] = deque()
         self._at_end = False
         self._burst = 0
@@ -379,17 +376,15 @@ async def _start_writing(loop: asyncio.AbstractEventLoop, target: int, ending: W
     return writer
 
 
-async def serve(
-    app: Application, source: int, target: int, *, max_message: int = MAX_MESSAGE, grace: float = GRACE
-) -> None:
+async def serve(app: Application, source: int, target: int, *, grace: float = GRACE) -> None:
     """Serve the client at the other ends of two file descriptors, until it closes its end or a signal says to stop.
 
-    The file descriptors are closed at the end. ``max_message`` is in bytes, ``grace`` in seconds.
+    The file descriptors are closed at the end. ``grace`` is in seconds.
     """
     loop = asyncio.get_running_loop()
     await app.start()
     try:
-        stdio = Stdio(app, max_message)
+        stdio = Stdio(app)
         closed = asyncio.Event()
         shared = os.path.samestat(os.fstat(source), os.fstat(target))  # one socket for both: transports would clash
         writer = await _start_writing(loop, target, WritingEnd(stdio, closed), shared=shared)
@@ -425,7 +420,7 @@ def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) ->
     return handled
 
 
-def run(app: Application, *, max_message: int = MAX_MESSAGE) -> None:
+def run(app: Application) -> None:
     """Serve ``app`` on the standard streams of this process until the client goes away."""
     source, target = claim()
-    process.run(serve(app, source, target, max_message=max_message))
+    process.run(serve(app, source, target))

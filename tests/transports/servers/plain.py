@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from carrel import Context, Server
+from carrel import Context, Limits, Server
 from carrel.transports import process, stdio
 
 LISTING = "import os; print(sorted(os.listdir('/proc/self/fd'), key=int))"
@@ -150,7 +150,9 @@ def main() -> None:
     if "grace" in options:
         process.run(stdio.serve(app, *stdio.claim(), grace=float(options["grace"])))
     else:
-        app.run(**({"max_message": int(options["max"])} if "max" in options else {}))
+        if "max" in options:
+            app.limits = Limits(max_message_bytes=int(options["max"]))
+        app.run()
 
 
 if __name__ == "__main__":

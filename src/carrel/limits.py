@@ -1,0 +1,104 @@
+"""Limits of one server: how much it takes from clients, keeps for them, and does for them at a time.
+
+``Limits`` are the settings, ``Budget`` counts the bytes that are kept against them. docs/limits.md lists every field.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from carrel.errors import ConfigError
+
+__all__ = ["Budget", "Limits"]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one server; the defaults are out of reach of honest clients. Sizes are in bytes, times in seconds.
+
+    A *client* is who an access token names, or else the address that a connection comes from. Most limits hold for one
+    client before they hold for all of them: who exceeds a limit is refused, and nobody else notices.
+
+    Raises:
+        ConfigError: a limit is not a positive number.
+    """
+
+    # Messages, on every transport
+    max_message_bytes: int = 16 * MIB
+    max_requests_in_flight: int = 4096
+
+    # Connections over HTTP
+    max_connections: int = 10_000
+    max_connections_per_address: int = 2_500
+    max_header_bytes: int = 64 * KIB
+    max_header_count: int = 100
+    header_timeout: float = 10.0
+    idle_timeout: float = 15.0
+    body_timeout: float = 60.0
+    write_timeout: float = 60.0
+    max_unfinished_body_bytes: int = 128 * MIB
+
+    # Sessions and streams over HTTP
+    max_sessions: int = 10_000
+    max_sessions_per_client: int = 2_500
+    session_ttl: float = 1800.0
+    max_streams_per_session: int = 8
+
+    # What is kept for clients
+    max_kept_bytes: int = 256 * MIB
+    max_kept_bytes_per_client: int = 64 * MIB
+    max_subscriptions: int = 10_000
+    max_listeners_per_client: int = 2_500
+    max_tasks: int = 10_000
+    max_tasks_per_client: int = 1_000
+
+    # Functions of the author
+    max_threads: int = 32
+    max_threads_per_client: int = 16
+    max_waiting_for_threads_per_client: int = 256
+    slow_handler_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ConfigError(f"The limit {name} must be a number above 0, not {value!r}")
+
+
+class Budget:
+    """Bytes that are kept for clients: at most ``total`` in all, and at most ``share`` for each one.
+
+    What takes bytes gives the same number back when it lets go of them.
+    """
+
+    __slots__ = ("_by_client", "share", "total", "used")
+
+    def __init__(self, total: int, share: int) -> None:
+        self.total = total
+        self.share = share
+        self.used = 0
+        self._by_client: dict[str, int] = {}
+
+    def used_by(self, client: str) -> int:
+        """Return how many bytes are kept for a client."""
+        return self._by_client.get(client, 0)
+
+    def take(self, client: str, size: int) -> bool:
+        """Count ``size`` more bytes for a client, or return False if its share or the total is used up."""
+        used = self._by_client.get(client, 0) + size
+        if used > self.share or self.used + size > self.total:
+            return False
+        self._by_client[client] = used
+        self.used += size
+        return True
+
+    def give(self, client: str, size: int) -> None:
+        """Count ``size`` bytes less for a client."""
+        used = self._by_client.get(client, 0) - size
+        self.used -= size
+        if used > 0:
+            self._by_client[client] = used
+        else:
+            self._by_client.pop(client, None)
