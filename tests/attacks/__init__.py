@@ -1,0 +1,1 @@
+"""Attacks: one client against all others, through real processes and sockets."""

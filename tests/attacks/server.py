@@ -1,0 +1,205 @@
+"""A Carrel server in a process of its own, measured while it is attacked, and an honest client that reads meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["HonestReads", "Server", "connect", "message", "under_attack"]
+
+#: Seconds that a server may take to start, and to stop.
+PATIENCE = 20.0
+
+#: Where the honest client comes from; attackers are at 127.0.0.1.
+HONEST = "127.0.0.2"
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def message(method: str, id: Any = 1, **params: Any) -> tuple[bytes, dict[str, str]]:
+    """Return the body and the headers of a stateless request."""
+    body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": {"_meta": META, **params}}).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+    }
+    name = params.get("uri") or params.get("name")
+    return body, headers if name is None else {**headers, "Mcp-Name": name}
+
+
+class HonestReads:
+    """A thread that sends a small request every few milliseconds over one connection, and notes how long each took.
+
+    ``request`` is what ``message`` returned. A connection that is lost is made again, once; every answer must be a 200.
+    """
+
+    def __init__(self, port: int, request: tuple[bytes, dict[str, str]], token: str | None = None) -> None:
+        self._port = port
+        self._body, headers = request
+        self._headers = headers if token is None else {**headers, "Authorization": f"Bearer {token}"}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="honest reads")
+        self.seconds: list[float] = []
+        self.problems: list[str] = []
+
+    def __enter__(self) -> HonestReads:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE)
+
+    def _run(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10, source_address=(HONEST, 0))
+        while not self._stop.wait(0.01):
+            started = time.perf_counter()
+            try:
+                try:
+                    answer = self._ask(connection)
+                except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):  # it had been idle
+                    connection.close()
+                    answer = self._ask(connection)
+                if answer.status != 200:
+                    self.problems.append(f"{answer.status} {answer.read()[:200]!r}")
+                answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                self.problems.append(repr(error))
+                connection.close()
+            self.seconds.append(time.perf_counter() - started)
+        connection.close()
+
+    def _ask(self, connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+        connection.request("POST", "/mcp", self._body, self._headers)
+        return connection.getresponse()
+
+    @property
+    def worst(self) -> float:
+        """The longest time that an answer took so far, in seconds."""
+        return max(self.seconds, default=0.0)
+
+    @property
+    def median(self) -> float:
+        """The time that half of the answers took at most, in seconds."""
+        return statistics.median(self.seconds)
+
+    def check(self, worst: float = 2.0, median: float = 0.25) -> None:
+        """Fail if a request was not answered, or answers took too long. ``benchmarks`` measures times closely."""
+        assert self.problems == []
+        assert len(self.seconds) > 2, "no reads were tried"
+        assert self.worst < worst, f"an honest read took {self.worst:.2f} s"
+        assert self.median < median, f"half of the honest reads took over {self.median:.3f} s"
+
+
+class Server:
+    """The server under attack."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process = process
+        self.pid = process.pid
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}/mcp"
+        self._log = log
+
+    def rss(self) -> float:
+        """Return how much memory the process has, in MiB."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1024**2
+
+    def descriptors(self) -> int:
+        """Return how many files and sockets the process has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def log(self) -> str:
+        """Return what the process has written to standard error."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def ask(self, method: str, source: str = "127.0.0.1", **params: Any) -> Any:
+        """Send one stateless request, and return the message that answers it."""
+        body, headers = message(method, **params)
+        with contextlib.closing(connect(self.port, source)) as connection:
+            connection.request("POST", "/mcp", body, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        if answer.headers.get_content_type() == "text/event-stream":
+            text = re.findall(r"^data: ?(.+)$", text, re.MULTILINE)[-1]
+        return json.loads(text)
+
+    def honest_reads(self, uri: str, token: str | None = None) -> HonestReads:
+        """Return a client elsewhere that reads a resource again and again while it is entered."""
+        return HonestReads(self.port, message("resources/read", uri=uri), token)
+
+    def honest_calls(self, tool: str, token: str | None = None, **arguments: Any) -> HonestReads:
+        """Return a client elsewhere that calls a tool again and again while it is entered."""
+        return HonestReads(self.port, message("tools/call", name=tool, arguments=arguments), token)
+
+
+def connect(port: int, source: str = "127.0.0.1", timeout: float = 10.0) -> http.client.HTTPConnection:
+    """Return a connection from an address of this machine, any of 127.0.0.0/8."""
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0))
+
+
+@contextlib.contextmanager
+def under_attack(*command: str, script: str | Path | None = None, folder: Path | None = None) -> Iterator[Server]:
+    """Run a server over HTTP until the block ends.
+
+    Either the arguments of ``carrel``, such as "serve" and a folder (``--http`` is added), or a Python file that runs
+    ``app.run("http", port=0, on_started=lambda url: print(url, file=sys.stderr, flush=True))``. ``folder`` is where the
+    log goes; a temporary one by default.
+    """
+    if sys.platform != "linux":
+        pytest.skip("attacks are measured by /proc and come from 127.0.0.2: this needs Linux")
+    import tempfile
+
+    arguments = ["-m", "carrel", *command, "--http", "127.0.0.1:0"] if script is None else [str(script), *command]
+    with tempfile.TemporaryDirectory() as temporary:
+        log = Path(folder or temporary) / "server.log"
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
+            )
+        try:
+            yield Server(process, _port_of(process, log), log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise AssertionError(f"the server did not stop within {PATIENCE} s") from None
+
+
+def _port_of(process: subprocess.Popen[bytes], log: Path) -> int:
+    """Wait until the server says where it is."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        found = re.search(rb"http://127\.0\.0\.1:(\d+)", log.read_bytes())
+        if found is not None:
+            port = int(found[1])
+            socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+            return port
+        if process.poll() is not None:
+            break
+        time.sleep(0.02)
+    raise AssertionError(f"the server did not start: {log.read_text()}")
