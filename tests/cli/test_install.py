@@ -241,14 +241,73 @@ def test_on_a_terminal_it_asks_first(home, answer, written):
     assert (home / PLACES["cursor"]).exists() is written
 
 
-def test_a_file_that_changes_while_the_question_is_open_is_not_overwritten(home):
+def test_a_change_made_while_the_question_is_open_is_kept(home):
     file = home / PLACES["cursor"]
     file.parent.mkdir(parents=True)
     file.write_text("{}")
-    code, errors = install_on_a_terminal(home, "y", lambda: file.write_text('{"theirs": 1}'))
+    code, _ = install_on_a_terminal(home, "y", lambda: file.write_text('{"theirs": 1}'))
+    assert code == 0
+    written = json.loads(file.read_text())
+    assert written["theirs"] == 1
+    assert list(written["mcpServers"]) == ["notes"]
+
+
+def test_a_file_that_is_no_longer_valid_when_it_is_written_is_left_alone(home):
+    file = home / PLACES["cursor"]
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    code, errors = install_on_a_terminal(home, "y", lambda: file.write_text("{broken"))
     assert code == 2
-    assert "has changed in the meantime" in errors
-    assert file.read_text() == '{"theirs": 1}'
+    assert "was left alone" in errors
+    assert file.read_text() == "{broken"
+
+
+def test_several_at_once_all_leave_their_entries(home):
+    names = [f"server-{number}" for number in range(12)]
+    commands = [["install", "cursor", "notes", "--name", name, "--yes"] for name in names]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "carrel", *command],
+            cwd=home,
+            env={**os.environ, "HOME": str(home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for command in commands
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    file = home / PLACES["cursor"]
+    assert sorted(json.loads(file.read_text())["mcpServers"]) == sorted(names)
+    assert {path.name for path in file.parent.iterdir()} <= {file.name, f"{file.name}.before-carrel"}
+
+
+def test_the_first_backup_is_never_overwritten(home):
+    file = home / PLACES["cursor"]
+    file.parent.mkdir(parents=True)
+    file.write_text('{"mine": 1}')
+    for name in ("one", "two"):
+        assert main(["install", "cursor", "notes", "--name", name, "--yes"]) == 0
+    assert (file.parent / f"{file.name}.before-carrel").read_text() == '{"mine": 1}'
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder", "link to a device"])
+def test_what_is_not_a_regular_file_is_refused_at_once(home, kind):
+    file = home / "settings.json"
+    if kind == "device":
+        file = Path("/dev/null")
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to("/dev/null")
+    before = file.stat()
+    done = carrel(home, "install", "cursor", "notes", "--config", str(file), "--yes")
+    assert done.returncode == 2
+    assert "is not a configuration file: it is " in done.stderr
+    assert (file.stat().st_mode, file.stat().st_ino) == (before.st_mode, before.st_ino)
 
 
 def test_a_link_to_a_file_stays_a_link_and_its_permissions_stay(home):
@@ -308,7 +367,7 @@ def test_a_name_made_from_a_folder_has_only_letters_that_every_client_takes(home
         (["claude-desktop", "--http", "http://127.0.0.1:8000/mcp"], "reads only commands"),
         (["claude-desktop", "notes", "--workspace", "."], "leave out --workspace"),
         (["cursor", "notes", "--workspace", ".", "--config", "x"], "give one of them"),
-        (["cursor", "notes", "--config", "notes", "--yes"], "cannot be read"),
+        (["cursor", "notes", "--config", "notes", "--yes"], "is not a configuration file"),
     ],
 )
 def test_wrong_use_is_answered_with_one_line_and_exit_code_2(home, arguments, complaint, capsys):

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from carrel.cli import jsonc
+from carrel.cli import config_file, jsonc
 from carrel.cli.clients import CLIENTS, Client, locate
 from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, check_skills, default_name
 from carrel.errors import ConfigError
@@ -28,7 +28,6 @@ examples:
   carrel install cursor --http http://127.0.0.1:8000/mcp --name library
   carrel install claude-desktop --name notes --remove
 """
-BACKUP_SUFFIX = ".before-carrel"
 DECLINED = 1
 
 
@@ -59,14 +58,13 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_intermixed_args(arguments)
     client = CLIENTS[options.client]
     file = configuration_file(client, options)
-    before = read(file)
-    if options.remove:
-        name = entry_name(options, [])
-        after = edit(client, file, before, name, None)
-    else:
-        name, entry = server_entry(client, options)
-        after = edit(client, file, before, name, entry)
+    name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options)
 
+    def edited(text: str) -> str:
+        return edit(client, file, text, name, entry)
+
+    before = config_file.read(file)
+    after = edited(before)
     if after == before:
         absent = f"{file} has no server {name!r}" if options.remove else f"{name!r} is already in {file}"
         say(f"Nothing to change: {absent}.")
@@ -78,8 +76,8 @@ def run(arguments: list[str]) -> int:
     if not options.yes and not confirmed(file):
         say("Nothing was written.")
         return DECLINED
-    backup = write(file, before, after)
-    say(f"Wrote {file}." + (f"\nAs it was before: {backup}" if backup else ""))
+    backup = config_file.change(file, edited)
+    say(f"Wrote {file}." + (f"\nAs it was before the first change: {backup}" if backup else ""))
     if backup is None and not options.workspace and not options.config:
         say(f"There was no such file. If {client.title} does not see the server, look where it keeps its own.")
     say("" if options.remove else client.next_step)
@@ -196,61 +194,6 @@ def ours(entry: object) -> bool:
         return False
     program = re.split(r"[\\/]", command)[-1].lower().removesuffix(".exe")
     return program == "carrel" or arguments[:2] == ["-m", "carrel"]
-
-
-def read(file: Path) -> str:
-    """Return the text of a configuration file, empty if there is none yet.
-
-    Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        return file.read_bytes().decode()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text, so it was left alone") from error
-
-
-def write(file: Path, before: str, after: str) -> Path | None:
-    """Replace the file in one step; return where its old text is kept, None if there was no file.
-
-    Raises:
-        ConfigError: it cannot be written, or has changed since it was read.
-    """
-    file = Path(os.path.realpath(file))  # a link to the file stays a link
-    backup = file.with_name(file.name + BACKUP_SUFFIX)
-    try:
-        if read(file) != before:
-            raise ConfigError(f"{file} has changed in the meantime; nothing was written, please run this again")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        existed = file.exists()
-        mode = file.stat().st_mode & 0o777 if existed else 0o600
-        if existed:
-            replace(backup, before, mode)
-        replace(file, after, mode)
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}") from error
-    return backup if existed else None
-
-
-def replace(file: Path, text: str, mode: int) -> None:
-    """Give ``file`` a new text so that whoever reads it sees the old one or the new one, never a part."""
-    import tempfile
-
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as output:
-            output.write(text.encode())
-            output.flush()
-            os.fsync(output.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def difference(file: Path, before: str, after: str) -> str:

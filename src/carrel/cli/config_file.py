@@ -1,0 +1,113 @@
+"""Configuration files of other applications: read, and changed in one step, by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from carrel.errors import ConfigError
+
+__all__ = ["change", "read"]
+
+BACKUP_SUFFIX = ".before-carrel"
+
+
+def read(file: Path) -> str:
+    """Return the text of a configuration file, empty if there is none yet.
+
+    Raises:
+        ConfigError: it is not a regular file, cannot be read, or is not UTF-8.
+    """
+    try:
+        check_regular(file.stat().st_mode, file)
+        # A FIFO that has taken the file's place meanwhile would keep a plain open waiting.
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as source:
+            check_regular(os.fstat(descriptor).st_mode, file)
+            return source.read().decode()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not UTF-8 text, so it was left alone") from error
+
+
+def check_regular(mode: int, file: Path) -> None:
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+        raise ConfigError(f"{file} is not a configuration file: it is {kind}")
+
+
+def change(file: Path, edit: Callable[[str], str]) -> Path | None:
+    """Replace the text of a file by what ``edit`` makes of it; return where its first text is kept, if there was one.
+
+    The file is locked, read again and edited as it is then, so that of several changes at once none is lost. The text
+    from before the first change is kept beside it and never overwritten.
+
+    Raises:
+        ConfigError: the file cannot be written, or ``edit`` refuses its text.
+    """
+    file = Path(os.path.realpath(file))  # a link to the file stays a link
+    backup = file.with_name(file.name + BACKUP_SUFFIX)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locked(file):
+            before = read(file)
+            after = edit(before)
+            existed = file.exists()
+            mode = file.stat().st_mode & 0o777 if existed else 0o600
+            if existed and not os.path.lexists(backup):
+                replace(backup, before, mode)
+            if after != before:
+                replace(file, after, mode)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from error
+    return backup if os.path.lexists(backup) else None
+
+
+@contextlib.contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Keep other processes from changing ``file`` through this function.
+
+    The folder is what is locked, as the file itself is replaced; Windows, which cannot lock folders, gets a lock file.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        descriptor = os.open(file.with_name(f".{file.name}.carrel-lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # waits up to ten seconds, then raises OSError
+            yield
+        finally:
+            os.close(descriptor)
+    else:
+        import fcntl
+
+        descriptor = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def replace(file: Path, text: str, mode: int) -> None:
+    """Give ``file`` a new text in one step: a reader sees the old one or the new one, never a part."""
+    import tempfile
+
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as output:
+            output.write(text.encode())
+            output.flush()
+            os.fsync(output.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
