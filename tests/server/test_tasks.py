@@ -145,6 +145,42 @@ async def test_questions_of_a_task_wait_for_tasks_update_and_only_what_was_asked
         assert done["result"]["content"][0]["text"] == "accept True"
 
 
+async def test_the_result_of_a_task_is_what_the_call_would_have_been_answered_with() -> None:
+    app = server()
+    async with memory.connect(app, **CAPABLE) as peer:
+        id = await begin(peer, "work", gate="d")
+        peer.start("subscriptions/listen", {"notifications": {"taskIds": [id]}}, id="listen")
+        await peer.notification()
+        app.state.setdefault("d", asyncio.Event()).set()
+        notified = (await peer.notification())["params"]
+        done = await settle(peer, id, "completed")
+    async with memory.connect(app) as peer:
+        answered = (await peer.request("tools/call", {"name": "work"}))["result"]
+    assert answered["resultType"] == "complete"
+    assert done["result"] == notified["result"] == answered
+
+
+@pytest.mark.parametrize("key", [None, "question"])
+async def test_a_key_names_one_question_for_the_life_of_a_task(key: str | None) -> None:
+    app = Server("insistent")
+
+    @app.tool(task="required")
+    async def insist(context: Context) -> str:
+        said = [(await context.elicit(f"{number}?", str, key=key)).action for number in range(3)]
+        return " ".join([*said, (await context.elicit("Last?", str, key="elicit-1")).action])
+
+    async with memory.connect(app, **CAPABLE) as peer:
+        id = await begin(peer, "insist")
+        keys = []
+        while (task := await settle(peer, id, "input_required", "completed"))["status"] != "completed":
+            for asked in task["inputRequests"]:
+                assert asked not in keys
+                keys.append(asked)
+                await peer.request("tasks/update", {"taskId": id, "inputResponses": {asked: {"action": "decline"}}})
+        assert len(keys) == 4
+        assert task["result"]["content"][0]["text"] == "decline decline decline decline"
+
+
 async def test_a_tool_may_ask_before_it_becomes_a_task() -> None:
     app = server()
     async with memory.connect(app, **CAPABLE) as peer:
@@ -176,7 +212,8 @@ async def test_cancelling_really_stops_the_work() -> None:
 async def test_a_failed_tool_completes_and_a_protocol_error_fails() -> None:
     async with memory.connect(server(), **CAPABLE) as peer:
         done = await settle(peer, await begin(peer, "must", fail="tool"), "completed")
-        assert done["result"] == {"content": [{"type": "text", "text": "boom"}], "isError": True}
+        assert done["result"]["content"] == [{"type": "text", "text": "boom"}]
+        assert done["result"]["isError"] is True
         failed = await settle(peer, await begin(peer, "must", fail="protocol"), "failed")
         assert failed["error"] == {"code": -32602, "message": "Invalid params: no", "data": {"why": "so"}}
 

@@ -137,8 +137,8 @@ async def _ask_task(context: Context, questions: Mapping[str | None, Question]) 
     """Ask the client of a task, which waits for input meanwhile."""
     task, tasks = context.call.task, context.app.tasks
     if context.call.peer.revision.stateless:
-        named = {context.round.key_for(question.operation, key): question for key, question in questions.items()}
-        return await tasks.ask(task, named)
+        key_for = context.round.key_for
+        return await tasks.ask(task, [(key_for(each.operation, key), each) for key, each in questions.items()])
     tasks.update(task, "input_required")
     try:
         return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))

@@ -63,6 +63,8 @@ class Record:
         self.result: Result | None = None
         self.error: ErrorObject | None = None
         self.questions: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
+        self.keys: set[str] = set()
+        """Keys of questions that were ever asked: a key belongs to one question for the life of the task."""
         self.work: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.connection: Connection = call.connection
@@ -91,6 +93,15 @@ class Record:
         for question in questions:
             if not question.answer.done():
                 self.deliver(question)
+
+    def new_key(self, wanted: str) -> str:
+        """Return ``wanted``, or with a number behind it where the task has used that key before, and remember it."""
+        key, number = wanted, 1
+        while key in self.keys:
+            number += 1
+            key = f"{wanted}-{number}"
+        self.keys.add(key)
+        return key
 
     @property
     def over(self) -> bool:
@@ -291,16 +302,19 @@ class Tasks:
 
     # Questions of a task
 
-    async def ask(self, record: Record, questions: dict[str, Question]) -> list[Any]:
-        """Put questions to the client of a task, and wait for the answers (extension)."""
+    async def ask(self, record: Record, questions: Iterable[tuple[str, Question]]) -> list[Any]:
+        """Put questions, each with the key that it would like, to the client of a task; wait for the answers (extension).
+
+        https://modelcontextprotocol.io/extensions/tasks/overview
+        """
         loop = asyncio.get_running_loop()
-        for key, question in questions.items():
-            record.questions[key] = (question, loop.create_future())
+        asked = {record.new_key(wanted): (question, loop.create_future()) for wanted, question in questions}
+        record.questions |= asked
         self.update(record, "input_required")
         try:
-            return list(await asyncio.gather(*(record.questions[key][1] for key in questions)))
+            return list(await asyncio.gather(*(future for _, future in asked.values())))
         finally:
-            for key in questions:
+            for key in asked:
                 record.questions.pop(key, None)
             if not record.questions:
                 self.update(record, "working")
@@ -507,7 +521,7 @@ def detailed(record: Record) -> DetailedTask:
             if not future.done()
         }
     elif record.result is not None and record.status == "completed":
-        task.result = record.result
+        task.result = record.call.connection.finish(record.call, record.result)
     elif record.error is not None and record.status == "failed":
         task.error = record.error
     return task
