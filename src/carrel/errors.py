@@ -32,6 +32,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from carrel.printable import printable, printable_lines
+
 __all__ = [
     "AuthorizationError",
     "ConfigError",
@@ -68,9 +70,19 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
+#: Characters of one line of an error.
+MAX_LINE = 2000
+
 
 class MCPError(Exception):
-    """The root of the tree. Catch it to catch everything Carrel raises on purpose."""
+    """The root of the tree. Catch it to catch everything Carrel raises on purpose.
+
+    As text they are printable, and bounded: they may repeat what a peer has said.
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if text.isprintable() and len(text) <= MAX_LINE else printable_lines(text, MAX_LINE)
 
 
 class ProtocolError(MCPError):
@@ -172,7 +184,7 @@ class PeerError(MCPError):
     """
 
     def __init__(self, code: int, message: str, data: Any = None, *, status: int | None = None) -> None:
-        super().__init__(f"{message} ({code})")
+        super().__init__(printable(f"{message} ({code})", MAX_LINE))
         self.code = code
         self.message = message
         self.data = data
@@ -183,7 +195,7 @@ class ResourceError(MCPError):
     """A resource cannot be had. ``uri`` says which one."""
 
     def __init__(self, uri: str, message: str = "Resource not found") -> None:
-        super().__init__(f"{message}: {uri}")
+        super().__init__(printable(f"{message}: {uri}", MAX_LINE))
         self.uri = uri
         self.message = message
 

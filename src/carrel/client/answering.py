@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidParams, MethodNotFound
+from carrel.printable import Log
 from carrel.protocol.uri import UriError, file_path
 from carrel.wire.asking import (
     CreateMessageParams,
@@ -35,7 +35,7 @@ from carrel.wire.content import TextContent
 
 __all__ = ["Answers", "Form", "FormHandler", "Page", "PageHandler", "Roots", "RootsSource", "SampleHandler"]
 
-log = logging.getLogger("carrel.client")
+log = Log("carrel.client")
 
 Q = TypeVar("Q")
 T = TypeVar("T")

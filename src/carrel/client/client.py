@@ -5,7 +5,6 @@ https://modelcontextprotocol.io/specification/2026-07-28
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
@@ -30,6 +29,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
+from carrel.printable import Log
 from carrel.protocol import VERSION
 from carrel.protocol.client import Notice
 from carrel.protocol.encoding import encode
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
-logger = logging.getLogger("carrel.client")
+logger = Log("carrel.client")
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 

@@ -6,7 +6,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-sch
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidMessage
+from carrel.printable import Log
 from carrel.protocol.http import encode_value, header_parameters
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownTools"]
 
-log = logging.getLogger("carrel.client")
+log = Log("carrel.client")
 
 
 class KnownTool(msgspec.Struct, eq=False):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -25,6 +24,7 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
+from carrel.printable import Log
 from carrel.protocol.client import Batch, Connection, Event, Failure, Notice, Outgoing, Question, Reply, Stray
 from carrel.transports.transport import Transport
 from carrel.wire.base import Id, Params, Result
@@ -32,7 +32,7 @@ from carrel.wire.utilities import ProgressParams
 
 __all__ = ["Link", "Progress", "Subscriber"]
 
-log = logging.getLogger("carrel.client")
+log = Log("carrel.client")
 
 #: Told of progress: how far, of how much (None: not known), and in words (None: none).
 Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 
 from carrel.client.answering import Answers
 from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerError, ProtocolError
+from carrel.printable import printable
 from carrel.protocol.client import QUESTIONS
 from carrel.protocol.encoding import encode
 from carrel.wire.asking import ElicitParams, InputRequest, InputRequiredResult
@@ -56,12 +57,12 @@ async def answer_all(requests: Mapping[str, InputRequest], answers: Answers, ser
     for key, request in requests.items():
         operation, kind = QUESTIONS.get(request.method, ("", None))
         if kind is None:
-            raise ProtocolError(f"The server asks {request.method[:100]}, which is not known here")
+            raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
         try:
             params = msgspec.convert({} if request.params is UNSET else request.params, kind)
             responses[key] = await answers.answer(operation, params, server)
         except msgspec.ValidationError as error:
-            raise InvalidMessage(f"The server's question {request.method} is wrong: {error}") from None
+            raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
         except (MethodNotFound, InvalidParams) as error:
             raise ProtocolError(f"The server asks {request.method}, which this client did not offer: {error}") from None
     return responses

@@ -24,6 +24,7 @@ from carrel.errors import (
     PeerError,
     ProtocolError,
 )
+from carrel.printable import printable
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.extension import Extension
 from carrel.protocol.results import (
@@ -35,7 +36,6 @@ from carrel.protocol.results import (
     read_error,
     read_result,
     reader,
-    shorten,
 )
 from carrel.protocol.revision import Request, Revision
 from carrel.wire.asking import (
@@ -347,7 +347,7 @@ class Connection:
         except UNREADABLE as error:
             if self.revision is not None and self.revision.batches and bytes(data[:64]).lstrip()[:1] == b"[":
                 return self._receive_batch(data)
-            return Stray(f"not a message: {shorten(error)}")
+            return Stray(f"not a message: {printable(error)}")
         id, method = message.id, message.method
         if message.jsonrpc != "2.0":
             return Stray('not a message: jsonrpc is not "2.0"')
@@ -373,8 +373,8 @@ class Connection:
     def _receive_answer(self, id: Any, message: Message) -> Event:
         waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
         if waiting is None:
-            told = "" if message.error is UNSET else f": {shorten(read_error(message.error))}"
-            return Stray(f"an answer to {shorten(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
+            told = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
+            return Stray(f"an answer to {printable(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
         if message.error is not UNSET:
             return Failure(waiting, id, read_error(message.error))
         if message.result is UNSET:
@@ -388,11 +388,11 @@ class Connection:
     def _receive_notice(self, method: str, params: Raw) -> Event:
         event = self._notices.get(method)
         if event is None:
-            return Stray(f"the notification {method[:100]}, not known here")
+            return Stray(f"the notification {printable(method, 100)}, not known here")
         try:
             read: Any = reader(NOTICES.get(event, _Anything))(params)
         except UNREADABLE as error:
-            return Stray(f"the notification {method} is wrong: {shorten(error)}")
+            return Stray(f"the notification {method} is wrong: {printable(error)}")
         meta = getattr(read, "meta", None)
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
         return Notice(event, read, subscription if _is_id(subscription) else None)
@@ -401,26 +401,26 @@ class Connection:
         """Read a request of the server. In a stateless revision there are none, and nothing may answer them."""
         revision = self.revision
         if not _is_id(id):
-            return Stray(f"the request {method[:100]} has no proper id")
+            return Stray(f"the request {printable(method, 100)} has no proper id")
         if revision is not None and revision.stateless:
-            return Stray(f"the request {method[:100]}, which servers of this revision must not send")
+            return Stray(f"the request {printable(method, 100)}, which servers of this revision must not send")
         if method == "ping":
             return Question(id, "ping", None)
         operation, kind = QUESTIONS.get(method, ("", Wire))
         if not operation or revision is None or method not in revision.questions.values():
-            refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-            return Stray(f"the request {method[:100]}, not known here", refusal)
+            refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {printable(method, 200)}")
+            return Stray(f"the request {printable(method, 100)}, not known here", refusal)
         try:
             return Question(id, operation, reader(kind)(params))
         except UNREADABLE as error:
-            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {shorten(error)}")
-            return Stray(f"the request {method} is wrong: {shorten(error)}", refusal)
+            refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
+            return Stray(f"the request {method} is wrong: {printable(error)}", refusal)
 
     def _receive_batch(self, data: bytes | memoryview) -> Event:
         try:
             messages = [bytes(raw) for raw in _read_batch(data)]
         except UNREADABLE as error:
-            return Stray(f"not a message: {shorten(error)}")
+            return Stray(f"not a message: {printable(error)}")
         if len(messages) > MAX_BATCH:
             return Stray(f"a batch of {len(messages)} messages; {MAX_BATCH} are allowed")
         return Batch([Stray("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages])

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from carrel.errors import InvalidMessage, PeerError, ProtocolError
+from carrel.printable import printable
 from carrel.protocol.encoding import encode
 from carrel.protocol.json_values import without_nulls
 from carrel.protocol.revision import Request
@@ -34,7 +35,6 @@ __all__ = [
     "read_error",
     "read_result",
     "reader",
-    "shorten",
 ]
 
 R = TypeVar("R")
@@ -129,7 +129,7 @@ def read_result(waiting: Waiting, raw: Raw, *, typed: bool, tasks: bool, strict:
             return read_result(waiting, cleaned, typed=typed, tasks=tasks, strict=True)
     except UNREADABLE:
         pass
-    raise InvalidMessage(f"The answer to {waiting.request.method} is wrong: {shorten(problem)}")
+    raise InvalidMessage(f"The answer to {waiting.request.method} is wrong: {printable(problem)}")
 
 
 def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
@@ -141,13 +141,9 @@ def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
         or (kind == "input_required" and operation not in ASKING)
         or (kind == "task" and not (operation == "call_tool" and tasks))
     ):
-        raise InvalidMessage(f"The answer to {waiting.request.method} has the type {kind[:100]!r}, not known here")
+        shown = printable(kind, 100)
+        raise InvalidMessage(f"The answer to {waiting.request.method} has the type {shown!r}, not known here")
     return reader(unfinished)(raw)
-
-
-def shorten(value: Any) -> str:
-    """Return the first words of what a server said, or of what was wrong with it: it may be as long as it likes."""
-    return str(value)[:200]
 
 
 def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
@@ -155,5 +151,5 @@ def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | Proto
     try:
         error = _read_error(raw)
     except UNREADABLE as problem:
-        return InvalidMessage(f"The error that the server answered cannot be read: {shorten(problem)}")
+        return InvalidMessage(f"The error that the server answered cannot be read: {printable(problem)}")
     return PeerError(error.code, error.message, None if error.data is UNSET else error.data, status=status)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from carrel.errors import ConfigError
+from carrel.printable import printable
 from carrel.protocol.json_values import InvalidArguments, join_path, to_jsonable
 
 __all__ = ["Validator"]
@@ -73,7 +74,7 @@ class Validator:
                 self._validator = getattr(jsonschema_rs, dialect)(self.schema, retriever=refuse_to_fetch)
             except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
                 path = join_path(getattr(error, "instance_path", ()))
-                message = shorten(getattr(error, "message", str(error)))
+                message = printable(getattr(error, "message", str(error)))
                 raise ConfigError(f"The JSON Schema is invalid{' at ' + path if path else ''}: {message}") from None
 
     def validate(self, instance: Any) -> None:
@@ -95,7 +96,7 @@ class Validator:
     def _explain(self, error: Any) -> InvalidArguments:
         location: list[str | int] = list(getattr(error, "instance_path", ()))
         kind: Any = getattr(error, "kind", None)
-        told = shorten(getattr(error, "message", str(error)))
+        told = printable(getattr(error, "message", str(error)))
         match getattr(kind, "name", None):
             case "required":
                 location.append(kind.property)
@@ -104,7 +105,7 @@ class Validator:
                 location.append(kind.unexpected[0])
                 told = "is unknown"
             case "anyOf" | "oneOf" if hasattr(kind, "context"):
-                reasons = (shorten(branch[0].message) for branch in kind.context[:3] if branch)
+                reasons = (printable(branch[0].message) for branch in kind.context[:3] if branch)
                 told = f"{told} ({'; '.join(reasons)})"
         path = join_path(location)
         subject = f"{self.subject.capitalize()} `{path}`" if path else f"The {self.subject}"
@@ -113,11 +114,6 @@ class Validator:
 
 def top_of(location: Sequence[str | int]) -> str | None:
     return str(location[0]) if location else None
-
-
-def shorten(message: str) -> str:
-    """Leave out the middle of a message: values come first in it, and reasons last."""
-    return message if len(message) <= 300 else f"{message[:120]} … {message[-120:]}"
 
 
 def refuse_to_fetch(uri: str) -> Any:

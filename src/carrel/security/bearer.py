@@ -6,12 +6,12 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#acc
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, MutableMapping
 from time import monotonic, time
 from typing import Any, TypedDict
 
 from carrel.errors import MCPError
+from carrel.printable import Log
 from carrel.protocol.principal import Caller, Challenge, Principal
 from carrel.protocol.server import Batch, Call
 from carrel.security.scopes import Rules, Scopes
@@ -26,7 +26,7 @@ __all__ = [
     "read_token",
 ]
 
-log = logging.getLogger("carrel.security")
+log = Log("carrel.security")
 Clock = Callable[[], float]
 
 #: The longest token that is looked at, in bytes.

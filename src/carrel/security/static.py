@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import hmac
-import logging
 import secrets
 from collections.abc import Sequence
 from hashlib import sha256
@@ -18,13 +17,14 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from carrel.errors import ConfigError
+from carrel.printable import Log
 from carrel.protocol.principal import Principal
 from carrel.security.bearer import BearerAuthorization, InvalidToken, Options
 from carrel.security.scopes import read_scopes
 
 __all__ = ["StaticTokens", "make_token"]
 
-log = logging.getLogger("carrel.security")
+log = Log("carrel.security")
 
 ALGORITHM = "sha256:"
 PREFIX = "carrel_"

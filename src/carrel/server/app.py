@@ -13,7 +13,6 @@ The folder `examples` has one of these for each feature.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 import threading
@@ -33,6 +32,7 @@ from carrel.errors import (
     ResourceForbidden,
 )
 from carrel.limits import Budget, Limits
+from carrel.printable import Log
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction
@@ -65,7 +65,7 @@ __all__ = ["Server"]
 TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 F = TypeVar("F", bound=Callable[..., Any])
 Hook = Callable[[], Awaitable[None] | None]
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 
 class Server:

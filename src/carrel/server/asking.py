@@ -10,7 +10,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from carrel.errors import (
     ProtocolError,
     TransportError,
 )
+from carrel.printable import Log
 from carrel.protocol.encoding import encode
 from carrel.wire.asking import (
     InputRequest,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InputRequired", "Pending", "Round", "abandon", "ask", "begin", "required_by", "take_answer", "withdraw"]
 
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 #: How often a question is asked, if the answers do not fit.
 MAX_ATTEMPTS = 3

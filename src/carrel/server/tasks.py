@@ -303,10 +303,7 @@ class Tasks:
     # Questions of a task
 
     async def ask(self, record: Record, questions: Iterable[tuple[str, Question]]) -> list[Any]:
-        """Put questions, each with the key that it would like, to the client of a task; wait for the answers (extension).
-
-        https://modelcontextprotocol.io/extensions/tasks/overview
-        """
+        """Put questions, each with the key that it would like, to the client of a task, and wait for the answers."""
         loop = asyncio.get_running_loop()
         asked = {record.new_key(wanted): (question, loop.create_future()) for wanted, question in questions}
         record.questions |= asked

@@ -5,7 +5,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -20,6 +19,7 @@ from carrel.errors import (
     ResourceForbidden,
     ResourceNotFound,
 )
+from carrel.printable import Log
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.protocol.json_values import InvalidArguments, to_json
 from carrel.server.invocation import Function
@@ -45,7 +45,7 @@ BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResourc
 CONTENT = (*BLOCKS, TextResourceContents, BlobResourceContents, Resource)
 PLAIN = frozenset((str, int, float, bool))
 NO_ARGUMENTS = Raw(b"{}")
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 
 class Entry(msgspec.Struct, eq=False):

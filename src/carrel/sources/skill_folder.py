@@ -13,7 +13,6 @@ https://agentskills.io/specification
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -22,6 +21,7 @@ from time import time_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from carrel.errors import ConfigError
+from carrel.printable import Log
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
 from carrel.protocol.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.sources.root import Node, Parts, Root
@@ -34,7 +34,7 @@ MAX_KEPT = 100_000  # digests that are remembered
 SETTLED = 2_100_000_000  # nanoseconds: what changed this recently may change again without a new time stamp
 CHUNK = 1024 * 1024
 
-log = logging.getLogger("carrel.sources")
+log = Log("carrel.sources")
 
 Key: TypeAlias = tuple[int, int, int, int, int]
 

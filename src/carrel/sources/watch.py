@@ -13,7 +13,6 @@ says so.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 import threading
@@ -22,6 +21,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, TypeAlias
 
 from carrel.errors import ConfigError
+from carrel.printable import Log
 from carrel.server.source import Change
 from carrel.sources.root import Parts, relative_to
 from carrel.sources.selection import IGNORE_FILE
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch"]
 
-log = logging.getLogger("carrel.sources")
+log = Log("carrel.sources")
 
 STEP = 40  # milliseconds without events that end a batch
 LONGEST = 400  # milliseconds a batch is collected at most

@@ -20,7 +20,8 @@ import aiohttp
 from yarl import URL
 
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, MCPError, TransportError
-from carrel.transports.refusal import read_refusal, shorten
+from carrel.printable import printable
+from carrel.transports.refusal import read_refusal
 from carrel.transports.transport import Credentials
 
 __all__ = ["Endpoint"]
@@ -243,7 +244,7 @@ class Endpoint:
             same = leads is not None and leads.origin() == target.origin()
         except ValueError:
             leads, same = None, False
-        where = "nowhere" if leads is None else shorten(str(leads.with_query(None)), 300)
+        where = "nowhere" if leads is None else printable(str(leads.with_query(None)), 300)
         if not same or response.status not in (307, 308):
             raise HTTPStatusError(
                 response.status,
@@ -336,11 +337,11 @@ class Endpoint:
         if isinstance(error, MCPError):
             return error
         if isinstance(error, NOT_CONNECTED):
-            why = shorten(reason_of(error), 300)
+            why = printable(reason_of(error), 300)
             return TransportError(f"{self.name} cannot be reached: {why}", delivered=False)
         if isinstance(error, aiohttp.ServerDisconnectedError):
             return TransportError(f"{self.name} closed the connection without an answer")
-        why = shorten(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
+        why = printable(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
         return TransportError(f"The connection to {self.name} failed: {why}")
 
 
@@ -368,7 +369,7 @@ def check_url(url: str) -> URL:
     except (ValueError, TypeError):
         raise ConfigError(f"{str(url)[:200]!r} is not a URL") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ConfigError(f"{shorten(url, 200)!r} is not a URL that begins with http:// or https://")
+        raise ConfigError(f"{printable(url, 200)!r} is not a URL that begins with http:// or https://")
     if parsed.user is not None or parsed.password is not None:
         raise ConfigError(
             f"The URL of {parsed.host} must have neither user nor password: give them in headers= or auth="
@@ -378,7 +379,7 @@ def check_url(url: str) -> URL:
 
 def name_of(url: URL) -> str:
     """Return a URL as it may be shown: a query may have a secret in it."""
-    return shorten(str(url.with_query(None)), 200)
+    return printable(str(url.with_query(None)), 200)
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Mapping
@@ -22,6 +21,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
+from carrel.printable import Log, printable
 from carrel.protocol.client import Outgoing
 from carrel.protocol.event_stream import EventStream
 from carrel.protocol.http import encode_value
@@ -29,7 +29,7 @@ from carrel.protocol.results import read_error
 from carrel.protocol.revision import Revision
 from carrel.transports.backoff import Backoff
 from carrel.transports.errands import Errands
-from carrel.transports.refusal import read_answered_error, shorten
+from carrel.transports.refusal import read_answered_error
 from carrel.transports.transport import Credentials, Receiver
 from carrel.wire.base import Id
 from carrel.wire.jsonrpc import Message
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HTTPTransport", "load_endpoint"]
 
-log = logging.getLogger("carrel.transports")
+log = Log("carrel.transports")
 
 BOTH = "application/json, text/event-stream"
 EVENTS = "text/event-stream"
@@ -310,7 +310,7 @@ class HTTPTransport:
             if response.status in (202, 204):
                 raise TransportError(f"{name} took the request, but gave no answer ({response.status})")
             raise TransportError(
-                f"{name} answered with the content type {shorten(kind, 100) or '(none)'}, which is neither "
+                f"{name} answered with the content type {printable(kind, 100) or '(none)'}, which is neither "
                 "application/json nor text/event-stream. Is it the URL of an MCP server?"
             )
         return None

@@ -6,18 +6,17 @@ https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-w
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import MCPError, TransportError
+from carrel.printable import Log, printable
 from carrel.protocol.client import Outgoing
 from carrel.protocol.event_stream import Event, EventStream
 from carrel.protocol.revision import Revision
 from carrel.transports.errands import Errands
 from carrel.transports.http_client import EVENTS, GREETING, load_endpoint, media_type, probe
-from carrel.transports.refusal import shorten
 from carrel.transports.transport import Credentials, Receiver
 from carrel.wire.base import Id
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HTTPSSETransport"]
 
-log = logging.getLogger("carrel.transports")
+log = Log("carrel.transports")
 
 
 class HTTPSSETransport:
@@ -201,7 +200,7 @@ class HTTPSSETransport:
             response.close()
             raise TransportError(
                 f"{self._endpoint.name} answered {response.status} with the content type "
-                f"{shorten(kind, 100) or '(none)'}, which is not a stream of HTTP+SSE",
+                f"{printable(kind, 100) or '(none)'}, which is not a stream of HTTP+SSE",
                 delivered=False,
             )
         probe(response)
@@ -225,7 +224,7 @@ class HTTPSSETransport:
             same = False
         if not same:
             raise TransportError(
-                f"{self._endpoint.name} wants messages to be sent elsewhere, to {shorten(text, 200)!r}: refused",
+                f"{self._endpoint.name} wants messages to be sent elsewhere, to {printable(text, 200)!r}: refused",
                 delivered=False,
             )
         return url.with_fragment(None)

@@ -12,10 +12,11 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import HTTPStatusError, MCPError
+from carrel.printable import printable
 from carrel.protocol.results import read_error
 from carrel.wire.jsonrpc import Message
 
-__all__ = ["read_refusal", "shorten"]
+__all__ = ["read_answered_error", "read_refusal"]
 
 _read_message = msgspec.json.Decoder(Message).decode
 
@@ -28,7 +29,7 @@ def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -
     error = read_answered_error(body)
     if error is not None:
         return read_error(error, status)
-    said = shorten(body[:1000].decode("utf-8", "replace"), 200)
+    said = printable(" ".join(body[:1000].decode("utf-8", "replace").split()), 200)
     return HTTPStatusError(
         status, f"{name} answered {status}{': ' if said else ''}{said}", retry_after=read_retry_after(retry_after)
     )
@@ -57,9 +58,3 @@ def read_retry_after(value: str | None) -> float | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
     return max(0.0, min((when - datetime.now(UTC)).total_seconds(), 86_400.0))
-
-
-def shorten(text: str, longest: int) -> str:
-    """Return text from elsewhere as one line of at most ``longest`` characters, all of them printable."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: longest * 4]).split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"

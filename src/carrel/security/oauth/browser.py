@@ -7,18 +7,18 @@ machine; and none is handed to a shell, whatever stands in it.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 import threading
 import webbrowser
 
 from carrel.errors import AuthorizationError, ConfigError
+from carrel.printable import Log
 from carrel.security.fetch import check_url
 
 __all__ = ["check_page", "open_page"]
 
-log = logging.getLogger("carrel.security")
+log = Log("carrel.security", longest=8192)  # the whole URL of a page
 
 #: What RFC 3986 has in a URL, and nothing else: no quotes, no brackets of shells, no blanks.
 ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?[]@!$&'()*+,;=%")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from carrel.errors import AuthorizationError, ConfigError
+from carrel.printable import Log
 
 __all__ = ["KeyringStore"]
 
-log = logging.getLogger("carrel.security")
+log = Log("carrel.security")
 
 T = TypeVar("T")
 SERVICE = "carrel"

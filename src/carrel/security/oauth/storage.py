@@ -7,14 +7,14 @@ apart; texts are secret.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Protocol
 
 from carrel.errors import AuthorizationError
+from carrel.printable import Log
 
 __all__ = ["MemoryStore", "TokenStore", "UserStore", "open_store"]
 
-log = logging.getLogger("carrel.security")
+log = Log("carrel.security")
 
 
 class TokenStore(Protocol):
