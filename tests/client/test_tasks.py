@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 
 from carrel import Client, Context, Server
 from carrel.client.answering import Form
-from carrel.errors import MethodNotFound, PeerError, TaskCancelled
+from carrel.errors import MethodNotFound, PeerError, TaskCancelled, TransportError
 from client.shelf import JUNE, LATEST, NOVEMBER, served, until
 
 EVERYWHERE = pytest.mark.parametrize(
@@ -157,3 +158,50 @@ async def test_a_tool_that_is_no_task_is_answered_at_once(revision: str) -> None
         assert await task.refresh() == "completed"
         await task.cancel()
         assert (await task.result()).content[0].text == "quick"
+
+
+async def test_a_question_is_asked_once_although_the_state_is_asked_for_by_several() -> None:
+    asked, go = [], asyncio.Event()
+
+    async def fill_in(form: Form) -> dict[str, str]:
+        asked.append(form.message)
+        await go.wait()
+        return {"name": "Ada"}
+
+    async with Client(make_worker(), revision=LATEST, elicit_form=fill_in) as client:
+        task = await client.start_tool("curious")
+        again = await client.task(task.id or "")
+        refreshed = [asyncio.create_task(each.refresh()) for each in (task, again, task)]
+        while not asked:
+            await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(*refreshed)
+        assert (await task.result()).text == (await again.result()).text == "hello Ada"
+        assert client.task_answers == {}, "what has ended needs no memory"
+    assert asked == ["Who is there?"]
+
+
+async def test_an_answer_that_was_lost_on_the_way_is_sent_again_and_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    async def fill_in(form: Form) -> dict[str, str]:
+        asked.append(form.message)
+        return {"name": "Ada"}
+
+    async with Client(make_worker(), revision=LATEST, elicit_form=fill_in) as client:
+        task = await client.start_tool("curious")
+        request = client.request
+
+        async def lose(operation: str, *arguments: Any, **options: Any) -> Any:
+            if operation == "update_task":
+                raise TransportError("the connection is lost")
+            return await request(operation, *arguments, **options)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(client, "request", lose)
+            with pytest.raises(TransportError):
+                await task.result()
+        assert (await task.result()).text == "hello Ada"
+    assert asked == ["Who is there?"]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
@@ -30,6 +29,7 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
+from carrel.printable import Log
 from carrel.protocol.client import Connection, Notice, Question
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
@@ -39,9 +39,12 @@ from carrel.wire.base import Implementation, LoggingLevel, Params, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.utilities import LoggingMessageParams, SetLevelParams
 
+if TYPE_CHECKING:
+    from carrel.client.tasks import TaskAnswers
+
 __all__ = ["Conversation", "LogReceiver", "Wait", "Watcher"]
 
-logger = logging.getLogger("carrel.client")
+logger = Log("carrel.client")
 
 #: Seconds; UNSET for what the client has as its own limit, None for no limit.
 Wait: TypeAlias = float | UnsetType | None
@@ -108,6 +111,8 @@ class Conversation:
         self._found: Found | None = None
         self._missing: frozenset[str] = frozenset()
         self._has_tasks = False
+        self.task_answers: dict[str, TaskAnswers] = {}
+        """The answers to questions of tasks, by the ids of the tasks."""
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[Link, asyncio.Event] = {}

@@ -7,15 +7,18 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.client.rounds import answer_all
 from carrel.errors import InvalidMessage, PeerError, TaskCancelled
+from carrel.printable import printable
 from carrel.protocol.encoding import encode
+from carrel.wire.asking import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
 from carrel.wire.tools import CallToolResult
@@ -23,12 +26,61 @@ from carrel.wire.tools import CallToolResult
 if TYPE_CHECKING:
     from carrel.client.conversation import Conversation
 
-__all__ = ["ToolTask"]
+__all__ = ["TaskAnswers", "ToolTask"]
 
 #: Seconds between two questions about a task, if the server does not say; and the bounds of what it may say.
 INTERVAL = 1.0
 SHORTEST, LONGEST = 0.05, 60.0
 TERMINAL = frozenset(("completed", "failed", "cancelled"))
+#: How many questions of one task are answered, and of how many tasks the answers are remembered.
+MAX_QUESTIONS = 1000
+MAX_TASKS = 10_000
+
+
+class TaskAnswers:
+    """The questions of one task that have been answered here: a key stands for one question, which is asked once.
+
+    A task lists a question until it has taken the answer, so the same key may be seen many times.
+    """
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.unsent: dict[str, Any] = {}
+        """Answers that the server has not acknowledged yet."""
+        self._questions: dict[str, bytes] = {}
+
+    def new(self, requests: Mapping[str, InputRequest]) -> dict[str, InputRequest]:
+        """Return the questions that have not been answered yet.
+
+        Raises:
+            InvalidMessage: a key stands for another question than before, or there are too many of them.
+        """
+        found: dict[str, InputRequest] = {}
+        for key, request in requests.items():
+            known = self._questions.get(key)
+            if known is None:
+                found[key] = request
+            elif known != digest_of(request):
+                raise InvalidMessage(f"The server uses the key {printable(key, 100)} of a task for another question")
+        if len(self._questions) + len(found) > MAX_QUESTIONS:
+            raise InvalidMessage(f"The server asks more than {MAX_QUESTIONS} questions for one task")
+        return found
+
+    def add(self, key: str, request: InputRequest, answer: Any) -> None:
+        """Remember the answer to a question until it is acknowledged, and the question for longer."""
+        self._questions[key] = digest_of(request)
+        self.unsent[key] = answer
+
+    def refused(self) -> None:
+        """Forget the answers that the server did not take: the questions may be asked once more."""
+        for key in self.unsent:
+            del self._questions[key]
+        self.unsent.clear()
+
+
+def digest_of(request: InputRequest) -> bytes:
+    """Return what tells one question from another, whatever the order of its fields."""
+    return sha256(msgspec.json.encode(request, order="sorted")).digest()
 
 
 class ToolTask:
@@ -66,11 +118,32 @@ class ToolTask:
         state: DetailedTask | Task = await self._client.request("get_task", TaskParams(task_id=self.id))
         self._state = state
         if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not UNSET:
-            responses = await answer_all(state.input_requests, self._client._answers, self._client._server_name)
-            await self._client.request(
-                "update_task", UpdateTaskParams(task_id=state.task_id, input_responses=Raw(encode(responses)))
-            )
+            await self._answer(state.task_id, state.input_requests)
+        if state.status in TERMINAL:
+            self._client.task_answers.pop(state.task_id, None)
         return state.status
+
+    async def _answer(self, id: str, requests: Mapping[str, InputRequest]) -> None:
+        """Answer the questions that are new, and send the answers that the server has not acknowledged."""
+        remembered = self._client.task_answers
+        answers = remembered.get(id)
+        if answers is None:
+            if len(remembered) >= MAX_TASKS:
+                del remembered[next(iter(remembered))]
+            answers = remembered[id] = TaskAnswers()
+        async with answers.lock:
+            for key, request in answers.new(requests).items():
+                given = await answer_all({key: request}, self._client._answers, self._client._server_name)
+                answers.add(key, request, given[key])
+            if not answers.unsent:
+                return
+            params = UpdateTaskParams(task_id=id, input_responses=Raw(encode(answers.unsent)))
+            try:
+                await self._client.request("update_task", params, repeatable=True)
+            except PeerError:
+                answers.refused()
+                raise
+            answers.unsent.clear()
 
     async def __aiter__(self) -> AsyncIterator[TaskStatus]:
         status = self.status
