@@ -267,6 +267,37 @@ async def test_unknown_keys_are_looked_for_now_and_then_only(issuer: Issuer, gua
     assert issuer.seen.count("/jwks") == 1
 
 
+async def storm(guard: Authorization, issuer: Issuer, seconds: int) -> None:
+    """Have tokens with made-up names of keys verified, twenty in each second."""
+    stranger = ECKey.generate_key("P-256")
+    begun = guard.monotonic()
+    for number in range(seconds * 20):
+        guard.monotonic = lambda: begun + number / 20  # noqa: B023
+        await refusal(guard, sign(stranger, issuer.claims(), {"kid": f"{begun} {number}"}))
+
+
+async def test_a_new_key_is_found_within_seconds_of_a_storm_of_unknown_ones(issuer: Issuer, guard: Authorization):
+    await storm(guard, issuer, 2)
+    issuer.key = ECKey.generate_key("P-256", {"kid": "second"})
+    issuer.publish({"keys": [issuer.key.as_dict()]}, "/jwks")
+    rotated = guard.monotonic()
+    guard.monotonic = lambda: rotated + 1
+    assert await holder(guard, issuer.token()) == "alice"
+
+
+async def test_a_new_key_is_found_within_seconds_in_the_middle_of_a_storm_that_the_issuer_hardly_notices(
+    issuer: Issuer, guard: Authorization
+):
+    await storm(guard, issuer, 40)
+    assert issuer.seen.count("/jwks") <= 40 / 5 + 5
+    issuer.key = ECKey.generate_key("P-256", {"kid": "second"})
+    issuer.publish({"keys": [issuer.key.as_dict()]}, "/jwks")
+    await storm(guard, issuer, 6)
+    fetched = issuer.seen.count("/jwks")
+    assert await holder(guard, issuer.token()) == "alice"
+    assert issuer.seen.count("/jwks") == fetched, "the storm itself has had the new key fetched"
+
+
 async def test_many_at_once_ask_for_the_keys_once(issuer: Issuer, guard: Authorization):
     tokens = [issuer.token(sub=f"user {number}") for number in range(50)]
     found = await asyncio.gather(*(guard.verify(token) for token in tokens))

@@ -31,7 +31,7 @@ class Authorization(ResourceServer):
         jwks_uri: where the keys are, if the issuer has no metadata (one issuer only).
         algorithms: those that signatures may be of.
         keys_ttl: seconds after which keys are fetched again.
-        keys_pause: seconds that have to pass before unknown keys are looked for again.
+        keys_pause: seconds between two fetches for unknown keys, on average.
 
     Raises:
         ConfigError: an argument makes no sense, or the packages for it are not installed.
@@ -44,7 +44,7 @@ class Authorization(ResourceServer):
         jwks_uri: str | None = None,
         algorithms: Iterable[str] = tuple(ALGORITHMS),
         keys_ttl: float = 3600.0,
-        keys_pause: float = 30.0,
+        keys_pause: float = 5.0,
         **options: Unpack[ResourceOptions],
     ) -> None:
         super().__init__([issuer] if isinstance(issuer, str) else issuer, **options)

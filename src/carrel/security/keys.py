@@ -6,11 +6,11 @@ https://www.rfc-editor.org/rfc/rfc7517
 from __future__ import annotations
 
 import asyncio
-import logging
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carrel.printable import Log
 from carrel.security.bearer import Clock, Unverifiable
 from carrel.security.discovery import find_endpoint
 from carrel.security.fetch import Fetcher
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "IssuerKeys", "PublicKey"]
 
-log = logging.getLogger("carrel.security")
+log = Log("carrel.security")
 
 #: What each algorithm needs: the type of key and, where that is not enough, its curve. There is none with shared
 #: secrets here: whoever may verify such a signature could also make it.
@@ -38,8 +38,10 @@ SAME = {"Ed25519": "EdDSA"}  # two names of one thing (RFC 9864)
 MAX_KEYS = 100
 MAX_TRIES = 5
 
-#: Seconds after which keys that could not be had at all are asked for again.
+#: Seconds between two fetches at least: of keys that could not be had at all, and of keys that tokens name.
 RETRY = 1.0
+#: How many fetches for unknown keys there may be before they are spread out.
+BURST = 4
 
 #: Seconds for which old keys are used if there are no new ones to be had.
 MAX_AGE = 24 * 3600.0
@@ -65,7 +67,9 @@ class IssuerKeys:
     """The public keys of one issuer.
 
     They are fetched when they are first needed, again after ``ttl`` seconds, and again when a token names a key that is
-    not among them, but then at most every ``pause`` seconds. If fetching fails, the old ones are kept for a day.
+    not among them. Anybody can make up names, so that happens once in ``pause`` seconds on average, and a few times in
+    a row; one fetch brings all keys, so new ones are found while names are made up, too. If fetching fails, the old
+    ones are kept for a day.
     ``changed`` is called when keys are gone that were there before. ``clock`` gives seconds that only go forward.
     """
 
@@ -81,6 +85,8 @@ class IssuerKeys:
         self._pause = pause
         self._keys: list[PublicKey] | None = None
         self._asked = float("-inf")
+        self._searches = float(BURST)
+        self._counted = float("-inf")
         self._fetched = float("-inf")
         self._problem = ""
         self._lock = asyncio.Lock()
@@ -99,9 +105,19 @@ class IssuerKeys:
             raise Unverifiable(self._problem)
         found = self._select(id, algorithm)
         if not found:
-            await self._refresh(now, self._pause)
+            await self._refresh(now, RETRY, search=True)
             found = self._select(id, algorithm)
         return found
+
+    def _may_search(self) -> bool:
+        """Take one of the fetches for unknown keys, if there is one left. Each ``pause`` adds one, up to ``BURST``."""
+        now = self._clock()
+        self._searches = min(BURST, self._searches + (now - self._counted) / self._pause)
+        self._counted = now
+        if self._searches < 1:
+            return False
+        self._searches -= 1
+        return True
 
     def _select(self, id: str | None, algorithm: str) -> list[PublicKey]:
         kind, curve = ALGORITHMS[algorithm]
@@ -116,12 +132,15 @@ class IssuerKeys:
         ]
         return found[:MAX_TRIES]
 
-    async def _refresh(self, now: float, pause: float) -> None:
-        """Fetch the keys, unless they were asked for within ``pause`` seconds, or by somebody else just now."""
+    async def _refresh(self, now: float, pause: float, *, search: bool = False) -> None:
+        """Fetch the keys, unless they were fetched within ``pause`` seconds, or while this waited.
+
+        ``search``: for an unknown key, which may not be done too often.
+        """
         if now < self._asked + pause:
             return
         async with self._lock:
-            if self._asked <= now:
+            if self._asked <= now and (not search or self._may_search()):
                 try:
                     await self._fetch()
                 finally:
