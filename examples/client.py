@@ -11,6 +11,7 @@ import asyncio
 import sys
 
 from carrel import Client, MCPError, Server
+from carrel.printable import printable
 from carrel.wire.resources import TextResourceContents
 
 app = Server("desk", version="1.0", instructions="Read note://welcome first.")
@@ -24,30 +25,35 @@ def count_notes() -> int:
     return 2
 
 
+def say(text: str) -> None:
+    """Print one line of what a server has, without what could drive the terminal."""
+    print(printable(text, 1000))
+
+
 async def look_around(client: Client) -> None:
     """Print what a server has; read one resource, and call one tool that needs nothing and says it changes nothing."""
-    print(f"{client.server.name if client.server else 'a server'} speaks {client.revision}")
+    say(f"{client.server.name if client.server else 'a server'} speaks {client.revision}")
     if client.instructions:
-        print(f"  {client.instructions}")
+        say(f"  {client.instructions}")
 
     resources = [resource async for resource in client.resources()]
     for resource in resources[:20]:
-        print(f"resource {resource.uri} ({resource.mime_type or 'unknown type'}): {resource.title or resource.name}")
+        say(f"resource {resource.uri} ({resource.mime_type or 'unknown type'}): {resource.title or resource.name}")
     async for template in client.resource_templates():
-        print(f"template {template.uri_template}: {template.title or template.name}")
+        say(f"template {template.uri_template}: {template.title or template.name}")
     for contents in await client.read(resources[0].uri) if resources else []:
         if isinstance(contents, TextResourceContents):
-            print(f"{contents.uri} says: {contents.text[:200]}")
+            say(f"{contents.uri} says: {contents.text[:200]}")
         else:
-            print(f"{contents.uri} has {len(contents.blob)} bytes")
+            say(f"{contents.uri} has {len(contents.blob)} bytes")
 
     tools = [tool async for tool in client.tools()]
     for tool in tools:
-        print(f"tool {tool.name}: {tool.description or tool.title or ''}")
+        say(f"tool {tool.name}: {tool.description or tool.title or ''}")
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
     for tool in [tool for tool in harmless if not tool.input_schema.get("required")][:1]:
         result = await client.call_tool(tool.name)
-        print(f"{tool.name} {'failed' if result.is_error else 'returned'}: {result.text}")
+        say(f"{tool.name} {'failed' if result.is_error else 'returned'}: {result.text}")
 
 
 async def main() -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from carrel import Client, Context, MCPError, Server
 from carrel.client.answering import Form, Page
+from carrel.printable import printable
 
 app = Server("club", version="1.0")
 
@@ -100,21 +101,21 @@ def parse(line: str, field: dict[str, Any]) -> Any:
 
 async def fill_in(form: Form) -> dict[str, Any] | None:
     """Put the fields of a form one after the other, and ask whether to send them."""
-    print(f"\n{form.server} asks: {form.message}")
+    print(f"\n{form.server} asks: {printable(form.message)}")
     content: dict[str, Any] = {}
     try:
         for name, field in form.fields.items():
-            hint = f" ({' / '.join(choices_of(field))})" if choices_of(field) else ""
-            hint += f" [{form.defaults[name]}]" if name in form.defaults else ""
+            hint = f" ({printable(' / '.join(choices_of(field)))})" if choices_of(field) else ""
+            hint += f" [{printable(form.defaults[name])}]" if name in form.defaults else ""
             while name not in content:
-                line = await ask(f"  {field.get('title', name)}{hint}: ")
+                line = await ask(f"  {printable(field.get('title', name))}{hint}: ")
                 if not line and name not in form.schema.get("required", ()):
                     break
                 try:
                     content[name] = parse(line, field)
                 except ValueError as error:
                     print(f"  {error}")
-        print(f"  {form.defaults | content}")
+        print(f"  {printable(form.defaults | content, 10_000)}")
         return content if await ask("  Send this? (yes/no) ") == "yes" else None
     except EOFError:
         return None
@@ -122,7 +123,7 @@ async def fill_in(form: Form) -> dict[str, Any] | None:
 
 async def visit(page: Page) -> bool:
     """Show a page's address, and open it in the browser if the user says so."""
-    print(f"\n{page.server} wants you to visit a page of {page.host}: {page.message}\n  {page.url}")
+    print(f"\n{page.server} wants you to visit a page of {page.host}: {printable(page.message)}\n  {page.url}")
     if page.suspicious:
         print("  Careful: this address may look like another one.")
     try:
@@ -140,7 +141,7 @@ async def main() -> None:
         async with Client(command or app, elicit_form=fill_in, elicit_url=visit, timeout=None) as client:
             result = await client.call_tool(tool, json.loads(arguments))
             for block in result.content:
-                print(getattr(block, "text", block))
+                print(printable(getattr(block, "text", block), 10_000))
     except MCPError as error:
         sys.exit(str(error))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from carrel import Client, MCPError
 from carrel.client.skills import Skill
+from carrel.printable import printable, printable_lines
 from carrel.wire.resources import TextResourceContents
 
 SERVER = [sys.executable, str(Path(__file__).with_name("skills_server.py"))]
@@ -20,11 +21,11 @@ SERVER = [sys.executable, str(Path(__file__).with_name("skills_server.py"))]
 def approve(skill: Skill) -> bool:
     """Ask the user. What they agree to is this skill of this server, as it is now."""
     server, uri = skill.identity
-    print(f"{skill.name}: {skill.description}\n  {uri} of {server}")
+    print(f"{printable(skill.name)}: {printable(skill.description, 1000)}\n  {printable(uri)} of {printable(server)}")
     for file in skill.files or ():
-        print(f"  {file.uri} ({file.size} bytes)")
+        print(f"  {printable(file.uri)} ({file.size} bytes)")
     if skill.problem:
-        print(f"  cannot be used: {skill.problem}")
+        print(f"  cannot be used: {printable(skill.problem)}")
         return False
     try:
         return input("Shall the model use it? (yes/no) ") == "yes"
@@ -36,16 +37,17 @@ async def load(skill: Skill) -> None:
     """Print what a model would get: the instructions, and the other files when the instructions speak of them."""
     instructions = await skill.instructions()
     print(
-        f"\nInstructions of {skill.identity[1]}, {len(instructions)} characters. They begin with:\n{instructions[:60]}…"
+        f"\nInstructions of {printable(skill.identity[1])}, {len(instructions)} characters. They begin with:\n"
+        f"{printable_lines(instructions[:60])}…"
     )
     for entry in await skill.directory():
-        print(f"  {entry.uri}")
+        print(f"  {printable(entry.uri)}")
     for file in skill.files or ():
         path = file.uri.removeprefix(skill.uri.removesuffix("SKILL.md"))
         if path != "SKILL.md" and path.rpartition("/")[2] in instructions:
             contents = await skill.read(path)
             if isinstance(contents, TextResourceContents):
-                print(f"{path}, which they speak of, has {len(contents.text)} characters")
+                print(f"{printable(path)}, which they speak of, has {len(contents.text)} characters")
 
 
 async def main() -> None:

@@ -157,19 +157,42 @@ async def test_a_page_is_shown_and_never_opened(revision: str) -> None:
         ("smb://example.org/share", False),
         ("https://example.org/\x00", False),
         ("$(calc)", False),
+        *(
+            (f"https://example.org/{control}", False)
+            for control in "\u202e\u2066\u061c\u200b\u200d\ufeff\u2028\x1b\x9b"
+        ),
+        ("https://exam\u200bple.org/", False),
+        ("https://example.org\u202e/", False),
+        ("https://exam%E2%80%8Bple.org/", False),
+        (f"https://{'ä' * 300}.org/", False),
+        ("https://example.org/" + "x" * 10_000, False),
+        ("https://bücher.example/", True),
     ],
+    ids=ascii,
 )
 async def test_only_pages_of_safe_addresses_are_shown(url: str, shown: bool) -> None:
     assert may_be_shown(url) == shown
 
 
 async def test_a_host_that_may_look_like_another_is_marked() -> None:
-    for url, suspicious in (
-        ("https://xn--pple-43d.com/", True),
-        ("https://аpple.com/", True),
-        ("https://a.org/", False),
+    for url, host, suspicious in (
+        ("https://xn--pple-43d.com/", "xn--pple-43d.com", True),
+        ("https://XN--pple-43d.com/", "xn--pple-43d.com", True),
+        ("https://аpple.com/", "xn--pple-43d.com", True),
+        ("https://exa\uff4dple.com/", "example.com", True),
+        ("https://example.com\u3002evil.example/", "example.com.evil.example", True),
+        ("https://a.org/\u05d0/gro.elpmaxe", "a.org", True),
+        ("https://2130706433/", "2130706433", True),
+        ("https://0x7f.1/", "0x7f.1", True),
+        ("https://127.1/", "127.1", True),
+        ("https://127.0.0.0x1/", "127.0.0.0x1", True),
+        ("https://192.0.2.7/", "192.0.2.7", False),
+        ("https://[2001:db8::1]/", "2001:db8::1", False),
+        ("https://a.org/%E2%80%AE", "a.org", False),
+        ("https://a.org/", "a.org", False),
     ):
-        assert Page("", url, "", asyncio.Event()).suspicious == suspicious
+        page = Page("", url, "", asyncio.Event())
+        assert (page.host, page.suspicious) == (host, suspicious)
 
 
 @EVERYWHERE

@@ -568,7 +568,7 @@ def test_a_result_of_a_type_that_is_not_known_is_an_error(operation: str, revisi
     for each in (result, {}):
         error = failed(speaking(LATEST), operation, params, result={**each, **DETAILED, "resultType": kind})
         assert isinstance(error, InvalidMessage)
-        assert kind[:100] in str(error)
+        assert kind[:60] in str(error)
         assert len(str(error)) < 300
 
 

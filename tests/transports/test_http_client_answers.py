@@ -194,7 +194,7 @@ async def test_a_status_without_a_message_is_told_with_what_was_said(status: int
     assert type(failure) is HTTPStatusError
     assert failure.status == status
     assert str(status) in str(failure)
-    assert "Go [31m away" in str(failure)
+    assert r"Go\x1b[31m away" in str(failure)
     assert len(str(failure)) < 400
     assert failure.retry_after is None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -48,6 +49,10 @@ IMBALANCES = {
 }
 #: How many pages are remembered whose end a server may still announce.
 MAX_PAGES = 1000
+#: Characters of the URL of a page.
+MAX_URL = 8192
+#: An IPv4 address as everybody writes it; browsers take many other forms of the same number.
+PLAIN_ADDRESS = re.compile(r"(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})")
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -84,13 +89,30 @@ class Page(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """The host of the page, to be shown by itself."""
-        return urlsplit(self.url).hostname or ""
+        """The host of the page in ASCII, as the name system has it, to be shown by itself."""
+        return ascii_host(self.url)
 
     @property
     def suspicious(self) -> bool:
-        """Whether the host is written so that it may look like another one."""
-        return any(label.startswith("xn--") for label in self.host.split(".")) or not self.host.isascii()
+        """Whether the URL is written so that it may look like another one.
+
+        It holds letters outside of ASCII, or its host has such letters in another form, or is a number that is no
+        plain address.
+        """
+        labels = self.host.split(".")
+        number = labels[-1].isdigit() or labels[-1].startswith("0x")
+        encoded = any(label.startswith("xn--") for label in labels)
+        return encoded or not self.url.isascii() or (number and not PLAIN_ADDRESS.fullmatch(self.host))
+
+
+def ascii_host(url: str) -> str:
+    """Return the host of a URL in ASCII, with ``xn--`` for labels in other letters; empty if there is none.
+
+    Raises:
+        ValueError: it is not one, or cannot be written in ASCII.
+    """
+    host = urlsplit(url).hostname or ""
+    return host if host.isascii() else host.encode("idna").decode().lower()
 
 
 #: Fills in a form: the content, None to decline, or a whole result.
@@ -176,7 +198,7 @@ class Answers:
         if params.url is UNSET:
             raise InvalidParams("Invalid params: url is missing", parameter="url")
         if not may_be_shown(params.url):
-            log.warning("%s wants a page visited whose address is not allowed: %.200s", server, params.url)
+            log.warning("%s wants a page visited whose address is not allowed: %s", server, params.url)
             return ElicitResult(action="decline")
         completed = asyncio.Event()
         if params.elicitation_id is not UNSET:
@@ -302,18 +324,20 @@ def check_root(uri: str) -> None:
 
 
 def may_be_shown(url: str) -> bool:
-    """Say whether a page may be shown to a user: https, or http on this machine, and nobody's name in it.
+    """Say whether a page may be shown to a user: https, or http on this machine, without a user's name and controls.
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling
     """
     from carrel.transports.addresses import is_loopback  # few are shown a page
 
+    if len(url) > MAX_URL or " " in url or "\\" in url or not url.isprintable():
+        return False  # what is not printable turns text round, takes no room, or drives a terminal
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host, _ = ascii_host(url), parts.port
     except ValueError:
         return False
-    if not host or "@" in parts.netloc or any(ord(character) <= 0x20 or character in "\\\x7f" for character in url):
+    if not host or "@" in parts.netloc or "%" in host:
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 

@@ -29,7 +29,7 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
-from carrel.printable import Log
+from carrel.printable import Log, printable
 from carrel.protocol.client import Connection, Notice, Question
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
@@ -225,7 +225,8 @@ class Conversation:
     def _server_name(self) -> str:
         """What the server is called when a user is asked: by its own name, and by where it is."""
         server = None if self._found is None else self._found.server
-        return self._way.shown if server is None else f"{server.name} ({self._way.shown})"
+        shown = printable(self._way.shown)
+        return shown if server is None else f"{printable(server.name, 100)} ({shown})"
 
     def offers(self, operation: str) -> bool:
         """Say whether the server has declared what an operation belongs to."""
