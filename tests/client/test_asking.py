@@ -296,3 +296,38 @@ async def test_the_time_limit_does_not_run_while_a_user_is_asked(revision: str) 
         return {"name": "Ada"}
 
     assert (await ask("memory", revision, "visit", elicit_form=think, timeout=0.2)).startswith("accept")
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"role": "system", "content": TextContent("x"), "model": "m"},
+        {"role": "assistant", "content": "x", "model": "m"},
+        {"role": "assistant", "content": TextContent("x"), "model": None},
+        {"role": "assistant", "content": TextContent("x"), "model": "m", "stop_reason": object()},
+    ],
+    ids=["role", "content", "model", "reason"],
+)
+async def test_what_a_model_said_is_checked_before_it_is_sent(
+    wrong: dict[str, Any], revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Server("curious")
+    calls = []
+
+    @app.tool()
+    async def ask(context: Context) -> str:
+        return (await context.sample("?", 5)).text
+
+    async def sample(params: CreateMessageParams) -> CreateMessageResult:
+        calls.append(params)
+        return CreateMessageResult(**wrong)
+
+    async with Client(app, revision=revision, sample=sample) as client:
+        if revision == LATEST:
+            with pytest.raises(ConfigError, match="sample returned a CreateMessageResult that the protocol does not"):
+                await client.call_tool("ask")
+        else:
+            assert (await client.call_tool("ask")).is_error
+            assert "sample returned a CreateMessageResult that the protocol does not allow" in caplog.text
+    assert len(calls) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carrel import Context, Server
-from carrel.errors import MissingCapability, PeerError, URLElicitationRequired
+from carrel.errors import MissingCapability, PeerError, ProtocolError, URLElicitationRequired
 from carrel.transports import memory
 from carrel.wire.asking import (
     CreateMessageResult,
@@ -655,12 +655,44 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(misfit: Any, revis
     assert len(client.asked) == 3
 
 
-@pytest.mark.parametrize("revision", WITH_FORMS)
-@pytest.mark.parametrize("odd", [{"role": "assistant"}, {**said("x"), "role": "system"}, {**said("x"), "content": {}}])
-async def test_so_is_one_of_a_model(odd: Any, revision: str) -> None:
-    answers = iter([odd, said("Paris")])
-    async with answering(asking_app(), revision, lambda method, params: next(answers)) as client:
-        assert await client.text("capital") == "Paris"
+@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize(
+    "odd", [{"role": "assistant"}, {**said("x"), "role": "system"}, {**said("x"), "content": {}}, 5, None, []], ids=str
+)
+async def test_a_malformed_one_of_a_model_is_an_error_and_the_model_is_not_asked_again(odd: Any, revision: str) -> None:
+    async with answering(asking_app(), revision, {SAMPLE: odd}) as client:
+        reply = await client.request("tools/call", name="capital")
+    assert len(client.asked) == 1
+    assert ("inputResponses.sample-1" if revision == LATEST else "malformed") in reply["error"]["message"]
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_a_handler_may_go_on_without_a_model_that_answers_malformed(revision: str) -> None:
+    app = Server("stubborn")
+
+    @app.tool()
+    async def ask(context: Context) -> str:
+        try:
+            return (await context.sample("?", 5)).text
+        except ProtocolError:
+            return (await context.elicit("What do you say?", str)).content or ""
+
+    async with answering(app, revision, {SAMPLE: {"role": "assistant"}, ELICIT: accepted(value="I")}) as client:
+        assert await client.text("ask") == "I"
+    assert [method for method, _ in client.asked] == [SAMPLE, ELICIT]
+
+
+@pytest.mark.parametrize("revision", [JUNE, NOVEMBER, LATEST])
+async def test_malformed_roots_are_an_error_and_not_asked_for_again(revision: str) -> None:
+    app = Server("rooted")
+
+    @app.tool()
+    async def look(context: Context) -> str:
+        return str(len(await context.roots()))
+
+    async with answering(app, revision, {ROOTS: {"roots": [{}]}}) as client:
+        assert "error" in await client.request("tools/call", name="look")
+    assert len(client.asked) == 1
 
 
 @pytest.mark.parametrize("revision", [JUNE, NOVEMBER])

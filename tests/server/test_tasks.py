@@ -181,6 +181,25 @@ async def test_a_key_names_one_question_for_the_life_of_a_task(key: str | None) 
         assert task["result"]["content"][0]["text"] == "decline decline decline decline"
 
 
+async def test_a_malformed_answer_of_a_model_is_an_error_of_the_task_and_not_asked_for_again() -> None:
+    app = Server("curious")
+
+    @app.tool(task="required")
+    async def ask(context: Context) -> str:
+        sure, said = await asyncio.gather(context.elicit("Sure?", bool), context.sample("?", 5))
+        return f"{sure.action} {said.text}"
+
+    async with memory.connect(app, **CAPABLE, sampling={}) as peer:
+        id = await begin(peer, "ask")
+        while len((await settle(peer, id, "input_required"))["inputRequests"]) < 2:
+            pass
+        answers = {"sample-1": {"role": "assistant"}, "elicit-1": {"action": "decline"}}
+        refused = await peer.request("tasks/update", {"taskId": id, "inputResponses": answers})
+        assert (refused["error"]["code"], "sample-1" in refused["error"]["message"]) == (-32602, True)
+        failed = await settle(peer, id, "failed")
+        assert "inputResponses.sample-1" in failed["error"]["message"]
+
+
 async def test_a_tool_may_ask_before_it_becomes_a_task() -> None:
     app = server()
     async with memory.connect(app, **CAPABLE) as peer:

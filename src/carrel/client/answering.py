@@ -21,6 +21,7 @@ from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidParams, MethodNotFound
 from carrel.printable import Log
+from carrel.protocol.encoding import encode
 from carrel.protocol.uri import UriError, file_path
 from carrel.wire.asking import (
     CreateMessageParams,
@@ -40,6 +41,7 @@ log = Log("carrel.client")
 
 Q = TypeVar("Q")
 T = TypeVar("T")
+R = TypeVar("R", ElicitResult, CreateMessageResult)
 
 #: What is wrong with the uses of tools in a conversation, in the words of the specification.
 IMBALANCES = {
@@ -181,7 +183,7 @@ class Answers:
         form = Form(params.message, params.requested_schema, server)
         answer = await ask("elicit_form", self._elicit_form, form)
         if isinstance(answer, ElicitResult):
-            if answer.action != "accept":
+            if checked("elicit_form", answer).action != "accept":
                 return answer
             answer = {} if answer.content is UNSET else answer.content
         if answer is None:
@@ -207,7 +209,7 @@ class Answers:
                 self._pages.pop(next(iter(self._pages)))
         answer = await ask("elicit_url", self._elicit_url, Page(params.message, params.url, server, completed))
         if isinstance(answer, ElicitResult):
-            return answer
+            return checked("elicit_url", answer)
         if not isinstance(answer, bool):
             raise unfit("elicit_url", answer, "True if the user agreed, False if not, or an ElicitResult")
         return ElicitResult(action="accept" if answer else "decline")
@@ -245,7 +247,7 @@ class Answers:
             )
         if not isinstance(answer, CreateMessageResult):
             raise unfit("sample", answer, "the text of the model's answer, or a CreateMessageResult")
-        return answer
+        return checked("sample", answer)
 
     # Roots
 
@@ -283,6 +285,20 @@ async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T
 
 def unfit(name: str, answer: object, wanted: str) -> ConfigError:
     return ConfigError(f"{name} returned {type(answer).__name__}; it returns {wanted}")
+
+
+def checked(name: str, answer: R) -> R:
+    """Return an answer that is what its type says, which the server would find out otherwise.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    try:
+        msgspec.json.decode(encode(answer), type=type(answer))
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        kind = type(answer).__name__
+        raise ConfigError(f"{name} returned a {kind} that the protocol does not allow: {error}") from None
+    return answer
 
 
 def fixed(roots: RootsSource | None) -> RootsSource | None:

@@ -24,7 +24,7 @@ from carrel.errors import (
     ProtocolError,
     TransportError,
 )
-from carrel.printable import Log
+from carrel.printable import Log, printable
 from carrel.protocol.encoding import encode
 from carrel.wire.asking import (
     InputRequest,
@@ -38,7 +38,18 @@ if TYPE_CHECKING:
     from carrel.server.context import Context
     from carrel.server.questions import Question
 
-__all__ = ["InputRequired", "Pending", "Round", "abandon", "ask", "begin", "required_by", "take_answer", "withdraw"]
+__all__ = [
+    "InputRequired",
+    "Pending",
+    "Round",
+    "abandon",
+    "ask",
+    "begin",
+    "misfit",
+    "required_by",
+    "take_answer",
+    "withdraw",
+]
 
 log = Log("carrel")
 
@@ -122,7 +133,7 @@ async def ask(context: Context, questions: Mapping[str | None, Question]) -> lis
     Raises:
         MissingCapability: the client cannot be asked that.
         PeerError: the client answered with an error.
-        ProtocolError: its answers do not fit, again and again.
+        ProtocolError: its answers do not fit: those of a user again and again, those of a program once.
     """
     for question in questions.values():
         question.check(context)
@@ -160,6 +171,9 @@ async def _ask_stateless(context: Context, questions: Mapping[str | None, Questi
             try:
                 found.append(question.read(answer))
             except ValueError as error:
+                if not question.again:
+                    current.answers[key] = answer  # which is as wrong in the next round
+                    raise misfit(key, error) from None
                 log.debug("the answer to question %s does not fit: %s", key, error)
             else:
                 current.answers[key] = answer
@@ -169,6 +183,11 @@ async def _ask_stateless(context: Context, questions: Mapping[str | None, Questi
         return found
     await asyncio.sleep(0)  # questions asked side by side travel together
     raise InputRequired(context)
+
+
+def misfit(key: str, error: ValueError) -> InvalidParams:
+    """Return the error for an answer that does not fit its question."""
+    return InvalidParams(f"Invalid params: inputResponses.{printable(key, 100)}: {printable(error)}", parameter=key)
 
 
 def required_by(error: BaseException) -> InputRequiredResult:
@@ -207,7 +226,10 @@ async def _ask_session(context: Context, question: Question) -> Any:
         try:
             return question.read(answer)
         except ValueError as error:
-            problem = str(error)
+            if not question.again:
+                method = context.call.peer.revision.questions[question.operation]
+                raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
+            problem = printable(error)
     raise ProtocolError(f"The client's answers do not fit: {problem}")
 
 

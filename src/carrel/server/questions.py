@@ -51,13 +51,15 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 class Question(msgspec.Struct, frozen=True):
     """A question: the operation, its parameters, what it needs of the client, and how its answer is read.
 
-    ``read`` raises ValueError where the answer does not fit.
+    ``read`` raises ValueError where the answer does not fit. Then a user is asked again (``again``); a program, which
+    would say the same and may cost money, is not.
     """
 
     operation: str
     params: ElicitParams | CreateMessageParams | ListRootsParams
     needs: dict[str, Any]
     read: Callable[[Any], Any]
+    again: bool = True
 
     def check(self, context: Context) -> None:
         """Check that the client can be asked this.
@@ -180,11 +182,17 @@ def sampling_question(
         needs["tools"] = {}
     if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
         needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
-    return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult))
+    return Question(
+        operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult), again=False
+    )
 
 
 def roots_question() -> Question:
     """Return the question for the client's roots. See ``Context.roots``."""
     return Question(
-        "list_roots", ListRootsParams(), {"roots": {}}, lambda answer: msgspec.convert(answer, ListRootsResult)
+        "list_roots",
+        ListRootsParams(),
+        {"roots": {}},
+        lambda answer: msgspec.convert(answer, ListRootsResult),
+        again=False,
     )

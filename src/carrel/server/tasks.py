@@ -21,6 +21,7 @@ from msgspec import UNSET, Raw
 from carrel.errors import InvalidCursor, InvalidParams, MethodNotFound, MissingCapability, ProtocolError
 from carrel.protocol.encoding import encode_event
 from carrel.protocol.extensions.tasks import TASKS
+from carrel.server.asking import misfit
 from carrel.server.listing import decode_cursor, encode_cursor
 from carrel.server.metadata import or_unset
 from carrel.server.tools import Entry, run
@@ -376,12 +377,17 @@ class Tasks:
         return as_task(record)
 
     def answer(self, call: Call, channel: Channel) -> Result:
-        """Answer tasks/update: give answers to the task's questions. What nobody asked is ignored."""
+        """Answer tasks/update: give answers to the task's questions. An answer to no open question is ignored.
+
+        Raises:
+            InvalidParams: an answer does not fit its question. The others are taken.
+        """
         record = self.find(call)
         try:
             given = msgspec.json.decode(call.params.input_responses, type=dict[str, Raw])
         except msgspec.ValidationError as error:
             raise InvalidParams(f"Invalid params: inputResponses: {error}", parameter="inputResponses") from None
+        refused: InvalidParams | None = None
         for key, raw in given.items():
             question, future = record.questions.get(key, (None, None))
             if question is None or future is None or future.done():
@@ -389,7 +395,11 @@ class Tasks:
             try:
                 future.set_result(question.read(msgspec.json.decode(raw)))
             except ValueError as error:
-                raise InvalidParams(f"Invalid params: inputResponses.{key[:100]}: {error}", parameter=key) from None
+                refused = misfit(key, error)
+                if not question.again:
+                    future.set_exception(refused)
+        if refused is not None:
+            raise refused
         return Result()
 
     def honored(self, call: Call, ids: Iterable[str]) -> list[str]:
