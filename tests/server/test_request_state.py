@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from carrel import Context, Server
 from carrel.errors import ConfigError, InvalidParams
+from carrel.limits import Budget
 from carrel.protocol.principal import Principal
-from carrel.server.request_state import Sealer
+from carrel.server.request_state import Exchanges, Sealer
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from server.answering import CAPABLE, ELICIT, SAMPLE, accepted, answering, said, state_of
@@ -404,6 +405,126 @@ async def test_a_state_that_is_too_old_is_refused() -> None:
         state = state_of(await ask(peer))
         refused = await error(peer, "tools/call", name="book", arguments={}, requestState=state)
     assert refused == {"code": -32602, "message": "Invalid params: requestState has expired"}
+
+
+# Used once
+
+
+def vending(**options: Any) -> tuple[Server, list[str]]:
+    """Return a server whose tool asks twice and then sells something, and the list of what was sold."""
+    app, sold = Server("vending", **options), list[str]()
+
+    @app.tool()
+    async def buy(context: Context) -> str:
+        number = await context.once("number", lambda: os.urandom(4).hex())
+        await context.elicit("Which one?", key="name")
+        await context.elicit("Sure?", bool, key="sure")
+        sold.append(number)
+        return number
+
+    @app.tool(annotations={"idempotentHint": True})
+    async def hold(context: Context) -> str:
+        await context.elicit("Which one?", key="name")
+        sold.append("held")
+        return "held"
+
+    @app.prompt()
+    async def plan(context: Context) -> str:
+        return (await context.elicit("Which one?", key="name")).action
+
+    return app, sold
+
+
+USED = {
+    "code": -32602,
+    "message": "Invalid params: requestState has been used already; make the request again without it",
+}
+NAME, SURE = {"inputResponses": {"name": ADA}}, {"inputResponses": {"sure": YES}}
+
+
+async def test_a_state_buys_one_thing_however_often_it_is_sent() -> None:
+    app, sold = vending()
+    async with memory.connect(app, LATEST, **CAPABLE) as peer:
+        first = state_of(await ask(peer, "buy"))
+        second = state_of(await ask(peer, "buy", **NAME, requestState=first))
+        replies = await asyncio.gather(*(ask(peer, "buy", **SURE, requestState=second) for _ in range(20)))
+        replies += [
+            await ask(peer, "buy", **given, requestState=state) for given, state in ((SURE, second), (NAME, first))
+        ]
+    assert len(sold) == 1
+    assert [reply["result"]["content"][0]["text"] for reply in replies if "result" in reply] == sold
+    assert [reply["error"] for reply in replies if "error" in reply] == [USED] * 21
+
+
+async def test_a_client_that_lost_further_questions_may_send_the_same_answers_again_and_no_others() -> None:
+    app, sold = vending()
+    async with memory.connect(app, LATEST, **CAPABLE) as peer:
+        first = state_of(await ask(peer, "buy"))
+        one = state_of(await ask(peer, "buy", **NAME, requestState=first))
+        other = state_of(await ask(peer, "buy", **NAME, requestState=first))
+        assert one != other
+        changed = await ask(peer, "buy", inputResponses={"name": accepted(value="Eve")}, requestState=first)
+        assert changed["error"] == USED
+        done = await ask(peer, "buy", **SURE, requestState=other)
+        assert done["result"]["content"][0]["text"] == sold[0]
+        assert (await ask(peer, "buy", **SURE, requestState=one))["error"] == USED, "they are one purchase"
+    assert len(sold) == 1
+
+
+async def test_what_may_be_repeated_anyway_takes_a_state_again() -> None:
+    app, sold = vending()
+    async with memory.connect(app, LATEST, **CAPABLE) as peer:
+        state = state_of(await ask(peer, "hold"))
+        for _ in range(2):
+            assert "result" in await ask(peer, "hold", **NAME, requestState=state)
+        state = state_of(await peer.request("prompts/get", {"name": "plan"}))
+        for _ in range(2):
+            assert "messages" in await result(peer, "prompts/get", name="plan", **NAME, requestState=state)
+    assert sold == ["held", "held"]
+    assert len(app.exchanges) == 0
+
+
+async def test_a_state_whose_request_was_refused_before_the_handler_began_is_not_used() -> None:
+    app, _ = vending()
+    async with memory.connect(app, LATEST, **CAPABLE) as peer:
+        first = state_of(await ask(peer, "buy"))
+        assert "error" in await ask(peer, "buy", inputResponses={"name": ADA}, requestState=first + "x")
+        assert keys_of(await ask(peer, "buy", **NAME, requestState=first)) == ["sure"]
+
+
+async def test_a_state_is_verified_before_a_handler_does_anything() -> None:
+    app, done = Server("hasty"), []
+
+    @app.tool()
+    async def act(context: Context) -> str:
+        done.append(1)
+        return (await context.elicit("Sure?")).action
+
+    async with memory.connect(app, LATEST, **CAPABLE) as peer:
+        assert (await ask(peer, "act", requestState="AAAA"))["error"]["code"] == -32602
+    assert done == []
+
+
+async def test_what_is_remembered_of_used_states_is_bounded_and_forgotten_when_they_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("carrel.server.request_state.time.monotonic", lambda: now)
+    budget = Budget(total=10_000_000, share=5120)
+    exchanges = Exchanges(budget, ttl=600)
+    for number in range(10):
+        exchanges.use(bytes([number]), 1, b"", "eve")
+    with pytest.raises(InvalidParams, match="too many requests under way"):
+        exchanges.use(b"more", 1, b"", "eve")
+    exchanges.use(b"hers", 1, b"", "ada")
+    now = 599.0
+    exchanges.ask(bytes([3]))
+    with pytest.raises(InvalidParams, match="used already"):
+        exchanges.use(bytes([4]), 1, b"", "eve")
+    now = 601.0
+    exchanges.use(b"more", 1, b"", "eve")
+    assert len(exchanges) == 2, "the one that asked goes on"
+    assert (budget.used_by("ada"), budget.used_by("eve")) == (0, 1024)
 
 
 # Replicas

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Answer, Call
     from carrel.server.context import Context
-    from carrel.server.request_state import Sealer
+    from carrel.server.request_state import Exchanges, Sealer
     from carrel.server.skills import Skills
     from carrel.server.source import Source
     from carrel.server.tasks import Tasks
@@ -143,6 +143,7 @@ class Server:
         self.state_ttl = state_ttl
         self._state_keys = tuple(state_keys)
         self._sealer: Sealer | None = None
+        self._exchanges: Exchanges | None = None
         self._tasks: Tasks | None = None
         self._on_startup: list[Hook] = []
         self._on_shutdown: list[Hook] = []
@@ -558,6 +559,15 @@ class Server:
 
             self._sealer = Sealer(self._state_keys, self.state_ttl)
         return self._sealer
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """The requests of stateless clients that were answered with questions, and came back with answers."""
+        if self._exchanges is None:
+            from carrel.server.request_state import Exchanges
+
+            self._exchanges = Exchanges(self.budget, self.state_ttl)
+        return self._exchanges
 
     @staticmethod
     def take_answer(connection: Connection, answer: Answer) -> None:

@@ -10,6 +10,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ log = Log("carrel")
 
 #: How often a question is asked, if the answers do not fit.
 MAX_ATTEMPTS = 3
+#: Bytes that name a request over its rounds.
+EXCHANGE_ID = 16
 
 
 class InputRequired(BaseException):
@@ -68,7 +71,8 @@ class InputRequired(BaseException):
 class Round(msgspec.Struct):
     """What is known in one run of a handler: the answers of earlier rounds, and what this one still needs.
 
-    ``digests`` tell which questions were asked; ``kept`` are the values of ``Context.once``.
+    ``digests`` tell which questions were asked; ``kept`` are the values of ``Context.once``. ``exchange`` names the
+    request over all rounds, and ``step`` is how many times it was answered with questions.
     """
 
     answers: dict[str, Any] = {}
@@ -76,6 +80,8 @@ class Round(msgspec.Struct):
     kept: dict[str, Any] = {}
     needed: dict[str, Question] = {}
     asked: dict[str, int] = {}
+    exchange: bytes = b""
+    step: int = 0
 
     def key_for(self, operation: str, key: str | None) -> str:
         """Return the key of a question: the given one, or one by its place among those of its kind."""
@@ -116,6 +122,9 @@ def begin(context: Context) -> Round:
     current, has_state = Round(), params.request_state is not UNSET
     if has_state:
         current = Round(**context.app.sealer.open(params.request_state, binding_of(context)))
+        if current.exchange and not is_repeatable(context):
+            answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
+            context.app.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
     if params.input_responses is not UNSET:
         try:
             given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
@@ -125,6 +134,12 @@ def begin(context: Context) -> Round:
             if key not in current.answers and (key in current.digests or not has_state):
                 current.answers[key] = msgspec.json.decode(raw)
     return current
+
+
+def is_repeatable(context: Context) -> bool:
+    """Say whether the request of a call may be made twice: a read, a prompt, or a tool that says so of itself."""
+    call = context.call
+    return call.request.operation != "call_tool" or context.app.tools.is_repeatable(call.params.name)
 
 
 async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -214,7 +229,15 @@ def required(context: Context) -> InputRequiredResult:
         for key, question in current.needed.items()
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
-    value = {"answers": answers, "digests": current.digests, "kept": current.kept}
+    if current.exchange:
+        context.app.exchanges.ask(current.exchange)
+    value = {
+        "answers": answers,
+        "digests": current.digests,
+        "kept": current.kept,
+        "exchange": current.exchange or os.urandom(EXCHANGE_ID),
+        "step": current.step + 1,
+    }
     state = context.app.sealer.seal(value, binding_of(context))
     return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
 

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from carrel.server.context import Context
 from carrel.server.signature import Signature
 
@@ -78,6 +80,8 @@ class Function:
             context.over = True
 
     async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
+        if getattr(context.call.params, "request_state", UNSET) is not UNSET:
+            _ = context.round  # a state that is not valid is refused before anything is done
         try:
             value = await (self._call(**arguments) if self._is_async else self._run_in_thread(arguments))
         finally:

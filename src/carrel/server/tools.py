@@ -177,6 +177,12 @@ class Tools:
         self._entries.remove(name)
         self._app.announce(lists=("tools_list_changed",))
 
+    def is_repeatable(self, name: str) -> bool:
+        """Say whether a tool declares that calling it twice does no more than calling it once."""
+        entry = self._entries.get(name)
+        hints = UNSET if entry is None else entry.details["annotations"]
+        return hints is not UNSET and (hints.idempotent_hint is True or hints.read_only_hint is True)
+
     def list(self, call: Call, channel: Channel) -> bytes:
         """Answer tools/list."""
         if not self._have_pages:
