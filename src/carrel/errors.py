@@ -9,6 +9,7 @@
     │   ├── HeaderMismatch          HTTP headers and body disagree                  (-32020)
     │   ├── MissingCapability       the client did not declare what is needed       (-32021)
     │   ├── UnsupportedVersion      a protocol revision that is not spoken here     (-32022)
+    │   ├── ServerUnavailable       the server has no room for the request now      (-32603)
     │   └── URLElicitationRequired  the user has to visit a page first (2025-11-25) (-32042)
     ├── PeerError                   the error the other side answered
     ├── ResourceError               a resource cannot be had; carries its URI
@@ -53,6 +54,7 @@ __all__ = [
     "ResourceMismatch",
     "ResourceNotFound",
     "ResourceTooLarge",
+    "ServerUnavailable",
     "SessionExpired",
     "TaskCancelled",
     "TransportError",
@@ -161,6 +163,15 @@ class UnsupportedVersion(ProtocolError):
 
     def __init__(self, requested: str, supported: list[str]) -> None:
         super().__init__("Unsupported protocol version", {"supported": supported, "requested": requested[:100]})
+
+
+class ServerUnavailable(ProtocolError):
+    """The server has no room for the request now: a client's limit is reached, or it is stopping (-32603).
+
+    The request has had no effect, and may be sent again later.
+    """
+
+    code = INTERNAL_ERROR
 
 
 class URLElicitationRequired(ProtocolError):
