@@ -129,6 +129,7 @@ class ThreadPool:
         self._running: set[Job] = set()
         self._idle: list[Worker] = []
         self._alive = 0
+        self._threads: set[threading.Thread] = set()
         self._closed = False
         self._ended: Callable[[], object] | None = None  # called when the last thread of a closed pool ends
 
@@ -189,6 +190,8 @@ class ThreadPool:
         try:
             async with asyncio.timeout(patience):
                 await ended.wait()
+            for thread in self._threads:
+                thread.join()  # it has done everything, and takes a moment to go
         except TimeoutError:
             with self._lock:
                 left = tuple(self._running)
@@ -237,6 +240,7 @@ class ThreadPool:
                 return False
             raise ServerUnavailable("The system has no thread for this request") from None
         self._alive += 1
+        self._threads.add(thread)
         return True
 
     def _cancel(self, job: Job) -> None:
@@ -265,6 +269,7 @@ class ThreadPool:
                     if worker in self._idle:
                         self._idle.remove(worker)
                         self._alive -= 1
+                        self._threads.discard(threading.current_thread())
                         return
                 worker.wake.acquire()  # it was given a job, or told to end, at the last moment
         with self._lock:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.sources.text import character_start, decode, recognise
+from carrel.sources.text import character_start, decode, decode_as, recognise
 
 CHINESE = "糖尿病是一组以高血糖为特征的代谢性疾病。\r\n高血压患者应当低盐饮食,并按时服药。\n"
 FRENCH = "Un résumé naïf, où l'été à Besançon a été très agréable.\n"
@@ -108,3 +108,18 @@ def test_recognising_ten_megabytes_takes_no_more_than_reading_them_twice() -> No
     data = os.urandom(10_000_000)
     assert decode(data) is None  # judged by a sample
     assert recognise(b"text\n" * 2_000_000) == "utf-8"
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-8", "latin-1", "utf-16-le"])
+@pytest.mark.parametrize("broken", [b"", b"\x81"], ids=["whole", "broken"])
+def test_long_text_is_decoded_in_pieces_as_it_is_in_one(
+    encoding: str, broken: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = FRENCH * 10 if encoding == "latin-1" else CHINESE * 10
+    data = text.encode(encoding) + broken + text.encode(encoding)
+    in_one = decode_as(data, encoding)
+    recognised = recognise(data), recognise(data, cut=True)
+    for length in (1, 2, 3, 100):
+        monkeypatch.setattr("carrel.sources.text.PIECE", length)
+        assert decode_as(data, encoding) == in_one
+        assert (recognise(data), recognise(data, cut=True)) == recognised

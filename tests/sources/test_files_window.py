@@ -1,6 +1,9 @@
 """Windows of large files: lines, bytes, the end."""
 
+import asyncio
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carrel.errors import InvalidParams, ResourceTooLarge
+from carrel.errors import ConfigError, InvalidParams, ResourceTooLarge, ServerUnavailable
+from carrel.server.context import CLIENT
+from carrel.sources.files import FilesSource
 from carrel.sources.reading import read_file
-from carrel.sources.window import TooWide, Window, cut_bytes, cut_lines, cut_tail, parse_window
+from carrel.sources.text import line_feed
+from carrel.sources.window import (
+    TooFar,
+    TooWide,
+    Window,
+    count_feeds,
+    cut_bytes,
+    cut_lines,
+    cut_tail,
+    parse_window,
+)
+from carrel.threads import Job
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 GIBIBYTE = 1024**3
@@ -106,9 +122,9 @@ def test_lines_are_those_between_line_feeds(
     window = Window("lines", first, first + more)
     if first > len(whole) + 1:
         with pytest.raises(InvalidParams, match=f"line {len(whole)},"):
-            cut_lines(of(data), len(data), window, 10_000, encoding)
+            cut_lines(of(data), len(data), window, 10_000, encoding, 10_000)
         return
-    cut = cut_lines(of(data), len(data), window, 10_000, encoding)
+    cut = cut_lines(of(data), len(data), window, 10_000, encoding, 10_000)
     wanted = whole[first - 1 : first + more]
     assert cut.data.decode(encoding) == "".join(wanted)
     assert (cut.first, cut.last) == ((first, first + len(wanted) - 1) if wanted else (None, None))
@@ -171,7 +187,7 @@ def test_a_window_over_the_limit_names_one_that_is_not() -> None:
 def test_a_single_line_over_the_limit_leaves_bytes_to_be_read() -> None:
     data = b"short\n" + b"x" * 1000
     with pytest.raises(TooWide) as raised:
-        cut_lines(of(data), len(data), Window("lines", 2, 2), 100, "utf-8")
+        cut_lines(of(data), len(data), Window("lines", 2, 2), 100, "utf-8", 10_000)
     assert raised.value.queries == ("bytes=6-105",)
     with pytest.raises(TooWide) as raised:
         cut_tail(of(data), len(data), Window("tail", 0, 1), 100, "utf-8")
@@ -198,7 +214,7 @@ def test_a_gigabyte_is_tailed_without_being_read(gigabyte: Path) -> None:
         assert cut.data.splitlines() == [b"last line %4d" % number for number in range(1800, 2000)]
         assert read_at.count <= 65_540
         read_at = Counting(descriptor)
-        cut = cut_lines(read_at, gigabyte.stat().st_size, Window("lines", 500, 502), 10**7, "utf-8")
+        cut = cut_lines(read_at, gigabyte.stat().st_size, Window("lines", 500, 502), 10**7, "utf-8", 10**7)
         assert cut.data == b"first line 499\nfirst line 500\nfirst line 501\n"
         assert read_at.count <= 2 * 262_144
         read_at = Counting(descriptor)
@@ -310,7 +326,7 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_what_is_there(tmp_p
             return file.read(count)
 
     assert cut_tail(shrinking, size, Window("tail", 0, 3), 10**6, "utf-8").data == b"line\n" * 3
-    assert cut_lines(shrinking, size, Window("lines", 19_999, 30_000), 10**6, "utf-8").data == b"line\n" * 2
+    assert cut_lines(shrinking, size, Window("lines", 19_999, 30_000), 10**6, "utf-8", 10**7).data == b"line\n" * 2
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with open(path, "ab") as file:
@@ -319,3 +335,150 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_what_is_there(tmp_p
         assert contents.text.endswith("line\nmore\n")
     finally:
         os.close(descriptor)
+
+
+async def test_a_line_beyond_what_is_looked_through_is_refused_with_the_place_that_was_reached(
+    put: Callable[..., Path], share: Callable[..., Any]
+) -> None:
+    put("long.log", "0123456789\n" + "x" * 2_000_000)
+    source = await share(max_scan=500_000)
+    uri = f"{source.uri}/long.log"
+    with pytest.raises(ResourceTooLarge, match=r"Line 3 is beyond the first 500,000 bytes .* is in line 2;") as refused:
+        await source.read(f"{uri}?lines=3")
+    advised = [word for word in refused.value.message.split() if "?" in word]
+    assert [part.partition("?")[2].partition("=")[0] for part in advised] == ["bytes", "tail"]
+    for window in advised:
+        await source.read(window)
+    [contents] = await source.read(f"{uri}?lines=1")
+    assert contents.text == "0123456789\n"
+    [contents] = await source.read(f"{uri}?lines=2-")
+    assert len(contents.text) == 2_000_000
+
+
+def test_what_the_number_of_a_line_tells_is_refused_before_anything_is_read() -> None:
+    def read_at(offset: int, size: int) -> bytes:
+        raise AssertionError("nothing has to be read")
+
+    for encoding, line in (("utf-8", 1002), ("utf-16-le", 502), ("utf-32-be", 252)):
+        with pytest.raises(TooFar) as raised:
+            cut_lines(read_at, GIBIBYTE, Window("lines", line, None), 10, encoding, 1000)
+        assert (raised.value.wanted, raised.value.line, raised.value.offset) == (line, None, None)
+
+
+def test_a_short_file_may_be_looked_through_in_full_whatever_the_line() -> None:
+    with pytest.raises(InvalidParams, match="ends with line 2"):
+        cut_lines(of(b"one\ntwo"), 7, Window("lines", 10**15 - 1, None), 10, "utf-8", 7)
+
+
+def test_a_file_that_becomes_smaller_again_and_again_is_given_up() -> None:
+    reads = 0
+
+    def shrinking(offset: int, size: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return b"x" * (size - 1)
+
+    with pytest.raises(InvalidParams, match="becomes smaller while it is read"):
+        cut_tail(shrinking, GIBIBYTE, Window("tail", 0, 3), 10**6, "utf-8")
+    assert reads < 10
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_line_feeds_of_wide_characters_are_counted_where_characters_begin(encoding: str) -> None:
+    text = "\u0a00\u0a0a\n\n\u000a\u0a0a\U0001f600\n" * 3
+    broken = b"\x00\xd8\x00\xd8"  # halves of characters
+    data = text.encode(encoding) + broken + "\n".encode(encoding)
+    assert count_feeds(data, line_feed(encoding)) == 13
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
+def test_a_file_that_reports_no_size_has_windows_and_a_limit() -> None:
+    descriptor = os.open("/proc/self/status", os.O_RDONLY)
+    try:
+        assert os.fstat(descriptor).st_size == 0
+        whole = read_file(descriptor, "file:///status", "status", None, 10**6)
+        assert isinstance(whole, TextResourceContents)
+        lines = whole.text.splitlines(keepends=True)
+        for query, expected in (("lines=1-2", lines[:2]), ("bytes=0-3", ["Name"]), ("tail=1", lines[-1:])):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            contents = read_file(descriptor, "file:///status", "status", parse_window(query), 10**6)
+            assert isinstance(contents, TextResourceContents)
+            assert contents.text.partition(":")[0] == "".join(expected).partition(":")[0]
+        for window in (None, parse_window("lines=1-2")):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            with pytest.raises(ResourceTooLarge, match="more than 10 bytes"):
+                read_file(descriptor, "file:///status", "status", window, 10)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda uri, source: source.read(f"{uri}/sparse?lines=5"),
+        lambda uri, source: source.read(f"{uri}/sparse"),
+        lambda uri, source: source.read(f"{uri}/chinese"),
+        lambda uri, source: source.read(uri),
+        lambda uri, source: source.search("name", 10),
+        lambda uri, source: source.complete("", "path", "d/", {}),
+        lambda uri, source: source.list(None, 10),
+        lambda uri, source: source.children(uri, None, 10),
+    ],
+    ids=["lines", "whole", "decoding", "directory", "search", "completion", "list", "children"],
+)
+async def test_the_thread_of_a_request_that_is_cancelled_stops(
+    work: Callable[..., Any], put: Callable[..., Path], share: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.truncate(put("sparse"), 9 * 1024**2)
+    put("chinese", "早上好\n".encode("gb18030") * 200_000)
+    put("d/name.txt")
+    source = await share()
+    entered, ended, job = threading.Event(), threading.Event(), list[Any]()
+
+    def run(self: Job) -> Any:
+        # Until it is cancelled, the work does not begin: then every loop that it enters has to see that.
+        entered.set()
+        while not self.cancelled:
+            time.sleep(0.001)
+        job.append(plain(self))
+        ended.set()
+        return job[0]
+
+    plain = Job.run
+    monkeypatch.setattr(Job, "run", run)
+    task = asyncio.ensure_future(work(source.uri, source))
+    assert await asyncio.to_thread(entered.wait, 10)
+    task.cancel()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert isinstance(job[0][1], asyncio.CancelledError)
+    monkeypatch.undo()
+
+
+async def test_one_client_has_some_of_the_threads_and_a_queue_of_its_own(
+    put: Callable[..., Path], share: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("a.txt", "a")
+    source = await share(threads=2, threads_per_client=1, max_waiting=1)
+    go, running = threading.Event(), threading.Semaphore(0)
+
+    def slow(*arguments: Any) -> Any:
+        running.release()
+        assert go.wait(10)
+
+    monkeypatch.setattr(source, "_list", slow)
+    CLIENT.set("greedy")
+    calls = [asyncio.ensure_future(source.list(None, 10)) for _ in range(2)]
+    assert await asyncio.to_thread(running.acquire, timeout=10)
+    with pytest.raises(ServerUnavailable, match="At most 1 requests of one client wait"):
+        await source.read(f"{source.uri}/a.txt")
+    CLIENT.set("other")
+    [contents] = await source.read(f"{source.uri}/a.txt")
+    assert contents.text == "a"
+    go.set()
+    await asyncio.gather(*calls)
+
+
+@pytest.mark.parametrize("option", ["max_size", "max_scan", "threads", "threads_per_client", "max_waiting"])
+def test_numbers_that_make_no_sense_are_refused(option: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="1"):
+        FilesSource(tmp_path, **{option: 0})

@@ -36,6 +36,7 @@ from carrel.printable import Log
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction
+from carrel.server.context import CLIENT
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.operations import operations_of
 from carrel.server.prompts import Prompts
@@ -507,6 +508,7 @@ class Server:
 
         What belongs to the call but is not its answer goes to ``channel``.
         """
+        CLIENT.set(call.connection.client)  # for this call and the tasks that it begins
         try:
             operation = call.request.operation
             needed = self._needs.get(operation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextvars import ContextVar
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from carrel.server.app import Server
     from carrel.server.questions import Elicited, Question
 
-__all__ = ["Context"]
+__all__ = ["CLIENT", "Context"]
+
+#: The client whose request is being answered, as ``Connection.client`` has it. The server sets it before it answers,
+#: so that sources can share what they have fairly; "" where there is one client only, and for the server's own work.
+CLIENT: ContextVar[str] = ContextVar("carrel_client", default="")
 
 
 class Sent:

@@ -43,7 +43,11 @@ class Hit(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Source(Protocol):
-    """One system, as resources. Every method may be called concurrently, between ``start`` and ``stop``."""
+    """One system, as resources. Every method may be called concurrently, between ``start`` and ``stop``.
+
+    ``carrel.server.context.CLIENT.get()`` names the client that a method is called for, whose requests may be limited
+    by it. When the client cancels its request, or goes away, the method is cancelled.
+    """
 
     name: str
 

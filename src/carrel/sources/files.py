@@ -36,8 +36,9 @@ from carrel.sources.reading import Contents, read_file, windows_of
 from carrel.sources.root import Excluded, Parts, Root, relative_to
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Tree
-from carrel.sources.window import Window, parse_window, refuse
-from carrel.sources.workers import Workers
+from carrel.sources.window import MAX_SCAN, Window, parse_window, refuse
+from carrel.sources.workers import THREADS, THREADS_PER_CLIENT, WAITING_PER_CLIENT, Workers
+from carrel.threads import stop_if_cancelled
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["FilesSource", "open_files"]
 
 MAX_SIZE = 10 * 1024 * 1024
-WORKERS = 4
 LISTED = 1000  # entries of a directory read at a time
+MAX_LISTED = 200_000  # entries of a directory looked at to read it
 
 SUGGESTIONS = {
     "lines": ["1-100", "1-1000", "1-"],
@@ -62,8 +63,14 @@ class FilesSource:
 
     ``include`` and ``exclude`` are patterns as in .gitignore; ``hidden`` shares names that begin with a dot too,
     ``follow_symlinks`` what links outside of the folder lead to, ``gitignore=False`` what git ignores. A file of more
-    than ``max_size`` bytes is read in windows only. ``name`` is what the folder is called in listings; its own name
-    otherwise.
+    than ``max_size`` bytes is read in windows only, and to find the first line of a window, up to ``max_scan`` bytes
+    are looked through. ``name`` is what the folder is called in listings; its own name otherwise.
+
+    The disk is read in up to ``threads`` threads, up to ``threads_per_client`` of them for one client, of whose
+    requests up to ``max_waiting`` wait for one.
+
+    Raises:
+        ConfigError: a number is less than 1, or the path cannot be shared.
     """
 
     def __init__(
@@ -76,13 +83,19 @@ class FilesSource:
         follow_symlinks: bool = False,
         gitignore: bool = True,
         max_size: int = MAX_SIZE,
+        max_scan: int = MAX_SCAN,
+        threads: int = THREADS,
+        threads_per_client: int = THREADS_PER_CLIENT,
+        max_waiting: int = WAITING_PER_CLIENT,
         name: str | None = None,
     ) -> None:
-        if max_size < 1:
-            raise ConfigError(f"max_size must be 1 byte or more, not {max_size}")
+        for what, size in (("max_size", max_size), ("max_scan", max_scan)):
+            if size < 1:
+                raise ConfigError(f"{what} must be 1 byte or more, not {size}")
         self.path = os.path.abspath(os.path.expanduser(root))
         self.name = name or display(os.path.basename(self.path)) or self.path
         self.max_size = max_size
+        self.max_scan = max_scan
         try:
             self.uri = file_uri(self.path)
         except UriError as error:
@@ -92,7 +105,7 @@ class FilesSource:
         self._tree = Tree(Root(self.path, follow_links=follow_symlinks), self._selection)
         self._follow = follow_symlinks
         self._is_file = False
-        self._workers = Workers(self, WORKERS, "carrel-files")
+        self._workers = Workers(self, "carrel-files", threads, threads_per_client, max_waiting)
         self._watches: set[Watch] = set()
 
     def __repr__(self) -> str:
@@ -110,7 +123,7 @@ class FilesSource:
         try:
             self._is_file = await self._workers.run(self._inspect)
         except BaseException:
-            self._workers.give_up()
+            await self._workers.stop(0)
             raise
 
     async def stop(self) -> None:
@@ -238,12 +251,12 @@ class FilesSource:
                 if node.place is not None:
                     return [self._read_directory(uri, parts, window)]
                 name = parts[-1] if parts else os.path.basename(self.path)
-                return [read_file(node.descriptor, uri, name, window, self.max_size)]
+                return [read_file(node.descriptor, uri, name, window, self.max_size, self.max_scan)]
         except OSError as error:
             raise translate(error, uri) from None
 
     def _read_directory(self, uri: str, parts: Parts, window: Window | None) -> Contents:
-        lines = self._describe_directory(parts)
+        lines = self._describe_directory(uri, parts)
         first = 1
         if window is not None:
             if window.unit == "bytes":
@@ -266,11 +279,21 @@ class FilesSource:
             text.append(line)
         return TextResourceContents(uri, b"".join(text).decode(), mime_type=DIRECTORY)
 
-    def _describe_directory(self, parts: Parts) -> Iterator[bytes]:
-        """Yield the lines of a JSON array of resources."""
+    def _describe_directory(self, uri: str, parts: Parts) -> Iterator[bytes]:
+        """Yield the lines of a JSON array of resources.
+
+        Raises:
+            ResourceTooLarge: there are more entries than are looked at.
+        """
         yield b"[\n"
-        position, before = START, b""
+        position, before, left = START, b"", MAX_LISTED
         while True:
+            stop_if_cancelled()
+            if left <= 0:
+                raise ResourceTooLarge(
+                    uri, f"The directory has more than {MAX_LISTED:,} entries; the others are in pages only"
+                )
+            left -= LISTED
             entries, then = self._tree.children(parts, position, LISTED)
             for entry in entries:
                 if before:
@@ -326,7 +349,7 @@ class FilesSource:
         return await self._workers.run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
-        from carrel.sources.lookup import search_names  # not before it is asked for
+        from carrel.sources.lookup import search_names, words_of  # not before it is asked for
 
         hits: list[Hit] = []
         for match in search_names(self._tree, query, limit) if not self._is_file else ():
@@ -335,7 +358,7 @@ class FilesSource:
                     hits.append(Hit(self._resource(match.parts, node.info), match.score))
             except OSError:
                 continue
-        if self._is_file and all(word in self.name.casefold() for word in query.casefold().split() or ("\0",)):
+        if self._is_file and all(word in self.name.casefold() for word in words_of(query) or ("\0",)):
             hits.append(Hit(self._resource((), os.stat(self.path)), 1.0))
         return hits
 

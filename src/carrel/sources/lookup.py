@@ -6,14 +6,16 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from carrel.protocol.uri import UriError, percent_decode
-from carrel.sources.root import Parts
+from carrel.sources.root import MAX_DEPTH, Parts
 from carrel.sources.tree import Tree
+from carrel.threads import stop_if_cancelled
 from carrel.wire.completion import Completion
 
-__all__ = ["Match", "complete_path", "search_names"]
+__all__ = ["Match", "complete_path", "search_names", "words_of"]
 
 MAX_VALUES = 100
-MAX_NAMES = 200_000  # names looked at in one search
+MAX_NAMES = 200_000  # names looked at in one search, or in one directory to complete a name
+MAX_QUERY = 1000  # characters
 
 
 class Match(NamedTuple):
@@ -31,7 +33,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
     files. Values are as ``{+path}`` takes them: ``#``, ``?`` and what looks like an escape are escaped.
     """
     directory, _, last = typed.lstrip("/").rpartition("/")
-    parts = find_directory(tree, directory)
+    parts = find_directory(tree, directory) if directory.count("/") < MAX_DEPTH else None
     if parts is None:
         return Completion(values=[], total=0, has_more=False)
     wanted = last.casefold()
@@ -43,7 +45,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
                 return Completion(values=[], total=0, has_more=False)
             found = tree.directory(node, parts)
             for names, is_directory in ((found.directories, True), (found.files, False)):
-                for name in names:
+                for name in names[:MAX_NAMES]:
                     value = escape(name)
                     folded = name.casefold()
                     if wanted not in folded and wanted not in value.casefold():
@@ -61,13 +63,14 @@ def find_directory(tree: Tree, path: str) -> Parts | None:
     """Return the directory that has been typed, in whatever case; None if there is none."""
     parts: Parts = ()
     for typed in path.split("/") if path else ():
+        stop_if_cancelled()
         if typed in ("", ".", "..") or "\0" in typed:
             return None
         try:
             with tree.open(parts) as node:
                 if node.place is None:
                     return None
-                names = tree.directory(node, parts).directories
+                names = tree.directory(node, parts).directories[:MAX_NAMES]
         except OSError:
             return None
         folded = typed.casefold()
@@ -99,17 +102,19 @@ def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
 
     What matches in the name itself is better than what matches in the path to it.
     """
-    words = query.casefold().split()
+    words = words_of(query)
     if not words or limit < 1:
         return []
     found: list[Match] = []
     left = MAX_NAMES
     for visit in tree.walk():
+        stop_if_cancelled()
         path = "/".join(visit.parts).casefold()
         missing = [word for word in words if word not in path]
         for names, is_directory in ((visit.directory.files, False), (visit.directory.directories, True)):
+            looked_at = names[: max(left, 0)]
             left -= len(names)
-            for name in names:
+            for name in looked_at:
                 folded = name.casefold()
                 if all(word in folded for word in missing) and (
                     name in visit.directory.links or visit.node.guard.admits(name, is_directory)
@@ -121,6 +126,11 @@ def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
         if len(found) > 20 * limit + 1000:
             found = nlargest(limit, found)
     return nlargest(limit, found)
+
+
+def words_of(query: str) -> list[str]:
+    """Return the words of a query, each once, in lower case; none if it is too long to be found in a path."""
+    return list(dict.fromkeys(query.casefold().split())) if len(query) <= MAX_QUERY else []
 
 
 def rate(words: list[str], name: str, depth: int) -> float:

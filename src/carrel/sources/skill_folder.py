@@ -27,6 +27,7 @@ from carrel.protocol.frontmatter import MAX_FRONTMATTER, FrontmatterError, check
 from carrel.sources.root import Node, Parts, Root
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Entry, Position, Tree, Visit
+from carrel.threads import stop_if_cancelled
 
 __all__ = ["FileDigest", "SkillFolder", "Stop", "read_chunks"]
 
@@ -189,6 +190,7 @@ class SkillFolder:
     def files(self, visit: Visit) -> Iterator[Entry]:
         """Yield the files of a directory on a walk, from where the walk begins in it."""
         for name in visit.directory.files[visit.start :]:
+            stop_if_cancelled()
             parts = (*visit.parts, name)
             try:
                 if name in visit.directory.links:
@@ -245,6 +247,7 @@ class SkillFolder:
 def read_chunks(descriptor: int, limit: int) -> Iterator[bytes]:
     """Yield what an open file begins with, up to ``limit`` bytes."""
     while limit > 0 and (chunk := os.read(descriptor, min(limit, CHUNK))):
+        stop_if_cancelled()
         limit -= len(chunk)
         yield chunk
 

@@ -38,7 +38,6 @@ __all__ = ["SkillsSource"]
 
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"
-WORKERS = 4
 LISTED = 1000  # entries of a directory read at a time
 WORK = 20_000  # directories looked at for one page
 MAX_SUGGESTIONS = 100
@@ -55,7 +54,7 @@ class SkillsSource:
 
     def __init__(self, *folders: str | os.PathLike[str], **options: Any) -> None:
         self._folders: list[SkillFolder] = []
-        self._workers = Workers(self, WORKERS, "carrel-skills")
+        self._workers = Workers(self, "carrel-skills")
         self._watches: set[Watch] = set()
         self._homes: dict[str, tuple[SkillFolder, Parts]] = {}
         self._tops: list[list[str]] = []
@@ -92,7 +91,7 @@ class SkillsSource:
             for folder in self._folders:
                 await self._workers.run(folder.inspect)
         except BaseException:
-            self._workers.give_up()
+            await self._workers.stop(0)
             raise
 
     async def stop(self) -> None:
@@ -357,7 +356,9 @@ class SkillsSource:
         return await self._workers.run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
-        words = query.casefold().split()
+        from carrel.sources.lookup import words_of  # not before it is asked for
+
+        words = words_of(query)
         hits = []
         for resource in self._served() if words else ():
             score = rate(words, resource)

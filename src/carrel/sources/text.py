@@ -9,12 +9,16 @@ alone.
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["UTF8", "Text", "character_start", "decode", "line_feed", "recognise"]
+from carrel.threads import stop_if_cancelled
+
+__all__ = ["UTF8", "Text", "character_start", "decode", "decode_as", "line_feed", "recognise"]
 
 UTF8 = "utf-8"
 SAMPLE = 65_536  # bytes: enough to judge by, and quick
+PIECE = 1_048_576  # bytes decoded at a time, while no other thread runs
 
 MARKS = (
     (codecs.BOM_UTF8, UTF8),
@@ -59,7 +63,26 @@ def decode(data: bytes) -> Text | None:
             if not is_binary(data[:SAMPLE]):
                 return Text(text, UTF8)  # nearly every file
     encoding = recognise(data)
-    return None if encoding is None else Text(data.decode(encoding, "replace").removeprefix("\ufeff"), encoding)
+    return None if encoding is None else Text(decode_as(data, encoding), encoding)
+
+
+def decode_as(data: bytes, encoding: str) -> str:
+    """Decode text that is in an encoding, without its byte order mark. What is broken is replaced."""
+    if len(data) <= PIECE:
+        return data.decode(encoding, "replace").removeprefix("\ufeff")
+    return "".join(pieces(data, encoding, "replace")).removeprefix("\ufeff")
+
+
+def pieces(data: bytes, encoding: str, errors: str, *, cut: bool = False) -> Iterator[str]:
+    """Decode piece by piece, until the request is cancelled; the end of ``data`` may be within a character if ``cut``.
+
+    Raises:
+        UnicodeDecodeError: it is not in this encoding, and ``errors`` is "strict".
+    """
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    for start in range(0, len(data), PIECE):
+        stop_if_cancelled()
+        yield decoder.decode(data[start : start + PIECE], not cut and start + PIECE >= len(data))
 
 
 def recognise(data: bytes, *, cut: bool = False) -> str | None:
@@ -112,12 +135,13 @@ def is_utf8(data: bytes, cut: bool) -> bool:
 def is_gb18030(data: bytes, cut: bool) -> bool:
     """Say whether this is Chinese text in GB18030 (or GBK, or GB 2312, which it contains)."""
     try:
-        text = codecs.getincrementaldecoder("gb18030")().decode(data, not cut)
+        sample = ""
+        for piece in pieces(data, "gb18030", "strict", cut=cut):
+            sample = sample or piece[:SAMPLE]
     except UnicodeDecodeError:
         return False
     # An accented letter and the one after it also make a character of GB18030, but hardly ever one of the 6,763 in
     # everyday use, and those are what Chinese text consists of.
-    sample = text[:SAMPLE]
     characters = "".join(filter(lambda character: character > "\x7f", sample))
     everyday = len(characters.encode("gb2312", "ignore")) // 2
     return everyday * 2 > len(characters)

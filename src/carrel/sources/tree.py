@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from carrel.sources.root import Node, Parts, Root
 from carrel.sources.selection import Selection
+from carrel.threads import stop_if_cancelled
 
 __all__ = ["START", "Directory", "Entry", "Position", "Tree", "Visit"]
 
@@ -192,6 +193,7 @@ class Tree:
         depth = len(parts)
         start, inner = 0, None
         try:
+            stop_if_cancelled()
             node = self.open(parts)
         except OSError:
             return
@@ -221,6 +223,7 @@ class Tree:
 
     def _look(self, visit: Visit, name: str, *, is_directory: bool) -> os.stat_result | None:
         """Return the state of an entry, or None if it is no longer there, not of this kind, or not shared."""
+        stop_if_cancelled()
         try:
             if name in visit.directory.links:
                 with self.open((*visit.parts, name)) as node:
@@ -242,6 +245,7 @@ class Tree:
         aliases: list[str] = []
         admits_name = self._selection.admits_name
         for entry in node.place.scan():
+            stop_if_cancelled()
             if not admits_name(entry.name):
                 continue
             if entry.is_symlink():

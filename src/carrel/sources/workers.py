@@ -1,61 +1,69 @@
-"""Threads for what a source reads: its own, so that a file system that hangs takes them away from nobody else."""
+"""Threads for what a source reads: its own, so that a file system that hangs takes them from nothing else."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError
+from carrel.server.context import CLIENT
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from carrel.threads import ThreadPool
 
-__all__ = ["Workers"]
+__all__ = ["THREADS", "THREADS_PER_CLIENT", "WAITING_PER_CLIENT", "Workers"]
 
 T = TypeVar("T")
+
+THREADS = 8
+THREADS_PER_CLIENT = 4
+WAITING_PER_CLIENT = 4096
 
 #: Seconds that reads have to end when the source is stopped.
 PATIENCE = 5.0
 
 
 class Workers:
-    """Up to ``number`` threads, from ``start`` to ``stop``. ``owner`` is what messages and threads are named after."""
+    """The threads of one source, from ``start`` to ``stop``, which its clients share fairly.
 
-    def __init__(self, owner: object, number: int, name: str) -> None:
+    ``owner`` and ``name`` are what messages and threads are named after.
+
+    Raises:
+        ConfigError: a number is less than 1.
+    """
+
+    def __init__(
+        self,
+        owner: object,
+        name: str,
+        threads: int = THREADS,
+        per_client: int = THREADS_PER_CLIENT,
+        waiting_per_client: int = WAITING_PER_CLIENT,
+    ) -> None:
+        if min(threads, per_client, waiting_per_client) < 1:
+            raise ConfigError("The threads of a source, and the requests that wait for them, must be 1 or more")
         self._owner = owner
-        self._number = number
+        self._numbers = threads, per_client, waiting_per_client
         self._name = name
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: ThreadPool | None = None
 
     def __bool__(self) -> bool:
         return self._pool is not None
 
     def start(self) -> None:
-        """Make the threads, when they are needed."""
-        from concurrent.futures import ThreadPoolExecutor  # not before something is shared
+        """Take calls from now on."""
+        from carrel.threads import ThreadPool  # not before something is shared
 
-        self._pool = ThreadPoolExecutor(self._number, thread_name_prefix=self._name)
+        self._pool = ThreadPool(*self._numbers, self._name)
 
-    async def stop(self) -> None:
-        """Wait for what is under way, and start nothing any more."""
+    async def stop(self, patience: float = PATIENCE) -> None:
+        """Begin nothing any more, and wait for what runs; a thread that hangs in a dead file system is left to it."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await asyncio.to_thread(pool.shutdown)
-            except TimeoutError:
-                pass  # a thread that hangs in a dead file system is left to it
-
-    def give_up(self) -> None:
-        """Start nothing any more, and wait for nothing."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False)
+            await pool.close(patience)
 
     def check(self) -> None:
-        """Check that there are threads.
+        """Check that the source is started.
 
         Raises:
             ConfigError: the source has not been started, or has been stopped.
@@ -64,10 +72,12 @@ class Workers:
             raise ConfigError(f"{self._owner!r} has not been started, or has been stopped")
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in a thread.
+        """Call a function in a thread, on behalf of the client whose request is being answered.
 
         Raises:
             ConfigError: the source has not been started, or has been stopped.
+            ServerUnavailable: too many requests of this client wait for a thread.
         """
         self.check()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+        assert self._pool is not None
+        return await self._pool.run(CLIENT.get(), function, *arguments)

@@ -1,0 +1,99 @@
+"""Sources learn for which client they are asked."""
+
+import asyncio
+
+import pytest
+
+from carrel import Context, Server
+from carrel.server.context import CLIENT
+from carrel.server.source import Page
+from carrel.transports.memory import MemoryPeer
+from carrel.wire.completion import Completion
+from carrel.wire.resources import ResourceTemplate, TextResourceContents
+
+
+class Asked:
+    """A source that notes for whom each of its methods is called."""
+
+    name = "asked"
+
+    def __init__(self):
+        self.clients = []
+
+    def owns(self, uri):
+        return uri.startswith("asked:")
+
+    async def start(self): ...
+
+    async def stop(self): ...
+
+    def templates(self):
+        return [ResourceTemplate("asked:{name}", "asked")]
+
+    async def list(self, cursor, limit):
+        return await self._note("list", Page([]))
+
+    async def read(self, uri):
+        return await self._note("read", [TextResourceContents(uri, "text")])
+
+    async def children(self, uri, cursor, limit):
+        return await self._note("children", Page([]))
+
+    async def complete(self, template, variable, prefix, context):
+        return await self._note("complete", Completion(values=[], total=0, has_more=False))
+
+    async def search(self, query, limit):
+        return await self._note("search", [])
+
+    async def watch(self):
+        yield ()
+        await asyncio.Event().wait()
+
+    async def _note(self, what, answer):
+        await asyncio.sleep(0)
+        self.clients.append((what, CLIENT.get()))
+        return answer
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_source_learns_for_which_client_it_is_asked(revision):
+    app, source = Server("s"), Asked()
+    app.share(source)
+    app.mirror_tools()
+
+    @app.tool()
+    async def reader(context: Context) -> str:
+        [contents] = await app.read("asked:1", context)
+        return contents.text
+
+    await app.start()
+    try:
+        requests = [
+            ("resources/list", {}),
+            ("resources/read", {"uri": "asked:1"}),
+            ("tools/call", {"name": "read_resource", "arguments": {"uri": "asked:1"}}),
+            ("tools/call", {"name": "reader", "arguments": {}}),
+            ("tools/call", {"name": "search_resources", "arguments": {"query": "x"}}),
+            (
+                "completion/complete",
+                {"ref": {"type": "ref/resource", "uri": "asked:{name}"}, "argument": {"name": "name", "value": ""}},
+            ),
+        ]
+        peers = []
+        for client in ("one", "two"):
+            peer = MemoryPeer(app, revision)
+            peer.dialogue.connection.client = client
+            if revision == "2025-11-25":
+                who = {"name": "c", "version": "1"}
+                params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": who}
+                await peer.request("initialize", params)
+            peers.append(peer)
+        answers = await asyncio.gather(*[peer.request(*request) for request in requests for peer in peers])
+        assert all("result" in answer for answer in answers)
+        assert sorted(source.clients) == sorted(
+            (what, client) for what in ("list", "read", "read", "read", "search", "complete") for client in ("one", "two")
+        )
+        for peer in peers:
+            await peer.dialogue.close()
+    finally:
+        await app.stop()
