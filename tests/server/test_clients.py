@@ -90,9 +90,8 @@ async def test_a_source_learns_for_which_client_it_is_asked(revision):
             peers.append(peer)
         answers = await asyncio.gather(*[peer.request(*request) for request in requests for peer in peers])
         assert all("result" in answer for answer in answers)
-        assert sorted(source.clients) == sorted(
-            (what, client) for what in ("list", "read", "read", "read", "search", "complete") for client in ("one", "two")
-        )
+        methods = ("list", "read", "read", "read", "search", "complete")
+        assert sorted(source.clients) == sorted((method, client) for method in methods for client in ("one", "two"))
         for peer in peers:
             await peer.dialogue.close()
     finally:

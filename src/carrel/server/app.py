@@ -16,7 +16,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from carrel.server.skills import Skills
     from carrel.server.source import Source
     from carrel.server.tasks import Tasks
+    from carrel.server.watching import Following
     from carrel.wire.apps import PageSecurity
 
 __all__ = ["Server"]
@@ -153,6 +154,9 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._watchers: set[asyncio.Task[None]] = set()
+        self._acknowledging: set[asyncio.Task[None]] = set()
+        self.forming: set[Following] = set()
+        """The sources that do not listen for changes yet."""
         self._operations = operations_of(self)
         self._extensions: dict[str, dict[str, Any]] = {}
         self._skills: Skills | None = None
@@ -444,6 +448,7 @@ class Server:
         for watcher in watchers:
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
+        await asyncio.gather(*self._acknowledging, return_exceptions=True)
         if self._tasks is not None:
             await self._tasks.stop()
         self._loop = None
@@ -460,20 +465,23 @@ class Server:
         self.hub.shut()
 
     def _watch(self, source: Source) -> None:
-        task = asyncio.ensure_future(self._follow(source))
-        self._watchers.add(task)
-        task.add_done_callback(self._watchers.discard)
+        from carrel.server.watching import Following  # not before something is shared
 
-    async def _follow(self, source: Source) -> None:
-        try:
-            async for changes in source.watch():
-                uris = [change.uri for change in changes if self.offers_subscriptions]
-                listed = any(change.kind != "changed" for change in changes)
-                self.announce(uris, ("resources_list_changed",) if listed else ())
-        except MCPError as error:
-            log.warning("%s is not watched: %s", source.name, error)
-        except Exception:
-            log.exception("watching %s has ended", source.name)
+        following = Following(self, source)
+        self.forming.add(following)
+        self._watchers.add(following.task)
+        following.task.add_done_callback(self._watchers.discard)
+
+    def forming_for(self, uris: Collection[str], lists: Collection[str]) -> list[Following]:
+        """Return the sources that do not listen yet: who owns one of the URIs, or all, for changes of the list."""
+        every = "resources_list_changed" in lists
+        return [one for one in self.forming if every or any(one.source.owns(uri) for uri in uris)]
+
+    def acknowledge_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what acknowledges a subscription that waits for a source, before the server has stopped."""
+        task = asyncio.ensure_future(work)
+        self._acknowledging.add(task)
+        task.add_done_callback(self._acknowledging.discard)
 
     def announce(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
         """Tell whoever listens that resources or lists changed. May be called from any thread, and at any time."""

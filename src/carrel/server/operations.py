@@ -7,7 +7,7 @@ opens, subscriptions of both eras, completion and the small ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import UNSET
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
     from carrel.server.app import Server
+    from carrel.server.watching import Following
 
 __all__ = ["Operation", "operations_of"]
 
@@ -88,9 +89,22 @@ class Operations:
         call.peer.log_level = SEVERITY[call.params.level]
         return Result()
 
-    def subscribe(self, call: Call, channel: Channel) -> Result:
-        """Tell a session of changes to a resource from now on."""
-        self._app.hub.subscribe(call.connection.subscriptions, self._subscribable(call), call.params.uri)
+    def subscribe(self, call: Call, channel: Channel) -> Any:
+        """Tell a session of changes to a resource from now on, or as soon as its source listens for them."""
+        uri = self._subscribable(call)
+        forming = self._app.forming and self._app.forming_for((uri,), ())
+        if forming:
+            return self._subscribe_later(call, uri, forming)
+        self._app.hub.subscribe(call.connection.subscriptions, uri, call.params.uri)
+        return Result()
+
+    async def _subscribe_later(self, call: Call, uri: str, forming: Collection[Following]) -> Result:
+        from carrel.server.watching import PATIENCE, listening
+
+        await listening(forming, PATIENCE, promised=True)
+        entry = call.connection.subscriptions
+        if entry is not None:  # or the session has ended
+            self._app.hub.subscribe(entry, uri, call.params.uri)
         return Result()
 
     def unsubscribe(self, call: Call, channel: Channel) -> Result:
@@ -115,9 +129,23 @@ class Operations:
         entry, honored = self._entry(call, channel)
         answer = entry.answer = asyncio.get_running_loop().create_future()
         entry.farewell = call.connection.reply(call, ListenResult(meta={SUBSCRIPTION: call.id}))
-        self._app.hub.acknowledge(entry, honored)
-        self._app.hub.open(entry)
+        forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
+        if forming:
+            self._app.acknowledge_later(self._acknowledge_later(entry, honored, forming))
+        else:
+            self._app.hub.acknowledge(entry, honored)
+            self._app.hub.open(entry)
         return answer
+
+    async def _acknowledge_later(
+        self, entry: Entry, honored: SubscriptionFilter, forming: Collection[Following]
+    ) -> None:
+        from carrel.server.watching import PATIENCE, listening
+
+        await listening(forming, PATIENCE, promised=True)
+        if entry.answer is not None and not entry.answer.done():  # or the client is gone
+            self._app.hub.acknowledge(entry, honored)
+            self._app.hub.open(entry)
 
     def _entry(self, call: Call, channel: Channel) -> tuple[Entry, SubscriptionFilter]:
         """Return the entry of a listener, and what of its wishes can be honored."""

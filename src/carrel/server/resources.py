@@ -476,8 +476,17 @@ class Resources:
         """Answer resources/list."""
         if not self._sources:
             return answer_page(self._fixed, call, self._app.page_size, _resources_result)
-        cursor = call.params.cursor
-        return self.page(None if cursor is UNSET else cursor)
+        cursor = None if call.params.cursor is UNSET else call.params.cursor
+        if self._app.forming and call.connection.subscriptions is not None:
+            return self._list_later(cursor)
+        return self.page(cursor)
+
+    async def _list_later(self, cursor: str | None) -> ListResourcesResult:
+        """Answer a session, which hears when the list changes: so its sources should listen before they are asked."""
+        from carrel.server.watching import LIST_PATIENCE, listening
+
+        await listening(tuple(self._app.forming), LIST_PATIENCE, promised=False)
+        return await self.page(cursor)
 
     async def _list_mixed(self, segment: int, position: Any) -> ListResourcesResult:
         """One page across the registered resources and the sources, in that order."""

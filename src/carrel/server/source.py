@@ -94,4 +94,8 @@ class Source(Protocol):
         """Find resources for a query, best first."""
 
     def watch(self) -> AsyncIterator[Collection[Change]]:
-        """Yield what changes, in batches, until the iterator is closed. Listens rather than polls."""
+        """Yield what changes, in batches, until the iterator is closed. Listens rather than polls.
+
+        The first batch is empty, and comes as soon as nothing is missed any more: subscriptions wait for it, for some
+        seconds.
+        """

@@ -71,6 +71,11 @@ class Hub:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def uris(self) -> Iterable[str]:
+        """The resources that any listener wants to hear of."""
+        return self._by_uri
+
     def open(self, entry: Entry) -> None:
         """Begin to tell ``entry`` what it wants to hear."""
         self._entries.add(entry)

@@ -7,7 +7,7 @@ changed that one, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple, TypeAlias
 
 from carrel.sources.root import Node, Parts
@@ -47,10 +47,14 @@ class Changes(dict[Parts, Kind]):
 
 
 class Snapshot:
-    """The names under a root that are shared, as they were when they were last looked at."""
+    """The names under a root that are shared, as they were when they were last looked at.
 
-    def __init__(self, tree: Tree) -> None:
+    A look ends early once ``stopping`` says so.
+    """
+
+    def __init__(self, tree: Tree, stopping: Callable[[], bool]) -> None:
         self._tree = tree
+        self._stopping = stopping
         self.known: dict[Parts, Names] = {}
         self.version = 0
         """Grows when directories come or go."""
@@ -58,7 +62,7 @@ class Snapshot:
     def look(self, parts: Parts, changes: Changes) -> None:
         """Look at a directory and everything in it anew."""
         waiting = [parts]
-        while waiting:
+        while waiting and not self._stopping():
             here = waiting.pop()
             now = self._names(here)
             before = self.known.get(here)

@@ -125,7 +125,7 @@ class Observer:
 
     def __init__(self, tree: Tree, path: str, *, is_file: bool) -> None:
         self.stopping = threading.Event()
-        self._snapshot = Snapshot(tree)
+        self._snapshot = Snapshot(tree, self.stopping.is_set)
         self._path = path
         self._is_file = is_file
         self._exists = False  # whether the root does, if it is one file

@@ -1,0 +1,80 @@
+"""Following what changes in the sources of a server, and knowing from when on nothing is missed.
+
+A source begins to listen when the server starts, beside everything else. Until it listens, what promises a client to be
+told of changes waits for it: the answer to a subscription, and the first list of a session. A source that takes too
+long is not waited for; once it listens, clients are told that what it shares may have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from carrel.errors import MCPError
+
+if TYPE_CHECKING:
+    from carrel.server.app import Server
+    from carrel.server.source import Source
+
+__all__ = ["Following", "listening"]
+
+log = logging.getLogger("carrel")
+
+#: Seconds that the answer to a subscription waits for a source to listen.
+PATIENCE = 5.0
+
+#: Seconds that a list waits for it.
+LIST_PATIENCE = 0.2
+
+
+class Following:
+    """The changes of one source, followed in a task. ``listens`` is set once nothing is missed, or nothing to come."""
+
+    def __init__(self, app: Server, source: Source) -> None:
+        self.source = source
+        self.listens = asyncio.Event()
+        self.late = False
+        """Whether something was not waiting any longer when the source began to listen."""
+        self._app = app
+        self.task = asyncio.ensure_future(self._follow())
+
+    async def _follow(self) -> None:
+        app, source = self._app, self.source
+        try:
+            async for changes in source.watch():
+                if not self.listens.is_set():  # the first batch says so, and is empty
+                    self._begin()
+                uris = [change.uri for change in changes if app.offers_subscriptions]
+                listed = any(change.kind != "changed" for change in changes)
+                app.announce(uris, ("resources_list_changed",) if listed else ())
+        except MCPError as error:
+            log.warning("%s is not watched: %s", source.name, error)
+        except Exception:
+            log.exception("watching %s has ended", source.name)
+        finally:
+            self.listens.set()
+            app.forming.discard(self)
+
+    def _begin(self) -> None:
+        self.listens.set()
+        self._app.forming.discard(self)
+        if self.late:
+            uris = [uri for uri in self._app.hub.uris if self.source.owns(uri)]
+            self._app.announce(uris, ("resources_list_changed",))
+
+
+async def listening(sources: Collection[Following], patience: float, *, promised: bool) -> None:
+    """Wait until sources listen, up to ``patience`` seconds; with ``promised``, log which ones do not."""
+    try:
+        async with asyncio.timeout(patience):
+            for following in sources:
+                await following.listens.wait()
+    except TimeoutError:
+        for following in sources:
+            if not following.listens.is_set():
+                following.late = True
+                if promised:
+                    name = following.source.name
+                    log.warning("%s is not watched after %g s; clients are told when it is", name, patience)

@@ -1,0 +1,245 @@
+"""The start of watching: what a client is promised from the first moment of a server on."""
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from carrel import Server
+from carrel.server import watching
+from carrel.server.source import Change, Page
+from carrel.sources.root import Root
+from carrel.sources.selection import Selection
+from carrel.sources.snapshot import Changes, Snapshot
+from carrel.sources.tree import Tree
+from carrel.transports.memory import MemoryPeer
+from carrel.wire.resources import Resource
+
+STARTS = 17  # for each of three ways to be promised something
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+OPEN = [
+    {
+        "id": 0,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    },
+    {"method": "notifications/initialized"},
+]
+
+
+def is_acknowledged(message):
+    return message.get("id") == 1 or message.get("method") == "notifications/subscriptions/acknowledged"
+
+
+@pytest.mark.parametrize("way", ["subscribe", "listen", "list"])
+def test_nothing_is_lost_right_after_the_first_acknowledgement_of_a_new_process(way, tmp_path):
+    def start(number):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "a.txt").write_text("before")
+        uri = (folder / "a.txt").as_uri()
+        wanted = {"resourceSubscriptions": [uri]}
+        requests = {
+            "subscribe": [*OPEN, {"id": 1, "method": "resources/subscribe", "params": {"uri": uri}}],
+            "listen": [
+                {"id": 1, "method": "subscriptions/listen", "params": {"_meta": META, "notifications": wanted}},
+            ],
+            "list": [*OPEN, {"id": 1, "method": "resources/list"}],
+        }[way]
+        command = [sys.executable, "-m", "carrel", "serve", str(folder)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        alarm = threading.Timer(20, process.kill)  # then the lines end
+        alarm.start()
+        with process:
+            for request in requests:
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **request}) + "\n")
+            process.stdin.flush()
+            told = None
+            for line in process.stdout:
+                message = json.loads(line)
+                assert "error" not in message
+                if is_acknowledged(message):
+                    path = folder / ("new.txt" if way == "list" else "a.txt")
+                    path.write_text("after")
+                elif message.get("method", "").endswith(("resources/updated", "resources/list_changed")):
+                    told = message
+                    break
+            alarm.cancel()
+            process.stdin.close()
+            process.stdout.read()
+        return told is not None
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(start, range(STARTS))) == [True] * STARTS
+
+
+class Slow:
+    """A source that listens when it is told to."""
+
+    name = "slow"
+
+    def __init__(self):
+        self.go = asyncio.Event()
+        self.changes = asyncio.Queue()
+
+    def owns(self, uri):
+        return uri.startswith("slow:")
+
+    async def start(self): ...
+
+    async def stop(self): ...
+
+    def templates(self):
+        return []
+
+    async def list(self, cursor, limit):
+        return Page([Resource("slow:1", "1")])
+
+    async def watch(self):
+        await self.go.wait()
+        yield ()
+        while True:
+            yield await self.changes.get()
+
+
+@pytest.fixture
+async def slow():
+    return Slow()
+
+
+@pytest.fixture
+async def app(slow):
+    app = Server("s")
+    app.share(slow)
+    app.resources.add("memo:1", "text")
+    await app.start()
+    yield app
+    await app.stop()
+
+
+async def session(app):
+    peer = MemoryPeer(app, "2025-11-25")
+    who = {"name": "c", "version": "1"}
+    await peer.request("initialize", {"protocolVersion": peer.revision, "capabilities": {}, "clientInfo": who})
+    return peer
+
+
+def listen(peer, **wanted):
+    return peer.start("subscriptions/listen", {"notifications": wanted})
+
+
+async def test_a_subscription_is_answered_when_its_source_listens(app, slow):
+    peer = await session(app)
+    answer = peer.start("resources/subscribe", {"uri": "slow:1"})
+    assert "result" in await peer.request("resources/subscribe", {"uri": "memo:1"})  # which no source has
+    assert not answer.done()
+    slow.go.set()
+    assert "result" in await answer
+    slow.changes.put_nowait([Change("changed", "slow:1")])
+    assert (await peer.notification())["params"]["uri"] == "slow:1"
+    assert not app.forming
+    assert "result" in await peer.request("resources/subscribe", {"uri": "slow:2"})
+
+
+@pytest.mark.parametrize("wanted", [{"resourceSubscriptions": ["slow:1"]}, {"resourcesListChanged": True}])
+async def test_a_listener_is_acknowledged_when_its_sources_listen(app, slow, wanted):
+    peer = MemoryPeer(app, "2026-07-28")
+    listen(peer, **wanted)
+    await peer.request("resources/list")  # what is stateless waits for nothing
+    with pytest.raises(asyncio.QueueEmpty):
+        peer._notifications.get_nowait()
+    slow.go.set()
+    assert (await peer.notification())["method"] == "notifications/subscriptions/acknowledged"
+    slow.changes.put_nowait([Change("created", "slow:2"), Change("changed", "slow:1")])
+    assert (await peer.notification())["params"]["_meta"]
+
+
+async def test_a_listener_that_wants_nothing_of_a_source_does_not_wait(app):
+    peer = MemoryPeer(app, "2026-07-28")
+    listen(peer, resourceSubscriptions=["memo:1"], toolsListChanged=True)
+    assert (await peer.notification())["method"] == "notifications/subscriptions/acknowledged"
+
+
+async def test_what_waits_when_the_server_stops_is_answered(slow):
+    app = Server("s")
+    app.share(slow)
+    await app.start()
+    old, new = await session(app), MemoryPeer(app, "2026-07-28")
+    answers = [old.start("resources/subscribe", {"uri": "slow:1"}), listen(new, resourceSubscriptions=["slow:1"])]
+    await app.stop()
+    assert all("result" in answer for answer in await asyncio.wait_for(asyncio.gather(*answers), 10))
+
+
+async def test_a_listener_that_goes_away_meanwhile_is_forgotten(app, slow):
+    peer, old = MemoryPeer(app, "2026-07-28"), await session(app)
+    listen(peer, resourceSubscriptions=["slow:1"])
+    waiting = old.start("resources/subscribe", {"uri": "slow:1"})
+    await asyncio.sleep(0)
+    await peer.dialogue.close()
+    await old.dialogue.close()
+    slow.go.set()
+    while app.forming:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (len(app.hub), list(app.hub.uris)) == (0, [])
+    waiting.cancel()
+
+
+async def test_a_source_that_takes_too_long_is_not_waited_for_and_its_changes_are_told_when_it_listens(
+    app, slow, monkeypatch, caplog
+):
+    monkeypatch.setattr(watching, "PATIENCE", 0.01)
+    monkeypatch.setattr(watching, "LIST_PATIENCE", 0.01)
+    peer, new = await session(app), MemoryPeer(app, "2026-07-28")
+    assert len((await peer.request("resources/list"))["result"]["resources"]) == 2
+    assert not caplog.records
+    with caplog.at_level(logging.WARNING):
+        assert "result" in await peer.request("resources/subscribe", {"uri": "slow:1"})
+    assert "slow is not watched after 0.01 s" in caplog.text
+    listen(new, resourceSubscriptions=["slow:1"])
+    assert (await new.notification())["method"] == "notifications/subscriptions/acknowledged"
+    slow.go.set()
+    told = {(await peer.notification())["method"] for _ in range(2)}
+    assert told == {"notifications/resources/updated", "notifications/resources/list_changed"}
+    assert (await new.notification())["params"]["uri"] == "slow:1"
+
+
+async def test_a_source_that_cannot_listen_is_not_waited_for(caplog):
+    class Deaf(Slow):
+        async def watch(self):
+            raise OSError("no more watches")
+            yield ()
+
+    app = Server("s")
+    app.share(Deaf())
+    await app.start()
+    peer = await session(app)
+    with caplog.at_level(logging.ERROR):
+        assert "result" in await peer.request("resources/subscribe", {"uri": "slow:1"})
+    assert "watching slow has ended" in caplog.text
+    await app.stop()
+
+
+def test_the_first_look_at_a_tree_ends_when_the_watch_is_stopped(tmp_path):
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    looks = []
+    tree = Tree(Root(str(tmp_path), follow_links=False), Selection((), (), hidden=False, gitignore=True))
+    snapshot = Snapshot(tree, lambda: looks.append(0) or len(looks) > 2)
+    snapshot.look((), Changes())
+    assert len(snapshot.known) == 2
