@@ -12,7 +12,7 @@ import pytest
 
 from carrel import Client, Context, Server
 from carrel.client.answering import Form, Page, may_be_shown
-from carrel.errors import ConfigError, PeerError, ProtocolError
+from carrel.errors import ConfigError, PeerError
 from carrel.wire.asking import CreateMessageParams, CreateMessageResult, ElicitResult, Root, ToolUseContent
 from carrel.wire.content import TextContent
 from carrel.wire.tools import Tool
@@ -231,9 +231,26 @@ async def test_roots_are_paths_uris_or_a_function(revision: str, tmp_path: Path)
     assert await ask("memory", revision, "where", roots=find) == uris
 
 
-async def test_a_root_is_a_file() -> None:
-    with pytest.raises((ConfigError, ProtocolError, PeerError)):
-        await ask("memory", LATEST, "where", roots=["https://example.org/"])
+@pytest.mark.parametrize(
+    "root",
+    [
+        "https://example.org/",
+        "https:example.org",
+        "mailto:ada@example.org",
+        "file://host/x",
+        "FILE:///x/../y",
+        "file:/x",
+    ],
+)
+def test_a_root_that_is_no_file_is_refused_at_once(root: str) -> None:
+    for given in (root, Root(uri=root)):
+        with pytest.raises(ConfigError, match="A root is a path or a"):
+            Client(make_asker(), roots=[given])
+
+
+def test_roots_are_several() -> None:
+    with pytest.raises(ConfigError, match="roots are a list"):
+        Client(make_asker(), roots="file:///data")
 
 
 @BOTH

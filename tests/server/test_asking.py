@@ -113,6 +113,19 @@ async def test_the_roots_are_asked_for_in_every_revision(revision: str) -> None:
     assert client.asked == [(ROOTS, {})]
 
 
+@pytest.mark.parametrize("revision", ALL)
+async def test_roots_that_are_no_file_uris_are_logged_and_left_out(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = ["https://example.com/", "vscode-remote://host/home", "/home/eve", "", "file\x00:///x", "x" * 5000]
+    answers = {ROOTS: {"roots": [*({"uri": uri, "name": "odd"} for uri in odd), ROOT]}}
+    async with answering(asking_app(), revision, answers) as client:
+        reply = await client.request("prompts/get", name="folders")
+    assert reply["result"]["messages"][0]["content"]["text"] == "Home at file:///home/ada"
+    assert "the client's root 'https://example.com/' is ignored: a root has to be a file: URI" in caplog.text
+    assert len(caplog.text) < 20_000
+
+
 @pytest.mark.parametrize("revision", WITH_FORMS)
 async def test_what_is_read_on_the_way_may_ask_too(revision: str) -> None:
     app = asking_app()

@@ -49,6 +49,8 @@ IMBALANCES = {
     "missing": "Tool result missing in request",
     "open": "Tool result missing in request",
 }
+#: How a URI begins. One letter is a drive of Windows.
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 #: How many pages are remembered whose end a server may still announce.
 MAX_PAGES = 1000
 #: Characters of the URL of a page.
@@ -303,6 +305,8 @@ def checked(name: str, answer: R) -> R:
 
 def fixed(roots: RootsSource | None) -> RootsSource | None:
     """Return roots that are checked, and can be listed many times. What a function returns is checked when it does."""
+    if isinstance(roots, str | os.PathLike):
+        raise ConfigError(f"roots are a list of paths and file: URIs, and not only {os.fspath(roots)[:200]!r}")
     return roots if roots is None or callable(roots) else [to_root(root) for root in roots]
 
 
@@ -316,7 +320,7 @@ def to_root(root: str | os.PathLike[str] | Root) -> Root:
         check_root(root.uri)
         return root
     text = os.fspath(root)
-    if "://" in text or text.startswith("file:"):
+    if isinstance(root, str) and SCHEME.match(text):
         check_root(text)
         return Root(uri=text)
     path = Path(os.path.abspath(text))  # noqa: PTH100 - it takes the way up out, and follows no links

@@ -7,6 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import MissingCapability
+from carrel.protocol.uri import UriError, parse
 from carrel.wire.asking import (
     CreateMessageParams,
     CreateMessageResult,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from carrel.server.context import Context
 
 __all__ = ["Elicited", "Question", "form_question", "page_question", "roots_question", "sampling_question"]
+
+log = logging.getLogger("carrel")
 
 T = TypeVar("T")
 
@@ -189,10 +193,24 @@ def sampling_question(
 
 def roots_question() -> Question:
     """Return the question for the client's roots. See ``Context.roots``."""
-    return Question(
-        "list_roots",
-        ListRootsParams(),
-        {"roots": {}},
-        lambda answer: msgspec.convert(answer, ListRootsResult),
-        again=False,
-    )
+    return Question("list_roots", ListRootsParams(), {"roots": {}}, read_roots, again=False)
+
+
+def read_roots(answer: Any) -> ListRootsResult:
+    """Return the roots of an answer. Those that are no ``file:`` URIs are logged and left out.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/roots#root
+    """
+    result = msgspec.convert(answer, ListRootsResult)
+    for root in result.roots:
+        if not is_file_uri(root.uri):
+            log.warning("the client's root %r is ignored: a root has to be a file: URI", root.uri[:200])
+    result.roots = [root for root in result.roots if is_file_uri(root.uri)]
+    return result
+
+
+def is_file_uri(uri: str) -> bool:
+    try:
+        return parse(uri).scheme.lower() == "file"
+    except UriError:
+        return False
