@@ -19,6 +19,7 @@ from carrel.protocol.uri import (
     parse,
     percent_decode,
     percent_encode,
+    resolve,
 )
 
 NEARLY_URIS = st.text(st.sampled_from("afz:/?#[]@!$&'()*+,;=%20EFé糖.-_~ \\\x00\ud800|")) | st.text()
@@ -138,6 +139,59 @@ def test_what_is_not_a_uri_is_refused(text: str, message: str) -> None:
 def test_equivalent_uris_have_one_normal_form_in_which_nothing_is_removed(text: str, normal: str) -> None:
     assert normalize(text) == normal
     assert normalize(normal) == normal
+
+
+@pytest.mark.skipif(os.name == "nt", reason="paths of POSIX")
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("file:///a/b", "file:///a/b"),
+        ("file:/a/b", "file:///a/b"),
+        ("FILE:/%61/b/", "file:///a/b"),
+        ("file://LocalHost/a/b", "file:///a/b"),
+        ("file:///a/b?tail=1", "file:///a/b?tail=1"),
+        ("file:/a/%E9%2A", "file:///a/%E9%2A"),
+        ("file:///a/.b/..c", "file:///a/.b/..c"),
+        ("file:///", "file:///"),
+        ("file:/", "file:///"),
+        ("X://%41/%62/?c", "x://a/b/?c"),
+        ("x:/a/../b", "x:/a/../b"),
+    ],
+)
+def test_every_spelling_names_one_resource(spelling: str, name: str) -> None:
+    assert str(resolve(spelling)) == name
+    assert str(resolve(normalize(spelling))) == name
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:a",
+        "file://host/a",
+        "file:///a//b",
+        "file:////a",
+        "file:///a/./b",
+        "file:///a/%2e%2e/b",
+        "file:///a/..",
+        "file:///a%2Fb",
+        "file:///a%5cb",
+        "file:///a%00",
+        "file:///a#b",
+        "a",
+    ],
+)
+def test_what_names_no_file_for_certain_is_refused(uri: str) -> None:
+    with pytest.raises(UriError):
+        resolve(uri)
+
+
+@given(NEARLY_URIS)
+def test_what_is_named_does_not_depend_on_the_spelling(text: str) -> None:
+    try:
+        name = resolve(text)
+    except UriError:
+        return
+    assert resolve(str(name)) == name == resolve(normalize(text))
 
 
 def test_an_escaped_host_is_compared_without_case_like_any_other() -> None:

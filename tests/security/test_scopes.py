@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import ConfigError
 from carrel.protocol.server import Call
-from carrel.security.scopes import Pattern, Scopes, spellings
+from carrel.protocol.uri import UriError, file_path, resolve
+from carrel.security.scopes import Pattern, Scopes, names_of
 from carrel.server.app import Server
+from security.guarded import PROTECTED, VERBS, Guarded, fill, guarded
 
 RULES = {
     "*": "base",
@@ -82,7 +88,7 @@ def test_a_resource_needs_its_scopes_however_it_is_named():
         ("file:///srv/{area}/{+path}", "1", {"area": "public"}, set()),
         ("file:///srv/{+path}{?page,size}", "contracts/1", {}, {"contracts", "legal"}),
         ("secret://", "x", {}, {"secret"}),
-        ("x{", "secret://", {}, set()),
+        ("x{", "secret://", {}, {"secret", "contracts", "legal"}),
     ],
 )
 def test_completing_a_resource_needs_what_reading_it_would(
@@ -103,22 +109,105 @@ def test_completing_a_resource_needs_what_reading_it_would(
         "FILE:///srv/contracts/1",
         "file://localhost/srv/contracts/1",
         "file://LOCALHOST/srv/contracts/1",
+        "file:/srv/contracts/1",
+        "FILE:/srv/%63ontracts/1",
         "file:///srv/%63ontracts/1",
-        "file:///srv/contracts%2F1",
         "file:///srv/Contracts/1",
+        "file:///srv/contracts/1/",
+        "file:///srv/contracts/1?tail=5",
+        "file:///srv/contracts/?tail=5",
+        "file:/srv/contracts",
+    ],
+)
+def test_other_spellings_of_a_uri_need_the_same(uri: str):
+    assert needed("resources/read", uri=uri) == {"contracts", "legal"}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///srv/contracts%2F1",
         "file:///srv//contracts/1",
         "file:///srv/./contracts/1",
         "file:///srv/public/../contracts/1",
         "file:///srv/public/%2e%2E/contracts/1",
         "file:///srv\\contracts\\1",
-        "file:///srv/contracts/1?tail=5",
         "file:///srv/contracts/1#x",
-        "file:///srv/contracts/?tail=5",
         "file:///srv/contracts/ 1",
+        "file://elsewhere/srv/contracts/1",
+        "file:srv/contracts/1",
+        "contracts",
+        "",
     ],
 )
-def test_other_spellings_of_a_uri_need_the_same(uri: str):
-    assert needed("resources/read", uri=uri) == {"contracts", "legal"}
+def test_a_uri_that_names_nothing_for_certain_needs_all_that_any_resource_needs(uri: str):
+    assert needed("resources/read", uri=uri) == {"secret", "contracts", "legal", "a"}
+    assert needed("resources/subscribe", uri=uri) == {"secret", "contracts", "legal"}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "secret://x/plan",
+        "SECRET://x/%70lan",
+        "secret://x/./plan",
+        "secret://x//plan",
+        "secret://x/y/../plan",
+        "secret://x/y%2F..%2Fplan",
+        "secret://y/../x/plan",
+        "secret://x/plan/",
+        "secret://x/plan?part=1",
+        "secret://x/plan#part",
+        "secret://x%2Fplan",
+        "secret://x/y%5C..%5Cplan",
+    ],
+)
+def test_steps_that_lead_nowhere_do_not_lead_past_a_rule(uri: str):
+    assert Scopes({"secret://x/plan": "s"}, {}).needed_to_read(uri) == {"s"}
+
+
+def test_a_rule_for_what_is_in_a_folder_holds_for_the_folder_too():
+    scopes = Scopes({"file:///a/b/*": "s"}, {})
+    for uri in ("file:///a/b", "file:///a/b/", "file:/a/b?tail=1"):
+        assert scopes.needed_to_read(uri) == {"s"}, uri
+    for uri in ("file:///a", "file:///a/bc", "file:///a/b.txt"):
+        assert scopes.needed_to_read(uri) == set(), uri
+
+
+@pytest.mark.parametrize("rule", ["FILE:/srv/%70riv/*", "file://localhost/srv/priv/*", "file:///srv/priv/*"])
+def test_rules_may_be_spelled_as_uris_may(rule: str):
+    assert Scopes({rule: "s"}, {}).needed_to_read("file:///srv/priv/x") == {"s"}
+
+
+@pytest.mark.parametrize("rule", ["file:*", "file://*", "file:///*", "*:///srv/*", "*iv/x"])
+def test_a_star_may_stand_for_any_part_of_a_uri(rule: str):
+    rule = rule if ":" in rule else "file:" + rule
+    assert Scopes({rule: "s"}, {}).needed_to_read("file:///srv/priv/x") == {"s"}
+
+
+@pytest.mark.parametrize(
+    "rule", ["file:///a//b/*", "file:///a/../b", "secret://x/./y", "secret://x/%2e%2e/y", "file://host/x", "file:x"]
+)
+def test_a_rule_that_could_protect_nothing_is_refused(rule: str):
+    with pytest.raises(ConfigError, match="scopes: "):
+        Scopes({rule: "s"}, {})
+
+
+def test_callers_with_the_same_scopes_that_rules_name_share_a_view():
+    scopes = Scopes({"a://*": "a", "resources/read b://*": "b", "tools/call": "c"}, {})
+
+    def view(*granted: str) -> tuple[bool, str]:
+        access = scopes.access(frozenset(granted))
+        return access.visible is None, access.view
+
+    assert view("a", "b") == (True, "view a b")
+    assert view("a", "c", "x") == view("a") == (False, "view a")
+    assert view() == (False, "view")
+    assert Scopes({"*": "base", "tools/call": "t"}, {}).access(frozenset()).visible is None
+    assert Scopes({"*": "base", "tools/call": "t"}, {}).access(frozenset()).view == ""
+    only_a = scopes.access(frozenset({"a"})).visible
+    assert only_a is not None
+    assert [only_a(uri) for uri in ("a://x", "b://x", "c://x", "no uri")] == [True, False, True, False]
 
 
 def test_an_exact_uri_is_guarded_with_a_query_and_a_slash_too():
@@ -219,4 +308,105 @@ def test_long_uris_take_linear_time(piece: str):
     began = time.perf_counter()
     scopes.needed_to_read(uri)
     assert time.perf_counter() - began < 0.5
-    assert len(spellings(uri)) <= 4
+    assert len(names_of(uri) or ()) <= 8
+
+
+# On every verb
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    root = tmp_path_factory.mktemp("shared").resolve() / "root"
+    fill(root)
+    with guarded(root) as running:
+        yield running
+
+
+@st.composite
+def spellings(draw: st.DrawFn, path: str) -> tuple[str, str]:
+    """Return a path spelled in some way, and the part of a URI that it is: more or less what is named by it."""
+    form = draw(st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
+    steps = unicodedata.normalize(form, path).split("/")
+    for _ in range(draw(st.integers(0, 2))):
+        steps.insert(draw(st.integers(0, len(steps))), draw(st.sampled_from([".", "", "x/..", "%2e", "%2E%2e/root"])))
+    text = draw(st.sampled_from(["/", "/", "/", "\\", "%2F", "%5c"])).join(steps)
+    text += draw(st.sampled_from(["", "", "/", "//", "/."]))
+    odd = draw(st.sets(st.integers(0, max(len(text) - 1, 0)), max_size=5))
+    pieces = []
+    for index, character in enumerate(text):
+        if index in odd and character != "/":
+            escaped = "".join(f"%{octet:02x}" for octet in character.encode())
+            pieces.append(escaped if draw(st.booleans()) else escaped.upper().replace("%", draw(PERCENT)))
+        else:
+            pieces.append(character if character in "%\\" else quote(character, safe="/"))
+    if draw(st.booleans()) and draw(st.booleans()):
+        return text, "".join(pieces).swapcase()
+    return text, "".join(pieces)
+
+
+PERCENT = st.sampled_from(["%", "%", "%25"])
+SCHEMES = st.sampled_from(["file:///", "file:/", "FILE:/", "File://LOCALHOST/", "file://localhost/", "file:////"])
+QUERIES = st.sampled_from(["", "", "?bytes=0-9", "?lines=1-5", "?tail=1", "?", "?x", "#", "#x", "?bytes=0-9#x"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), path=st.sampled_from(PROTECTED))
+def test_no_spelling_on_any_verb_leads_past_a_rule(server: Guarded, data: st.DataObject, path: str):
+    typed, spelled = data.draw(spellings(path))
+    scheme, query = data.draw(SCHEMES), data.draw(QUERIES)
+    root = str(server.root).removeprefix("/")
+    uri = f"{scheme}{root}/{spelled}{query}"
+    caller = server.principal("other")
+    for verb in VERBS:
+        if verb not in LISTENING or names_a_file(uri):  # what is not there may be listened to: it may come to be
+            assert server.denies(caller, verb, uri, typed), (verb, uri, typed)
+
+
+LISTENING = ("resources/subscribe", "resources/unsubscribe", "listen")
+
+
+def names_a_file(uri: str) -> bool:
+    try:
+        return Path(file_path(resolve(uri)._replace(query=None))).exists()
+    except UriError:
+        return True
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_a_scope_protects_is_there_for_those_who_have_it(server: Guarded, verb: str, path: str):
+    uri = f"{server.root.as_uri()}/{quote(path)}"
+    assert server.denies(server.principal("other"), verb, uri, path)
+    folder = (server.root / path).is_dir()
+    if not (verb in ("resources/directory/read", "list_resources", "complete") and not folder):
+        typed = f"{path}/" if folder else path
+        assert not server.denies(server.principal("vault"), verb, uri, typed)
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), path=st.sampled_from(["open/readme.txt", "private.txt", "open"]))
+def test_what_no_rule_protects_is_there_for_all(server: Guarded, data: st.DataObject, path: str):
+    scheme = data.draw(SCHEMES.filter(lambda text: text != "file:////"))
+    uri = f"{scheme}{str(server.root).removeprefix('/')}/{path}"
+    assert "result" in server.ask(server.principal(), "resources/read", uri=uri)
+    assert "result" in server.ask(server.principal(), "resources/subscribe", uri=uri)
+
+
+def test_a_template_gives_nothing_that_a_rule_protects_however_it_is_spelled():
+    app = Server("templates")
+
+    @app.resource("vault://{+path}")
+    async def vault(path: str) -> str:
+        return path
+
+    guard = Scopes({"vault://priv/*": "vault"}, {})
+    access = guard.access(frozenset())
+    for uri in (
+        "vault://priv/x",
+        "vault://priv%2Fx",
+        "vault://open/..%2Fpriv/x",
+        "VAULT://%70riv/x",
+        "vault://open//../priv/x",
+    ):
+        assert not access.readable(uri), uri
+    assert access.readable("vault://open/x")

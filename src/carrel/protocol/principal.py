@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from carrel.errors import ConfigError
+
 __all__ = ["Caller", "Challenge", "Principal"]
 
 
@@ -38,6 +40,14 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
     claims: Mapping[str, Any] = MappingProxyType({})
     readable: Callable[[str], bool] = _any
     """Whether the scopes are enough to read the resource of a URI."""
+    visible: Callable[[str], bool] | None = None
+    """Whether rules for resources let the caller know of one, by its URI. None: it may know of every one."""
+    view: str = ""
+    """One text for all callers who may know of the same resources; empty where all callers may know of all."""
+
+    def __post_init__(self) -> None:
+        if self.visible is not None and not self.view:
+            raise ConfigError("A principal to whom not everything is visible needs a view, which lists are kept under")
 
     @property
     def id(self) -> str:

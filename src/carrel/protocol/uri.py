@@ -9,6 +9,7 @@ What is accepted, and in what form it comes out:
   (RFC 3987, section 3.1). So do `[ ] ^ |` in a path, query or fragment, which URL writers of the WHATWG
   school leave as they are. Spaces, quotes, backslashes and control characters are refused.
 - Dot segments are kept: `normalize` never changes which path a URI names, and `file_path` refuses them.
+- `resolve` decides which resource a URI names. Whatever looks a resource up or asks a rule about it starts from that.
 """
 
 import os
@@ -27,6 +28,7 @@ __all__ = [
     "parse",
     "percent_decode",
     "percent_encode",
+    "resolve",
 ]
 
 ALPHA = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -47,6 +49,8 @@ _USER = _HOST + b":"
 _PATH = _USER + b"@/"
 _QUERY = _PATH + b"?"
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+#: A file: URI that has its one form already, and so has every part of it: what lists are full of.
+_PLAIN_FILE = re.compile(r"file://(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
 _UNSAFE_IN_FILE_NAME = re.compile("%(?:00|2[Ff]|5[Cc])")
 
 
@@ -92,6 +96,26 @@ def normalize(uri: str) -> str:
         UriError: as for `parse`.
     """
     return str(_split(uri, normal=True))
+
+
+def resolve(uri: str) -> Uri:
+    """Return the resource that a URI names, in the one form that all its spellings have.
+
+    That is the normal form; of a `file:` URI, the one of the path that it opens, without a host and a slash at the end.
+    A query stays: it may name another resource, or a part of the same one (a window of a file).
+
+    Raises:
+        UriError: the text is no URI, or a `file:` URI that opens no path on this machine (see `file_path`).
+    """
+    if _PLAIN_FILE.match(uri) and os.name != "nt":
+        return Uri("file", "", uri[len("file://") :])
+    name = _split(uri, normal=True)
+    if name.scheme != "file":
+        return name
+    path = file_uri(file_path(name._replace(query=None))).removeprefix("file://")
+    short = path.rstrip("/")
+    top = not short or short.endswith(":")  # the root of the file system, or of a drive
+    return Uri("file", "", path if top else short, name.query)
 
 
 def percent_encode(text: str, safe: str = UNRESERVED, *, undecodable: bool = False) -> str:

@@ -104,6 +104,17 @@ class UriTemplate:
         """
         return "".join([part if isinstance(part, str) else expand(part, values) for part in self._parts])
 
+    def place(self, values: Mapping[str, Value]) -> str:
+        """Return the URI for these values without its query; a variable that is missing stands as `-`.
+
+        Raises:
+            UriTemplateError, TypeError: as for `expand`.
+        """
+        unnamed = {variable.name: "-" for variable in self.variables if variable.name not in values}
+        known = {**values, **unnamed}
+        parts = [part for part in self._parts if isinstance(part, str) or part[0].operator not in ("?", "&", "#")]
+        return "".join([part if isinstance(part, str) else expand(part, known) for part in parts])
+
     def match(self, uri: str) -> dict[str, Found] | None:
         """Return the decoded values of the variables, or `None` when the URI does not match.
 

@@ -156,7 +156,7 @@ class ResourceServer(BearerAuthorization):
             expires=expires,
             token_id=token_id if isinstance(token_id, str) else None,
             claims=claims,
-            readable=lambda uri: self.scopes.needed_to_read(uri) <= scopes,
+            **self.scopes.access(scopes)._asdict(),
         )
 
 

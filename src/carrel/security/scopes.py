@@ -7,15 +7,18 @@ A rule says what it is for and which scopes that takes; the scopes of all rules 
     "tools/call delete_*"         a method with a name or URI; * stands for any text
     "file:///contracts/*"         whatever names a resource: to read, subscribe, listen, complete
 
+Rules for resources are held against what a URI names (``carrel.protocol.uri.resolve``), not against its spelling. A URI
+that names nothing for certain needs what any of these rules needs.
+
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from msgspec import UNSET
@@ -25,18 +28,29 @@ from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Call
+from carrel.protocol.uri import UriError, resolve
+from carrel.protocol.uri_template import UriTemplate, UriTemplateError
 
-__all__ = ["Pattern", "Rules", "Scopes", "spellings"]
+__all__ = ["Access", "Pattern", "Rules", "Scopes"]
 
 Rules: TypeAlias = Mapping[str, str | Iterable[str]]
 
 SCOPE = frozenset(map(chr, range(0x21, 0x7F))) - {'"', "\\"}
 EVERYTHING = "*"
 
-#: How long URIs may be whose spellings are remembered.
+#: How many URIs are remembered with what they need, and how long they may be.
+REMEMBERED = 4096
 MAX_REMEMBERED = 256
 METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
 READING = next(row.method for row in REQUESTS.values() if row.operation == "read_resource")
+
+
+class Access(NamedTuple):
+    """What scopes let a caller do with resources: the fields of ``Principal`` by these names."""
+
+    readable: Callable[[str], bool]
+    visible: Callable[[str], bool] | None
+    view: str
 
 
 class Pattern:
@@ -67,37 +81,70 @@ class Pattern:
         return True
 
 
-def fold(uri: str) -> str:
-    """Return a form in which all URIs are the same text that anything could take for the same."""
-    text = unicodedata.normalize("NFC", unquote(uri, errors="replace").casefold()).replace("\\", "/")
-    return "file:///" + text.removeprefix("file://localhost/") if text.startswith("file://localhost/") else text
+def fold(text: str) -> str:
+    """Return the form in which text is compared: escapes decoded, letters without case and in one Unicode form.
 
-
-def spellings(uri: str) -> frozenset[str]:
-    """Return the forms of a URI that rules are held against.
-
-    They are more than a server would take for the same resource: a rule that fits once too often asks for a scope too
-    many, one that misses a spelling protects nothing.
+    File systems and handlers differ in what they take for the same. A rule that fits once too often asks for a scope
+    too many; one that misses a name protects nothing.
     """
-    path = fold(uri.partition("#")[0].partition("?")[0])
-    scheme, mark, rest = path.partition("://")
-    straight = scheme + mark + _straightened(rest)
-    return frozenset((fold(uri), path, straight, straight.rstrip("/")))
+    text = unquote(text, errors="replace") if "%" in text else text
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+    return text.casefold().replace("\\", "/")
 
 
-_spellings_again = lru_cache(1024)(spellings)
+def names_of(uri: str) -> frozenset[str] | None:
+    """Return the texts that rules are held against for a URI; None if it is not certain what it names.
+
+    They are what it names with and without its query, as a folder too, and without steps that lead nowhere.
+    """
+    try:
+        name = resolve(uri)
+    except UriError:
+        return None
+    whole = place = fold(str(name))
+    if name.query is not None or name.fragment is not None:
+        place = fold(str(name._replace(query=None, fragment=None)))
+    scheme, mark, path = place.partition("://" if name.authority is not None else ":")
+    short = {place.rstrip("/"), *(scheme + mark + step.rstrip("/") for step in _straightened(path))}
+    return frozenset((whole, place, *short, *(text + "/" for text in short)))
 
 
-def _straightened(path: str) -> str:
-    """Take steps out of a path that lead nowhere: dots, and slashes that follow others."""
-    kept: list[str] = []
-    for step in path.split("/"):
-        if step == "..":
-            if len(kept) > 1:
-                kept.pop()
-        elif step != "." and (step or not kept):
-            kept.append(step)
-    return "/".join(kept) + ("/" if path.endswith("/") else "")
+def _straightened(path: str) -> Iterator[str]:
+    """Take dots and empty steps out of a path: once so that its first step stays, and once so that it may go."""
+    if "//" not in path and "/." not in path and not path.startswith("."):
+        return
+    for least in (1, 0):
+        kept: list[str] = []
+        for step in path.split("/"):
+            if step == "..":
+                if len(kept) > least:
+                    kept.pop()
+            elif step != "." and (step or not kept):
+                kept.append(step)
+        yield "/".join(kept)
+
+
+def pattern_of(rule: str) -> Pattern:
+    """Return the pattern of a rule for resources.
+
+    Raises:
+        ConfigError: no resource can have such a name, so that the rule would protect nothing.
+    """
+    head, star, _ = rule.partition("*")
+    if star and (":" not in head or head.lower() in ("file:", "file://")):
+        return Pattern(fold(rule))  # the star stands for a part of a URI that has a form of its own
+    try:
+        name = resolve(rule)
+    except UriError as error:
+        raise ConfigError(f"scopes: {rule!r} is not the URI of resources: {error}") from None
+    text = fold(str(name))
+    if rule.endswith("/") and not text.endswith("/"):
+        text += "/"
+    path = fold(name.path)
+    if "//" in path or any(step in (".", "..") for step in path.split("/")):
+        raise ConfigError(f"scopes: {rule!r} has empty steps or dots in its path, which no resource is held to have")
+    return Pattern(text)
 
 
 class Scopes:
@@ -124,6 +171,8 @@ class Scopes:
         """What clients do well to ask for at first; the rest they are told of when they need it."""
         self.known: frozenset[str] = self.everywhere.union(*self._methods.values(), *particular)
         """Every scope that some rule asks for."""
+        self._guarding: frozenset[str] = frozenset().union(*(held for _, held in (*self._uris, *self._read_uris)))
+        self._remembered = lru_cache(REMEMBERED)(self._scopes_of)
 
     def _add(self, target: str, scopes: frozenset[str]) -> None:
         method, _, name = target.partition(" ")
@@ -133,7 +182,7 @@ class Scopes:
         elif ":" in method:
             if any(space in target for space in " \t\r\n"):
                 raise ConfigError(f"scopes: {target!r} is not a URI: it has spaces in it")
-            self._uris.append((Pattern(fold(target)), scopes))
+            self._uris.append((pattern_of(target), scopes))
         elif row is None and not _may_be_added(method):
             raise ConfigError(
                 f"scopes: {target!r} is neither a method, nor a method and a name, nor a URI{_hint(method)}"
@@ -141,7 +190,7 @@ class Scopes:
         elif not name:
             self._methods[method] = scopes
         elif method == READING:
-            self._read_uris.append((Pattern(fold(name)), scopes))
+            self._read_uris.append((pattern_of(name), scopes))
         elif row is not None and row.name_field is None:
             raise ConfigError(f"scopes: {target!r}: requests of {method} name nothing")
         else:
@@ -156,19 +205,32 @@ class Scopes:
             name = getattr(call.params, call.request.name_field or "", None)
             needed = needed.union(*(scopes for pattern, scopes in rows if name is None or pattern.matches(name)))
         if self._uris or self._read_uris:
-            rows = [*self._uris, *self._read_uris] if method == READING else self._uris
-            needed = needed.union(*(self._of_resource(uri, rows) for uri in named_resources(call.params)))
+            for uri in named_resources(call.params):
+                needed |= self._of_resource(uri, reading=method == READING)
         return needed
 
     def needed_to_read(self, uri: str) -> frozenset[str]:
         """Return what it takes to read a resource, by whatever way."""
-        read = self._of_resource(uri, [*self._uris, *self._read_uris])
-        return self.everywhere | self._methods.get(READING, frozenset()) | read
+        return self.everywhere | self._methods.get(READING, frozenset()) | self._of_resource(uri, reading=True)
 
-    @staticmethod
-    def _of_resource(uri: str, rows: list[tuple[Pattern, frozenset[str]]]) -> frozenset[str]:
-        forms = _spellings_again(uri) if len(uri) <= MAX_REMEMBERED else spellings(uri)
-        return frozenset().union(*(scopes for pattern, scopes in rows if any(map(pattern.matches, forms))))
+    def access(self, granted: frozenset[str]) -> Access:
+        """Return what a caller with these scopes may do with resources."""
+        guarding = self._guarding
+        return Access(
+            lambda uri: self.needed_to_read(uri) <= granted,
+            None if guarding <= granted else lambda uri: self._of_resource(uri, reading=True) <= granted,
+            "" if not (self._uris or self._read_uris) else " ".join(["view", *sorted(guarding & granted)]),
+        )
+
+    def _of_resource(self, uri: str, *, reading: bool) -> frozenset[str]:
+        """Return what the rules for resources ask for, those for reading too if that is what is done."""
+        return (self._remembered if len(uri) <= MAX_REMEMBERED else self._scopes_of)(uri, reading)
+
+    def _scopes_of(self, uri: str, reading: bool) -> frozenset[str]:
+        names = names_of(uri)
+        rows = [*self._uris, *self._read_uris] if reading else self._uris
+        fitting = (scopes for pattern, scopes in rows if names is None or any(map(pattern.matches, names)))
+        return frozenset().union(*fitting)
 
     def expand(self, granted: Iterable[str]) -> frozenset[str]:
         """Return the scopes that were granted and all that they imply."""
@@ -212,29 +274,27 @@ def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
 
 
 def named_resources(params: Any) -> Iterator[str]:
-    """Yield the URIs in the parameters of a request: of one resource, a template, or those to listen to."""
+    """Yield the URIs in the parameters of a request: of a resource, of where to complete, of those to listen to."""
     uri = getattr(params, "uri", None)
     if isinstance(uri, str):
         yield uri
     template = getattr(getattr(params, "ref", None), "uri", None)
     if isinstance(template, str):
-        yield template
-        yield typed_so_far(template, params)
+        yield completed_place(template, params)
     uris = getattr(getattr(params, "notifications", None), "resource_subscriptions", UNSET)
     if isinstance(uris, list):
         yield from uris
 
 
-def typed_so_far(template: str, params: Any) -> str:
-    """Return a template with the values that a request for completion knows of."""
+def completed_place(template: str, params: Any) -> str:
+    """Return where a request for completion looks: its template, with what is known and the folder that is typed.
+
+    What is not a template is returned as it is, and names nothing for certain.
+    """
     context = params.context
     values = {} if context is UNSET or context.arguments is UNSET else dict(context.arguments)
-    values[params.argument.name] = params.argument.value
-    first, *rest = template.split("{")
-    pieces = [first]
-    for piece in rest:
-        expression, brace, literal = piece.partition("}")
-        names = [name.rstrip("*").partition(":")[0] for name in expression.lstrip("+#./;?&").split(",")]
-        known = "/".join(values[name] for name in names if name in values)
-        pieces += (known or f"{{{expression}}}", literal) if brace else ("{", expression)
-    return "".join(pieces)
+    folder, slash, _ = params.argument.value.rpartition("/")
+    try:
+        return UriTemplate(template).place({**values, params.argument.name: folder + slash})
+    except UriTemplateError:
+        return template

@@ -131,7 +131,7 @@ class StaticTokens(BearerAuthorization):
             subject=words[1],
             scopes=scopes,
             token_id=hexadecimal[:12].lower(),
-            readable=lambda uri: self.scopes.needed_to_read(uri) <= scopes,
+            **self.scopes.access(scopes)._asdict(),
         )
         return Entry(bytes.fromhex(hexadecimal), principal)
 

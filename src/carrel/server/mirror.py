@@ -12,6 +12,7 @@ from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.server.completion import filter_choices
 from carrel.server.context import Context
 from carrel.server.listing import decode_cursor, encode_cursor
+from carrel.server.views import Visible, shown, source_seen, visible_to
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.resources import BlobResourceContents, ListResourcesResult, Resource, TextResourceContents
 
@@ -36,17 +37,20 @@ def mirror(app: Server) -> None:
     async def list_resources(
         directory: Annotated[str | None, "URI of a directory to look into; without it, everything is listed"] = None,
         cursor: Annotated[str | None, "nextCursor of the answer before, to go on"] = None,
+        *,
+        context: Context,
     ) -> dict[str, Any]:
         """List the resources that are here: their URIs, names, types and sizes."""
+        visible = visible_to(context.call)
         if directory is None:
-            return await _list(app, cursor)
+            return await _list(app, cursor, visible)
         segment, position = (0, None) if cursor is None else decode_cursor(cursor)
-        for source in app.resources.sources:
-            if segment == 0 and source.owns(directory):
-                page = await source.children(directory, None if position is None else str(position), app.page_size)
-                more = None if page.next_cursor is None else encode_cursor(0, page.next_cursor)
-                return _described(list(page.items), more)
-        raise ResourceNotFound(directory)
+        source, uri = app.resources.find_source(directory, visible)
+        if segment != 0 or source is None:
+            raise ResourceNotFound(directory)
+        page = await source.children(uri, None if position is None else str(position), app.page_size)
+        more = None if page.next_cursor is None else encode_cursor(0, page.next_cursor)
+        return _described(shown(page.items, visible), more)
 
     @_mendable
     async def read_resource(
@@ -59,11 +63,13 @@ def mirror(app: Server) -> None:
     async def search_resources(
         query: Annotated[str, "Words to look for in names and URIs"],
         limit: Annotated[int, "How many to return at most"] = 20,
+        *,
+        context: Context,
     ) -> dict[str, Any]:
         """Find resources by name."""
         if limit < 1:
             raise ValueError("limit must be at least 1")
-        return _described(await _search(app, query, min(limit, 100)))
+        return _described(await _search(app, query, min(limit, 100), visible_to(context.call)))
 
     app.tools.add(list_resources, title="List resources", annotations=READ_ONLY)
     app.tools.add(read_resource, title="Read a resource", annotations=READ_ONLY, structured=False)
@@ -83,10 +89,10 @@ def _mendable(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-async def _list(app: Server, cursor: str | None) -> dict[str, Any]:
-    result: ListResourcesResult = await app.resources.page(cursor)
+async def _list(app: Server, cursor: str | None, visible: Visible | None) -> dict[str, Any]:
+    result: ListResourcesResult = await app.resources.page(cursor, visible)
     described = _described(result.resources, None if result.next_cursor is UNSET else result.next_cursor)
-    templates = [family.uri_template for family in app.resources.templates]
+    templates = [template.uri_template for template in app.resources.templates_seen(visible)]
     return {**described, "templates": templates} if templates and cursor is None else described
 
 
@@ -107,10 +113,12 @@ def _block(content: TextResourceContents | BlobResourceContents) -> ContentBlock
     return EmbeddedResource(content)
 
 
-async def _search(app: Server, query: str, limit: int) -> list[Resource]:
-    by_name = {f"{resource.title or ''} {resource.name} {resource.uri}": resource for resource in app.resources.listed}
+async def _search(app: Server, query: str, limit: int, visible: Visible | None) -> list[Resource]:
+    listed = shown(app.resources.listed, visible)
+    by_name = {f"{resource.title or ''} {resource.name} {resource.uri}": resource for resource in listed}
     found = [by_name[text] for text in filter_choices(by_name, query)][:limit]
     for source in app.resources.sources:
         if len(found) < limit:
-            found.extend(hit.resource for hit in await source.search(query, limit - len(found)))
+            hits = await source_seen(source, visible).search(query, limit - len(found))
+            found.extend(shown((hit.resource for hit in hits), visible))
     return found

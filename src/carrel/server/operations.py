@@ -7,14 +7,16 @@ opens, subscriptions of both eras, completion and the small ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import UNSET
 
-from carrel.errors import InvalidParams, MethodNotFound
+from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from carrel.protocol.uri_template import UriTemplate, UriTemplateError
 from carrel.server.completion import limited
 from carrel.server.subscriptions import MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry
+from carrel.server.views import Visible, suggested, visible_to
 from carrel.wire.base import Result
 from carrel.wire.completion import CompleteResult, ResourceTemplateReference
 from carrel.wire.lifecycle import DiscoverResult
@@ -91,33 +93,49 @@ class Operations:
 
     def subscribe(self, call: Call, channel: Channel) -> Any:
         """Tell a session of changes to a resource from now on, or as soon as its source listens for them."""
-        uri = self._subscribable(call)
-        forming = self._app.forming and self._app.forming_for((uri,), ())
+        return self._subscription(call, self._subscribe)
+
+    def unsubscribe(self, call: Call, channel: Channel) -> Any:
+        """Tell a session no more of changes to a resource."""
+        return self._subscription(call, self._unsubscribe)
+
+    def _subscribe(self, call: Call, name: str) -> Any:
+        forming = self._app.forming and self._app.forming_for((name,), ())
         if forming:
-            return self._subscribe_later(call, uri, forming)
-        self._app.hub.subscribe(call.connection.subscriptions, uri, call.params.uri)
+            return self._subscribe_later(call, name, forming)
+        self._app.hub.subscribe(call.connection.subscriptions, name, call.params.uri)
         return Result()
 
-    async def _subscribe_later(self, call: Call, uri: str, forming: Collection[Following]) -> Result:
+    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Following]) -> Result:
         from carrel.server.watching import PATIENCE, listening
 
         await listening(forming, PATIENCE, promised=True)
         entry = call.connection.subscriptions
         if entry is not None:  # or the session has ended
-            self._app.hub.subscribe(entry, uri, call.params.uri)
+            self._app.hub.subscribe(entry, name, call.params.uri)
         return Result()
 
-    def unsubscribe(self, call: Call, channel: Channel) -> Result:
-        """Tell a session no more of changes to a resource."""
-        self._app.hub.unsubscribe(call.connection.subscriptions, self._subscribable(call))
+    def _unsubscribe(self, call: Call, name: str) -> Result:
+        self._app.hub.unsubscribe(call.connection.subscriptions, name)
         return Result()
 
-    def _subscribable(self, call: Call) -> str:
+    def _subscription(self, call: Call, change: Callable[[Call, str], Any]) -> Any:
+        """Change a subscription to a resource that is shared, and that the caller may know of."""
         if not self._app.offers_subscriptions:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
-        return self._app.resources.require(call.params.uri)
+        name = self._app.resources.require(call.params.uri)
+        visible = visible_to(call)
+        return change(call, name) if visible is None else self._subscription_seen(call, change, name, visible)
 
-    def listen(self, call: Call, channel: Channel) -> asyncio.Future[bytes]:
+    async def _subscription_seen(
+        self, call: Call, change: Callable[[Call, str], Any], name: str, visible: Visible
+    ) -> Result:
+        if not await self._app.resources.shows(call.params.uri, visible):
+            raise ResourceNotFound(call.params.uri)
+        changed = change(call, name)
+        return cast("Result", await changed if hasattr(changed, "__await__") else changed)
+
+    def listen(self, call: Call, channel: Channel) -> Any:
         """Open a stream of notifications. The answer comes when the server ends it; a client ends it by cancelling.
 
         There may be many of them, for long, and a future costs a fraction of what a task does.
@@ -126,9 +144,25 @@ class Operations:
             InvalidParams: it asks for too many resources.
             MissingCapability: it asks for tasks, and the client did not declare that it knows them.
         """
-        entry, honored = self._entry(call, channel)
+        wanted = call.params.notifications.resource_subscriptions
+        if wanted is UNSET or not self._app.offers_subscriptions:
+            return self._listen(call, channel, ())
+        if len(wanted) > MAX_SUBSCRIPTIONS:
+            raise InvalidParams(f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="notifications")
+        visible = visible_to(call)
+        return self._listen(call, channel, wanted) if visible is None else self._listen_seen(call, channel, visible)
+
+    async def _listen_seen(self, call: Call, channel: Channel, visible: Visible) -> Result:
+        """Listen to those of the resources that the caller may know of. To find out which ones takes time."""
+        wanted = call.params.notifications.resource_subscriptions
+        shown = [uri for uri in wanted if await self._app.resources.shows(uri, visible)]
+        await self._listen(call, channel, shown)
+        return listened(call)
+
+    def _listen(self, call: Call, channel: Channel, uris: Iterable[str]) -> asyncio.Future[bytes]:
+        entry, honored = self._entry(call, channel, uris)
         answer = entry.answer = asyncio.get_running_loop().create_future()
-        entry.farewell = call.connection.reply(call, ListenResult(meta={SUBSCRIPTION: call.id}))
+        entry.farewell = call.connection.reply(call, listened(call))
         forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
         if forming:
             self._app.acknowledge_later(self._acknowledge_later(entry, honored, forming))
@@ -147,7 +181,7 @@ class Operations:
             self._app.hub.acknowledge(entry, honored)
             self._app.hub.open(entry)
 
-    def _entry(self, call: Call, channel: Channel) -> tuple[Entry, SubscriptionFilter]:
+    def _entry(self, call: Call, channel: Channel, wanted_uris: Iterable[str]) -> tuple[Entry, SubscriptionFilter]:
         """Return the entry of a listener, and what of its wishes can be honored."""
         app = self._app
         wanted: SubscriptionFilter = call.params.notifications
@@ -157,16 +191,12 @@ class Operations:
                 setattr(honored, name, True)
                 lists.append(name)
         if app.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
-            if len(wanted.resource_subscriptions) > MAX_SUBSCRIPTIONS:
-                raise InvalidParams(
-                    f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="notifications"
-                )
             honored.resource_subscriptions = []
-            for uri in wanted.resource_subscriptions:
-                normal = app.resources.exists(uri)
-                if normal is not None:
+            for uri in wanted_uris:
+                known = app.resources.exists(uri)
+                if known is not None:
                     honored.resource_subscriptions.append(uri)
-                    uris[normal] = uri
+                    uris[known] = uri
         tasks = frozenset[str]()
         if app.has_tasks and wanted.task_ids is not UNSET:
             honored.task_ids = app.tasks.honored(call, wanted.task_ids)
@@ -180,8 +210,11 @@ class Operations:
             raise MethodNotFound("Method not found: nothing here can be completed")
         context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
         argument, value = params.argument.name, params.argument.value
+        visible = visible_to(call)
         if isinstance(params.ref, ResourceTemplateReference):
-            suggestions = app.resources.suggest(params.ref.uri, argument, value, context)
+            suggestions = app.resources.suggest(params.ref.uri, argument, value, context, visible)
+            if visible is not None:
+                return self._complete_seen(suggestions, params, context, visible)
         else:
             suggestions = app.prompts.suggest(params.ref.name, argument, value, context)
         if hasattr(suggestions, "__await__"):
@@ -191,3 +224,20 @@ class Operations:
     @staticmethod
     async def _complete_later(pending: Awaitable[Any]) -> Result:
         return CompleteResult(completion=limited(await pending))
+
+    @staticmethod
+    async def _complete_seen(suggestions: Any, params: Any, context: dict[str, str], visible: Visible) -> Result:
+        if hasattr(suggestions, "__await__"):
+            suggestions = await suggestions
+        try:
+            template = UriTemplate(params.ref.uri)
+        except UriTemplateError:
+            return CompleteResult(completion=limited(None))  # a resource without variables
+        return CompleteResult(
+            completion=limited(suggested(suggestions, template, params.argument.name, context, visible))
+        )
+
+
+def listened(call: Call) -> ListenResult:
+    """Return the answer to a listen request, which comes at its end."""
+    return ListenResult(meta={SUBSCRIPTION: call.id})

@@ -7,7 +7,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import MissingCapability
+from carrel.printable import Log
 from carrel.protocol.uri import UriError, parse
 from carrel.wire.asking import (
     CreateMessageParams,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Elicited", "Question", "form_question", "page_question", "roots_question", "sampling_question"]
 
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ def read_roots(answer: Any) -> ListRootsResult:
     result = msgspec.convert(answer, ListRootsResult)
     for root in result.roots:
         if not is_file_uri(root.uri):
-            log.warning("the client's root %r is ignored: a root has to be a file: URI", root.uri[:200])
+            log.warning("the client's root %s is ignored: a root has to be a file: URI", root.uri)
     result.roots = [root for root in result.roots if is_file_uri(root.uri)]
     return result
 

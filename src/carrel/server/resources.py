@@ -17,13 +17,23 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.protocol.json_values import InvalidArguments
-from carrel.protocol.uri import UriError, normalize
+from carrel.protocol.uri import UriError, normalize, resolve
 from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.server.completion import CompletableFunction, Completers
 from carrel.server.contents import contents_of, guess_mime_type, returns_paths
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page, decode_cursor, encode_cursor
 from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset
+from carrel.server.views import (
+    ViewableSource,
+    Visible,
+    private,
+    private_later,
+    shown,
+    source_seen,
+    template_seen,
+    visible_to,
+)
 from carrel.wire.base import Annotations, Icon
 from carrel.wire.resources import (
     ListResourcesResult,
@@ -35,6 +45,7 @@ from carrel.wire.resources import (
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.app import Server
     from carrel.server.source import Source
@@ -160,7 +171,7 @@ class Resources:
 
     def changed(self, *uris: str) -> None:
         """Say that resources have changed. Their subscribers are told, in both eras, from any thread."""
-        self._app.announce(uris=[self._normal(uri) for uri in uris])
+        self._app.announce(uris=[self._name(uri) for uri in uris])
 
     def resource(self, uri: str, **details: Any) -> Callable[[F], CompletableFunction[F]]:
         """Register the decorated function as a resource, or as a family of them if ``uri`` is a template."""
@@ -302,9 +313,10 @@ class Resources:
             self._families.remove(family.template.uri_template)
 
     @staticmethod
-    def _normal(uri: str) -> str:
+    def _name(uri: str) -> str:
+        """Return what a URI names, as one text; the URI itself if that is not certain."""
         try:
-            return normalize(uri)
+            return str(resolve(uri))
         except UriError:
             return uri
 
@@ -324,11 +336,19 @@ class Resources:
 
     def read(self, call: Call, channel: Channel) -> Any:
         """Answer resources/read."""
+        if call.principal is not None and call.principal.view:
+            return self._read_view(call, channel)
         uri: str = call.params.uri
         entry = self._fixed.get(uri)
         if entry is None:
             return self._read_other(uri, call, channel)
         return self._read_fixed(entry, call, channel)
+
+    def _read_view(self, call: Call, channel: Channel) -> Any:
+        uri: str = call.params.uri
+        entry = self._fixed.get(uri)
+        result = self._read_other(uri, call, channel) if entry is None else self._read_fixed(entry, call, channel)
+        return private_later(result, call) if hasattr(result, "__await__") else private(result, call)
 
     def _read_fixed(self, entry: Fixed, call: Call, channel: Channel) -> Any:
         if entry.ready is not None:
@@ -346,7 +366,7 @@ class Resources:
         if len(uri) > MAX_URI:
             raise _too_long(uri)
         if ("%" in uri or not uri.isascii()) and self._fixed:
-            entry = self._fixed.get(self._normal(uri))  # the same URI in another spelling is exact too
+            entry = self._fixed_as(uri)  # the same URI in another spelling is exact too
             if entry is not None:
                 return self._read_fixed(entry, call, channel)
         for family in self._by_precedence:
@@ -365,7 +385,7 @@ class Resources:
         source = self._owner(normal)
         if source is None:
             raise ResourceNotFound(uri)
-        return self._read_source(source, normal)
+        return self._read_source(source_seen(source, visible_to(call)), normal)
 
     def _owner(self, uri: str) -> Source | None:
         for source in self._sources:
@@ -373,14 +393,23 @@ class Resources:
                 return source
         return None
 
-    def find_source(self, uri: str) -> tuple[Source | None, str]:
-        """Return the source that a URI from outside belongs to, if there is one, and the normal form of the URI.
+    def find_source(self, uri: str, visible: Visible | None = None) -> tuple[Source | None, str]:
+        """Return the source of a URI from outside, as a caller sees it, and the normal form of the URI.
+
+        There is none for what no source has, and for what is hidden.
 
         Raises:
             InvalidParams: it is not a URI at all.
         """
         normal = self._validated(uri)
-        return self._owner(normal), normal
+        source = self._owner(normal) if visible is None or visible(normal) else None
+        return None if source is None else source_seen(source, visible), normal
+
+    def _fixed_as(self, uri: str) -> Fixed | None:
+        try:
+            return self._fixed.get(normalize(uri))
+        except UriError:
+            return None
 
     @staticmethod
     def _validated(uri: str) -> str:
@@ -442,9 +471,10 @@ class Resources:
         return ReadResourceResult(contents=list(await source.read(uri)))
 
     def exists(self, uri: str) -> str | None:
-        """Return the normal form of a URI that is shared here, or may come to be; None if it never can."""
-        if uri in self._fixed:
-            return uri
+        """Return the name of what is shared under a URI, or may come to be; None if nothing ever can be.
+
+        The name is the same for all spellings: listeners are found by it.
+        """
         if len(uri) > MAX_URI:
             return None
         try:
@@ -456,53 +486,77 @@ class Resources:
             or any(family.pattern.match(uri) is not None for family in self._by_precedence)
             or self._owner(normal) is not None
         ):
-            return normal
+            return self._name(uri)
         return None
 
     def require(self, uri: str) -> str:
-        """Return the normal form of a URI that is shared here, or may come to be.
+        """Return the name of what is shared under a URI, or may come to be.
 
         Raises:
             InvalidParams: it is not a URI at all.
-            ResourceNotFound: it never can be.
+            ResourceNotFound: nothing ever can be.
         """
-        normal = self.exists(uri)
-        if normal is None:
+        name = self.exists(uri)
+        if name is None:
             self._validated(uri)
             raise ResourceNotFound(uri)
-        return normal
+        return name
+
+    async def shows(self, uri: str, visible: Visible) -> bool:
+        """Say whether a caller may know of what a URI names, and of where links in a source lead from there."""
+        if not visible(uri):
+            return False
+        try:
+            source, normal = self.find_source(uri, visible)
+        except InvalidParams:
+            return True  # it names nothing, as everybody will be told
+        return await source.shows(normal) if isinstance(source, ViewableSource) else True
 
     def list(self, call: Call, channel: Channel) -> Any:
         """Answer resources/list."""
         if not self._sources:
-            return answer_page(self._fixed, call, self._app.page_size, _resources_result)
+            if call.principal is None:
+                return answer_page(self._fixed, call, self._app.page_size, _resources_result)
+            return self._answer_view(self._fixed, call, call.principal, _resources_result)
         cursor = None if call.params.cursor is UNSET else call.params.cursor
         if self._app.forming and call.connection.subscriptions is not None:
-            return self._list_later(cursor)
-        return self.page(cursor)
+            page = self._list_later(cursor, visible_to(call))
+        else:
+            page = self.page(cursor, visible_to(call))
+        return private_later(page, call) if call.principal is not None and call.principal.view else page
 
-    async def _list_later(self, cursor: str | None) -> ListResourcesResult:
+    async def _list_later(self, cursor: str | None, visible: Visible | None) -> ListResourcesResult:
         """Answer a session, which hears when the list changes: so its sources should listen before they are asked."""
         from carrel.server.watching import LIST_PATIENCE, listening
 
         await listening(tuple(self._app.forming), LIST_PATIENCE, promised=False)
-        return await self.page(cursor)
+        return await self.page(cursor, visible)
 
-    async def _list_mixed(self, segment: int, position: Any) -> ListResourcesResult:
+    def _answer_view(self, listing: Listing[Any], call: Call, principal: Principal, make: Callable[..., Any]) -> Any:
+        """Answer a list, of what the caller may know of. Callers with the same view share its pages."""
+
+        def make_view(entries: Any, cursor: Any) -> Any:
+            return private(make(entries, cursor, principal.visible), call)
+
+        variant = f" {principal.view}" if principal.view else ""
+        return answer_page(listing, call, self._app.page_size, make_view, variant)
+
+    async def _list_mixed(self, segment: int, position: Any, visible: Visible | None) -> ListResourcesResult:
         """One page across the registered resources and the sources, in that order."""
         limit = self._app.page_size
         found: list[Resource] = []
         if segment == 0:
             entries, more = self._fixed.page(position, limit)
-            found = [entry.resource for entry in entries]
+            found = shown((entry.resource for entry in entries), visible)
             if more is not None:
                 return ListResourcesResult(resources=found, next_cursor=encode_cursor(0, more))
             segment, position = 1, ""
         while segment <= len(self._sources):
             if len(found) >= limit:
                 return ListResourcesResult(resources=found, next_cursor=encode_cursor(segment, position))
-            page = await self._sources[segment - 1].list(position or None, limit - len(found))
-            found.extend(page.items)
+            source = source_seen(self._sources[segment - 1], visible)
+            page = await source.list(position or None, limit - len(found))
+            found.extend(shown(page.items, visible))
             if page.next_cursor is not None:
                 return ListResourcesResult(resources=found, next_cursor=encode_cursor(segment, page.next_cursor))
             segment, position = segment + 1, ""
@@ -510,16 +564,22 @@ class Resources:
 
     def list_templates(self, call: Call, channel: Channel) -> Any:
         """Answer resources/templates/list."""
-        return answer_page(self._families, call, self._app.page_size, _templates_result)
+        if call.principal is None:
+            return answer_page(self._families, call, self._app.page_size, _templates_result)
+        return self._answer_view(self._families, call, call.principal, _templates_result)
 
-    def suggest(self, uri: str, argument: str, value: str, context: dict[str, str]) -> Any:
+    def suggest(
+        self, uri: str, argument: str, value: str, context: dict[str, str], visible: Visible | None = None
+    ) -> Any:
         """Return suggestions for a variable of a template, or an awaitable of them.
+
+        Some may name what is hidden (see ``views.suggested``).
 
         Raises:
             InvalidParams: there is no such template or variable.
         """
         family = self._families.get(uri)
-        if family is None:
+        if family is None or not template_seen(family.pattern, visible):
             if self._fixed.get(uri) is not None:
                 return []  # a URI without variables: nothing is left to complete
             raise InvalidParams(f"Invalid params: unknown resource template: {uri[:1000]}", parameter="ref")
@@ -530,7 +590,7 @@ class Resources:
                 parameter="argument",
             )
         if family.source is not None:
-            return family.source.complete(uri, argument, value, context)
+            return source_seen(family.source, visible).complete(uri, argument, value, context)
         return family.completers.suggest(argument, value, context)
 
     # For tools that mirror resources
@@ -543,10 +603,16 @@ class Resources:
     @property
     def templates(self) -> Iterable[ResourceTemplate]:
         """The templates, those of sources included."""
-        return (family.template for family in self._families)
+        return self.templates_seen(None)
 
-    async def page(self, cursor: str | None) -> ListResourcesResult:
-        """Return the page of all resources that ``cursor`` asks for, the first one for None.
+    def templates_seen(self, visible: Visible | None) -> Iterable[ResourceTemplate]:
+        """Return the templates that a caller may know of."""
+        return (family.template for family in self._families if template_seen(family.pattern, visible))
+
+    async def page(self, cursor: str | None, visible: Visible | None = None) -> ListResourcesResult:
+        """Return the page that ``cursor`` asks for, the first one for None, of all resources a caller may know of.
+
+        It may hold fewer than others, or none, and yet not be the last.
 
         Raises:
             InvalidCursor: the cursor was not given out here.
@@ -554,7 +620,7 @@ class Resources:
         segment, position = (0, -1) if cursor is None else decode_cursor(cursor)
         if segment > len(self._sources) or isinstance(position, str) == (segment == 0):
             raise InvalidCursor
-        return await self._list_mixed(segment, position)
+        return await self._list_mixed(segment, position, visible)
 
     @property
     def listed(self) -> Iterable[Resource]:
@@ -567,12 +633,16 @@ def _too_long(uri: str) -> InvalidParams:
     return InvalidParams(message, {"uri": uri[:1000]}, parameter="uri")
 
 
-def _resources_result(entries: Sequence[Fixed], next_cursor: str | UnsetType) -> ListResourcesResult:
-    return ListResourcesResult(resources=[entry.resource for entry in entries], next_cursor=next_cursor)
+def _resources_result(
+    entries: Sequence[Fixed], next_cursor: str | UnsetType, visible: Visible | None = None
+) -> ListResourcesResult:
+    return ListResourcesResult(resources=shown((entry.resource for entry in entries), visible), next_cursor=next_cursor)
 
 
-def _templates_result(entries: Sequence[Family], next_cursor: str | UnsetType) -> ListResourceTemplatesResult:
-    templates = [entry.template for entry in entries]
+def _templates_result(
+    entries: Sequence[Family], next_cursor: str | UnsetType, visible: Visible | None = None
+) -> ListResourceTemplatesResult:
+    templates = [entry.template for entry in entries if template_seen(entry.pattern, visible)]
     return ListResourceTemplatesResult(resource_templates=templates, next_cursor=next_cursor)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from carrel.errors import InvalidCursor, InvalidParams, ResourceForbidden, ResourceNotFound
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.server.listing import decode_cursor, encode_cursor
 from carrel.server.source import Page
+from carrel.server.views import Visible, private, shown, source_seen, visible_to
 from carrel.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill
 
 if TYPE_CHECKING:
@@ -64,8 +66,11 @@ class Skills:
 
     async def list(self, call: Call, channel: Channel) -> ListSkillsResult:
         """Answer skills/list: those of each source, in the order in which the sources were shared."""
-        cursor = call.params.cursor
-        sources = [source for source in self._app.resources.sources if isinstance(source, SkillSource)]
+        return private(await self._list(call.params.cursor, visible_to(call)), call)
+
+    async def _list(self, cursor: str | UnsetType, visible: Visible | None) -> ListSkillsResult:
+        shared = (source_seen(source, visible) for source in self._app.resources.sources)
+        sources = [source for source in shared if isinstance(source, SkillSource)]
         segment, position = (0, "") if cursor is UNSET else decode_cursor(cursor)
         if not isinstance(position, str) or segment > len(sources):
             raise InvalidCursor
@@ -75,7 +80,7 @@ class Skills:
             if room == 0:
                 return ListSkillsResult(skills=found, next_cursor=encode_cursor(number, ""))
             page = await sources[number].skills(position or None, room)
-            found += page.items
+            found += (skill_seen(skill, visible) for skill in page.items if visible is None or visible(skill.uri))
             if page.next_cursor is not None:
                 return ListSkillsResult(skills=found, next_cursor=encode_cursor(number, page.next_cursor))
             position = ""
@@ -83,17 +88,19 @@ class Skills:
 
     async def get(self, call: Call, channel: Channel) -> GetSkillResult:
         """Answer skills/get."""
-        source, uri = self._app.resources.find_source(call.params.uri)
+        visible = visible_to(call)
+        source, uri = self._app.resources.find_source(call.params.uri, visible)
         try:
             if not isinstance(source, SkillSource):
                 raise ResourceNotFound(uri)
-            return GetSkillResult(skill=await source.skill(uri))
+            return private(GetSkillResult(skill=skill_seen(await source.skill(uri), visible)), call)
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
 
     async def read_directory(self, call: Call, channel: Channel) -> ReadDirectoryResult:
         """Answer resources/directory/read, for the resources of sources: others have nothing inside."""
-        source, uri = self._app.resources.find_source(call.params.uri)
+        visible = visible_to(call)
+        source, uri = self._app.resources.find_source(call.params.uri, visible)
         cursor = call.params.cursor
         try:
             if source is None:
@@ -102,4 +109,11 @@ class Skills:
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
         next_cursor = UNSET if page.next_cursor is None else page.next_cursor
-        return ReadDirectoryResult(resources=list(page.items), next_cursor=next_cursor)
+        return ReadDirectoryResult(resources=shown(page.items, visible), next_cursor=next_cursor)
+
+
+def skill_seen(skill: Skill, visible: Visible | None) -> Skill:
+    """Return a skill with those of its files that a caller may know of."""
+    if visible is None or isinstance(skill.resources, str):
+        return skill
+    return msgspec.structs.replace(skill, resources=[file for file in skill.resources if visible(file.uri)])

@@ -13,6 +13,7 @@ import errno
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from itertools import islice
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ from carrel.sources.reading import Contents, read_file, windows_of
 from carrel.sources.root import Excluded, Parts, Root, relative_to
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Tree
+from carrel.sources.tree_view import TreeView
 from carrel.sources.window import MAX_SCAN, Window, parse_window, refuse
 from carrel.sources.workers import THREADS, THREADS_PER_CLIENT, WAITING_PER_CLIENT, Workers
 from carrel.threads import stop_if_cancelled
@@ -43,6 +45,7 @@ from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
+    from carrel.server.views import Visible
     from carrel.sources.watch import Watch
 
 __all__ = ["FilesSource", "open_files"]
@@ -181,6 +184,19 @@ class FilesSource:
         name = parts[-1] if parts else os.path.basename(self.path)
         return describe(self._uri(parts), name, info, shown=None if parts else self.name)
 
+    # Views
+
+    def seen_by(self, visible: Visible) -> FilesSource:
+        """Return this source as a caller sees it. It opens nothing at hidden places, whatever links lead there."""
+        view = copy(self)
+        view._tree = TreeView(self._tree, self.path, self._uri, visible)
+        return view
+
+    async def shows(self, uri: str) -> bool:
+        """Say, of such a view, whether a URI leads to no hidden place."""
+        parts, _ = self._locate(uri)
+        return not isinstance(self._tree, TreeView) or await self._workers.run(self._tree.shows, parts)
+
     # Listing
 
     async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
@@ -196,7 +212,8 @@ class FilesSource:
         listing = f"files {self.path}"
         if cursor is None:
             try:
-                items = [self._resource((), os.stat(self.path))]
+                with self._tree.open(()) as node:
+                    items = [self._resource((), node.info)]
             except OSError:
                 return Page([])
             if self._is_file:

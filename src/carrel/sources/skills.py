@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,14 @@ from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_n
 from carrel.sources.root import Node, Parts
 from carrel.sources.skill_folder import SkillFolder, Stop, read_chunks
 from carrel.sources.tree import START, Entry, Position
+from carrel.sources.tree_view import TreeView
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from carrel.wire.skills import Skill, SkillResource
 
 if TYPE_CHECKING:
+    from carrel.server.views import Visible
     from carrel.sources.watch import Watch
 
 __all__ = ["SkillsSource"]
@@ -154,6 +157,28 @@ class SkillsSource:
         if frontmatter is not None:
             resource.name, resource.description = frontmatter["name"], frontmatter["description"]
         return resource
+
+    # Views
+
+    def seen_by(self, visible: Visible) -> SkillsSource:
+        """Return this source as a caller sees it. A skill whose SKILL.md is hidden is none."""
+        view = copy(self)
+        view._folders = [copy(folder) for folder in self._folders]
+        for folder in view._folders:
+            folder.tree = TreeView(folder.tree, folder.path, partial(self._uri, folder), visible)
+        view._homes, view._tops = {}, []
+        return view
+
+    async def shows(self, uri: str) -> bool:
+        """Say, of such a view, whether a URI leads to no hidden place."""
+        return await self._workers.run(self._shows, uri)
+
+    def _shows(self, uri: str) -> bool:
+        try:
+            folder, parts = self._locate(uri)
+        except (ResourceNotFound, InvalidParams):
+            return True
+        return not isinstance(folder.tree, TreeView) or folder.tree.shows(parts)
 
     # Skills
 

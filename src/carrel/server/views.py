@@ -1,0 +1,108 @@
+"""Views: the part of what is shared that a caller may know of, where rules for resources hide the rest.
+
+Names are decided here, for every source alike. Where one name leads to another place, as a link in a folder does, only
+the source can tell: it then has the abilities of ``ViewableSource``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+from carrel.protocol.uri_template import UriTemplate, UriTemplateError
+from carrel.wire.base import CacheableResult
+from carrel.wire.completion import Completion
+from carrel.wire.resources import Resource
+
+if TYPE_CHECKING:
+    from carrel.protocol.server import Call
+    from carrel.server.source import Source
+
+__all__ = [
+    "ViewableSource",
+    "Visible",
+    "private",
+    "private_later",
+    "shown",
+    "source_seen",
+    "suggested",
+    "template_seen",
+    "visible_to",
+]
+
+Visible: TypeAlias = Callable[[str], bool]
+"""Says whether a caller may know of the resource that a URI names."""
+
+R = TypeVar("R", bound=CacheableResult)
+
+
+@runtime_checkable
+class ViewableSource(Protocol):
+    """What a source has besides the abilities of ``Source`` if several of its URIs may lead to one resource."""
+
+    def seen_by(self, visible: Visible) -> Source:
+        """Return this source as a caller sees it. It reads, lists, completes and finds nothing at hidden places."""
+
+    async def shows(self, uri: str) -> bool:
+        """Say, of such a view, whether a URI leads to no hidden place; true where there is nothing at all."""
+
+
+def visible_to(call: Call) -> Visible | None:
+    """Return what decides which resources the caller may know of; None if that is all of them."""
+    return None if call.principal is None else call.principal.visible
+
+
+def source_seen(source: Source, visible: Visible | None) -> Source:
+    """Return a source as a caller sees it."""
+    return source.seen_by(visible) if visible is not None and isinstance(source, ViewableSource) else source
+
+
+def shown(resources: Iterable[Resource], visible: Visible | None) -> list[Resource]:
+    """Return the resources that a caller may know of."""
+    return [resource for resource in resources if visible is None or visible(resource.uri)]
+
+
+def template_seen(template: UriTemplate, visible: Visible | None) -> bool:
+    """Say whether a caller may know of a template: not if everything that it could name is hidden."""
+    return visible is None or visible(template.place({}))
+
+
+def suggested(
+    suggestions: Completion | Iterable[str] | None,
+    template: UriTemplate,
+    variable: str,
+    values: Mapping[str, str],
+    visible: Visible,
+) -> Completion | list[str]:
+    """Return suggestions for a variable without those that name hidden resources. How many these are is not said."""
+
+    def is_shown(value: str) -> bool:
+        try:
+            return visible(template.place({**values, variable: value}))
+        except UriTemplateError:
+            return False
+
+    if isinstance(suggestions, Completion):
+        kept = [value for value in suggestions.values if is_shown(value)]
+        return suggestions if len(kept) == len(suggestions.values) else Completion(kept)
+    given = [suggestions] if isinstance(suggestions, str) else map(str, suggestions or ())
+    return [value for value in given if is_shown(value)]
+
+
+def private(result: R, call: Call) -> R:
+    """Return a result that nobody keeps for others, where what is answered depends on who asks."""
+    principal: Any = call.principal
+    if principal is None or not principal.view:
+        return result
+    return msgspec.structs.replace(result, cache_scope="private")
+
+
+def private_later(pending: Awaitable[R], call: Call) -> Awaitable[R]:
+    """Return a result that is to come as ``private`` does."""
+
+    async def wait() -> R:
+        return private(await pending, call)
+
+    return wait()
