@@ -214,7 +214,7 @@ async def test_a_body_that_says_it_is_too_long_is_refused_at_once(serve, length)
     site = await serve(limits=Limits(max_message_bytes=MEGABYTE))
     reply = await site.post(b"", {"Content-Length": str(length)})
     assert reply.status == 413
-    assert (await reply.json())["error"]["message"] == "The body is too long: at most 1000000 bytes"
+    assert (await reply.json())["error"]["message"] == "The body is too long: at most 1000000 bytes (max_message_bytes)"
 
 
 @SERVERS

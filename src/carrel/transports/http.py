@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from carrel.errors import INVALID_REQUEST, ConfigError, HeaderMismatch
+from carrel.errors import INVALID_REQUEST, ConfigError, HeaderMismatch, InvalidMessage, InvalidParams
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import verify
 from carrel.protocol.principal import Caller, Challenge
@@ -30,7 +30,7 @@ from carrel.transports.authorizer import Authorizer, Lease, client_of, let_in, o
 from carrel.transports.dialogue import CLEANUP, MAX_IN_FLIGHT, Work, answer_batch, begin, cancel, spawn
 from carrel.transports.exchange import Exchange, Receive, Send, disconnected, pump, respond
 from carrel.transports.origin import Origins
-from carrel.transports.request import Headers, Rejection, accepts, is_json, read_body, read_headers
+from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json, read_headers
 from carrel.transports.streams import MutedStream, Session, Stream
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ __all__ = ["StreamableHTTP"]
 Scope = dict[str, Any]
 
 
-#: Where whoever runs the server asks whether it runs; open to everybody, and tells nothing else.
+#: The path that tells monitoring that the server runs. It needs no authorization, and tells nothing else.
 HEALTH = "/healthz"
 
 
@@ -82,6 +82,7 @@ class StreamableHTTP:
         self._path = "/" + path.strip("/")
         self._origins = Origins(allowed_hosts, allowed_origins)
         self._limits = app.limits
+        self._bodies = Bodies(app.limits)
         self._keep_alive = keep_alive
         self._patience = patience
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -100,6 +101,7 @@ class StreamableHTTP:
             self._sse = HTTPWithSSE(
                 app,
                 "/" + sse_path.strip("/"),
+                bodies=self._bodies,
                 alternative=self._path,
                 streams=self._streams,
                 works=self._answers,
@@ -236,13 +238,13 @@ class StreamableHTTP:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
         """Answer a request, or return how it will be answered later."""
         extra: list[tuple[bytes, bytes]] = []
-        if path_of(scope) == HEALTH and scope["method"] in ("GET", "HEAD"):
-            await respond(send, 200, b'{"status":"ok"}', [(b"cache-control", b"no-store")])
-            return None
         try:
             headers = self._check(scope)
-            extra = self._origins.answer(headers)
             method = scope["method"]
+            if path_of(scope) == HEALTH and method in ("GET", "HEAD"):
+                await respond(send, 200, b'{"status":"ok"}', [(b"cache-control", b"no-store")])
+                return None
+            extra = self._origins.answer(headers)
             if self._authorization is not None and await self._describe(scope, headers, send, extra):
                 return None
             path = self._find(scope)
@@ -306,9 +308,10 @@ class StreamableHTTP:
         """
         version = headers.get(b"mcp-protocol-version")
         id = headers.get(b"mcp-session-id")
-        if id is None or (version is not None and version in self._stateless):
+        stateless = version is not None and version in self._stateless
+        if id is None or stateless:
             if required:
-                raise Rejection(400, "The Mcp-Session-Id header is missing")
+                raise _no_session(version if stateless else None)
             return None
         session = self._sessions.get(id.decode("latin-1"))
         now = asyncio.get_running_loop().time()
@@ -338,11 +341,11 @@ class StreamableHTTP:
         if not json and not events:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
         session = self._session(headers, caller, required=False)
-        body = await read_body(headers, receive, self._limits.max_message_bytes, self._limits.body_timeout)
+        body = await self._bodies.read(headers, receive, client)
+        version = headers.get(b"mcp-protocol-version")
         if session is None:
             connection = self._app.connect()
             connection.client = client
-            version = headers.get(b"mcp-protocol-version")
             connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
         else:
             connection = session.connection
@@ -350,6 +353,10 @@ class StreamableHTTP:
         permit(self._authorization, caller, event)
         if type(event) is not Call:
             return await self._post_other(event, session, headers, send, extra, json=json, events=events)
+        if not events and event.request.operation == "listen":
+            refusal = connection.refuse(event, _needs_stream(event))
+            await respond(send, refusal.status, refusal.reply, extra)
+            return None
         opened = None
         if event.peer.revision.stateless:
             event.headers = headers
@@ -366,8 +373,12 @@ class StreamableHTTP:
             session = opened = self._new_session(connection)
             session.owner = owner_of(caller)
             extra = [*extra, (b"mcp-session-id", session.id.encode())]
+        elif version in self._stateless:
+            refusal = connection.refuse(event, _not_stateless(version))
+            await respond(send, refusal.status, refusal.reply, extra)
+            return None
         else:
-            raise Rejection(400, "The Mcp-Session-Id header is missing")
+            raise _no_session()
         stream = _stream(session, events=events)
         answer = self._app.answer(event, stream)
         event.headers = None  # they are checked, and a stream may live long
@@ -415,7 +426,7 @@ class StreamableHTTP:
             answers = spawn(self._answer_batch(event, session, stream))
             return Exchange(stream, answers, stream, session, extra, json=json, events=events)
         if session is None and headers.get(b"mcp-protocol-version") not in self._stateless:
-            raise Rejection(400, "The Mcp-Session-Id header is missing")
+            raise _no_session()
         self._take(event, session)
         await respond(send, 202, b"", extra)
         return None
@@ -496,6 +507,37 @@ def _stream(session: Session | None, *, events: bool) -> Stream:
     if not events:
         return MutedStream()
     return Stream() if session is None else session.new_stream()
+
+
+def _no_session(version: bytes | None = None) -> Rejection:
+    """Return the refusal of a request that needs a session; ``version`` is a revision that it names and has none."""
+    if version is None:
+        return Rejection(400, "The Mcp-Session-Id header is missing")
+    name = version.decode("latin-1")
+    return Rejection(
+        405,
+        f"GET and DELETE are for sessions, which revision {name} does not have: in a session, MCP-Protocol-Version is "
+        "what initialize agreed on",
+        [(b"allow", b"POST, OPTIONS")],
+    )
+
+
+def _not_stateless(version: bytes) -> InvalidParams:
+    """Return the error for a request whose header names a stateless revision, but whose body does not."""
+    error = InvalidParams(
+        "Invalid params: _meta lacks io.modelcontextprotocol/protocolVersion, which revision "
+        f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header is what "
+        "initialize agreed on",
+        parameter="_meta",
+    )
+    error.status = 400
+    return error
+
+
+def _needs_stream(call: Call) -> InvalidMessage:
+    error = InvalidMessage(f"{call.request.method} is answered with a stream: Accept must allow text/event-stream")
+    error.status = 406
+    return error
 
 
 async def _ready(answer: bytes) -> bytes:

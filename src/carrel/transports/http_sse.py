@@ -25,10 +25,10 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Refusal
 from carrel.transports.application import Application
-from carrel.transports.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.dialogue import Dialogue, Work, spawn
 from carrel.transports.exchange import Receive, Send, disconnected, pump, respond
-from carrel.transports.request import Headers, Rejection, accepts, is_json, read_body
+from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json
 from carrel.transports.streams import Stream
 
 __all__ = ["HTTPWithSSE"]
@@ -185,6 +185,7 @@ class HTTPWithSSE:
     Args:
         app: the server, which is started and stopped by somebody else.
         path: where clients listen, within where this application is mounted.
+        bodies: what reads bodies.
         alternative: where requests of stateless revisions belong.
         streams: where the streams are that get a comment now and then.
         works: what has to be awaited before the application stops.
@@ -196,6 +197,7 @@ class HTTPWithSSE:
         app: Application,
         path: str,
         *,
+        bodies: Bodies,
         alternative: str,
         streams: set[Stream],
         works: set[Work],
@@ -207,6 +209,7 @@ class HTTPWithSSE:
         self._messages = f"{path.rstrip('/')}/messages"
         self._alternative = alternative
         self._limits = app.limits
+        self._bodies = bodies
         self._streams = streams
         self._works = works
         self._listeners: dict[str, Listener] = {}
@@ -255,7 +258,7 @@ class HTTPWithSSE:
         if listening:
             await self._listen(scope.get("root_path", ""), headers, receive, send, extra, caller)
         else:
-            await self._post(scope.get("query_string", b""), headers, receive, send, extra, caller)
+            await self._post(scope, headers, receive, send, extra, caller)
 
     async def _listen(
         self,
@@ -286,21 +289,21 @@ class HTTPWithSSE:
 
     async def _post(
         self,
-        query: bytes,
+        scope: dict[str, Any],
         headers: Headers,
         receive: Receive,
         send: Send,
         extra: list[tuple[bytes, bytes]],
         caller: Caller | None,
     ) -> None:
-        listener = self._find(query)
+        listener = self._find(scope.get("query_string", b""))
         if listener.owner != owner_of(caller):
             raise Rejection(404, NO_SESSION)
         listener.lease.extend(caller)
         if not is_json(headers):
             raise Rejection(415, "The content type must be application/json")
         await listener.be_ready()
-        body = await read_body(headers, receive, self._limits.max_message_bytes, self._limits.body_timeout)
+        body = await self._bodies.read(headers, receive, client_of(scope, caller))
         if listener.done or listener.connection < 0:
             raise Rejection(404, NO_SESSION)
         message = listener.dialogue.connection.receive(body)

@@ -6,14 +6,19 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stream
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 
+from carrel.limits import Budget, Limits
 from carrel.transports.exchange import Receive
 
-__all__ = ["Headers", "Rejection", "accepts", "is_json", "read_body", "read_headers"]
+__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "read_headers"]
 
 #: The headers of a request, by lower-case name.
 Headers = dict[bytes, bytes]
+
+#: Matches a parameter that says that a media range is not accepted.
+_NO_WEIGHT = re.compile(rb"q=0(\.0*)?").fullmatch
 
 JSON = b"application/json"
 EVENTS = b"text/event-stream"
@@ -50,35 +55,67 @@ def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
     return headers
 
 
-async def read_body(headers: Headers, receive: Receive, limit: int, timeout: float) -> bytes:
-    """Return the body: at most ``limit`` bytes, within ``timeout`` seconds.
+class Bodies:
+    """Reads bodies, and weighs those that are not complete yet.
 
-    Raises:
-        Rejection: it is longer, takes longer, or never comes.
+    A client may have a quarter of ``max_unfinished_body_bytes``, but always one body of ``max_message_bytes``.
     """
-    length = headers.get(b"content-length")
-    if length is not None and length.isdigit() and (len(length) > 18 or int(length) > limit):
-        raise Rejection(413, f"The body is too long: at most {limit} bytes")
-    try:
-        async with asyncio.timeout(timeout):
-            body = await _receive_all(receive, limit)
-            return body if type(body) is bytes else bytes(body)
-    except TimeoutError:
-        raise Rejection(408, f"The body did not come within {timeout} seconds", [(b"connection", b"close")]) from None
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        share = max(limits.max_unfinished_body_bytes // 4, limits.max_message_bytes)
+        self._budget = Budget(max(limits.max_unfinished_body_bytes, share), share)
+
+    async def read(self, headers: Headers, receive: Receive, client: str) -> bytes:
+        """Return the body of a request of a client: at most ``max_message_bytes``, within ``body_timeout`` seconds.
+
+        Raises:
+            Rejection: it is longer, takes longer, or never comes; or there are too many others.
+        """
+        limit, timeout = self._limits.max_message_bytes, self._limits.body_timeout
+        length = headers.get(b"content-length")
+        if length is not None and length.isdigit() and (len(length) > 18 or int(length) > limit):
+            raise too_long(limit)
+        try:
+            async with asyncio.timeout(timeout):
+                message = await receive()
+                body: bytes = message.get("body", b"")
+                if message.get("more_body", False):
+                    return await self._read_more(body, receive, client)
+        except TimeoutError:
+            problem = f"The body did not come within {timeout:g} seconds (body_timeout)"
+            raise Rejection(408, problem, [(b"connection", b"close")]) from None
+        if message["type"] == "http.disconnect":
+            raise Rejection(400, "The client went away")
+        if len(body) > limit:
+            raise too_long(limit)
+        return body
+
+    async def _read_more(self, first: bytes, receive: Receive, client: str) -> bytes:
+        limit, budget = self._limits.max_message_bytes, self._budget
+        body = bytearray()
+        taken, piece, more = 0, first, True
+        try:
+            while True:
+                if len(body) + len(piece) > limit:
+                    raise too_long(limit)
+                if not budget.take(client, len(piece)):
+                    problem = "There are too many bodies that are not complete (max_unfinished_body_bytes)"
+                    raise Rejection(503, problem, [(b"retry-after", b"10"), (b"connection", b"close")])
+                taken += len(piece)
+                body += piece
+                if not more:
+                    return bytes(body)
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Rejection(400, "The client went away")
+                piece, more = message.get("body", b""), message.get("more_body", False)
+        finally:
+            budget.give(client, taken)
 
 
-async def _receive_all(receive: Receive, limit: int) -> bytes | bytearray:
-    message = await receive()
-    body: bytes | bytearray = message.get("body", b"")
-    while message.get("more_body", False) and len(body) <= limit:
-        message = await receive()
-        body = bytearray(body) if type(body) is bytes else body
-        body += message.get("body", b"")
-    if message["type"] == "http.disconnect":
-        raise Rejection(400, "The client went away")
-    if len(body) > limit:
-        raise Rejection(413, f"The body is too long: at most {limit} bytes")
-    return body
+def too_long(limit: int) -> Rejection:
+    return Rejection(413, f"The body is too long: at most {limit} bytes (max_message_bytes)")
 
 
 def is_json(headers: Headers) -> bool:
@@ -87,12 +124,19 @@ def is_json(headers: Headers) -> bool:
 
 
 def accepts(accept: bytes) -> tuple[bool, bool]:
-    """Say whether an Accept header allows JSON, and whether it allows event streams."""
+    """Say whether an Accept header allows JSON, and whether it allows event streams.
+
+    Of the media ranges that match, the most specific one decides; with a weight of 0 it forbids.
+    https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1
+    """
     if accept == b"application/json, text/event-stream":
         return True, True
-    kinds = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
-    everything = b"*/*" in kinds
+    ranges: dict[bytes, bool] = {}
+    for part in accept.lower().split(b","):
+        kind, *parameters = (piece.strip() for piece in part.split(b";"))
+        ranges[kind] = ranges.get(kind, False) or not any(map(_NO_WEIGHT, parameters))
+    anything = ranges.get(b"*/*", False)
     return (
-        everything or JSON in kinds or b"application/*" in kinds,
-        everything or EVENTS in kinds or b"text/*" in kinds,
+        ranges.get(JSON, ranges.get(b"application/*", anything)),
+        ranges.get(EVENTS, ranges.get(b"text/*", anything)),
     )
