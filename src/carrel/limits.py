@@ -34,8 +34,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_connections_per_address: int = 2_500
     max_header_bytes: int = 64 * KIB
     max_header_count: int = 100
+    max_request_line_bytes: int = 8 * KIB
     header_timeout: float = 10.0
     idle_timeout: float = 15.0
+    keep_alive_timeout: float = 30.0
     body_timeout: float = 60.0
     write_timeout: float = 60.0
     max_unfinished_body_bytes: int = 128 * MIB

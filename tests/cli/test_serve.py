@@ -336,6 +336,8 @@ def test_what_is_not_an_address_is_refused(text):
         (["--path", "/x"], "need --http"),
         (["--allow-host", "x"], "need --http"),
         (["--sse"], "need --http"),
+        (["--trusted-proxy", "10.0.0.1"], "need --http"),
+        (["--http", "0", "--trusted-proxy", "proxy.example"], "trusted_proxies: 'proxy.example'"),
         (["--http", "0", "--path", "/sse", "--sse"], "in the way"),
         (["--http", "not..a.host:80"], "there is no host not..a.host"),
         (["--http", "192.0.2.1:0"], "cannot listen on 192.0.2.1 port 0"),

@@ -75,6 +75,14 @@ def parser() -> Parser:
         metavar="FILE",
         help="let in only who has a token whose hash is in this file; python -m carrel.security NAME makes one",
     )
+    group.add_argument(
+        "--trusted-proxy",
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="a reverse proxy, or a network of them, whose X-Forwarded-For or Forwarded names the client whose limits "
+        "hold; may be repeated",
+    )
     add_limit_option(reader)
     group = reader.add_argument_group("logs, on standard error")
     group.add_argument(
@@ -94,9 +102,9 @@ def run(arguments: list[str]) -> int:
     """
     options = parser().parse_intermixed_args(arguments)
     configure(options.log_format, options.log_level)
-    for_http = (options.path, options.allow_host, options.allow_origin, options.sse, options.tokens)
-    if options.http is None and any(for_http):
-        raise ConfigError("--path, --allow-host, --allow-origin, --sse and --tokens need --http")
+    hosts = (options.allow_host, options.allow_origin, options.trusted_proxy)
+    if options.http is None and any((options.path, *hosts, options.sse, options.tokens)):
+        raise ConfigError("--path, --allow-host, --allow-origin, --trusted-proxy, --sse and --tokens need --http")
     if not (options.paths or options.skills):
         raise ConfigError("say what to share: a PATH, or --skills FOLDER (see carrel serve --help)")
     paths, skills = check_paths(options.paths), check_skills(options.skills)
@@ -197,6 +205,7 @@ def serve_http(app: Server, paths: list[str], skills: list[str], options: argpar
         allowed_origins=options.allow_origin,
         sse_path=SSE_PATH if options.sse else None,
         authorization=authorization,
+        trusted_proxies=options.trusted_proxy,
         on_started=greet,
     )
 

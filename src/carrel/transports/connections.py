@@ -1,0 +1,151 @@
+"""The open connections of a server: how many there may be, and which of them are over time.
+
+Connections are counted in all and by address group (``address_group``). Over a limit, the connection of the same group
+that has been idle longest is closed for the new one; if none is idle, the new one is refused. Connections of other
+groups are never closed for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Protocol
+
+from carrel.limits import Limits
+
+__all__ = ["Connections", "Member", "more_descriptors", "most_connections"]
+
+#: Descriptors that are left for files and other things: an eighth of what the process may have, at least so many, but
+#: at most half.
+RESERVE = 64
+
+#: The longest time between two looks at all connections, in seconds.
+INTERVAL = 1.0
+
+
+class Member(Protocol):
+    """A connection, as far as the table needs one."""
+
+    group: str
+
+    def drop(self) -> None:
+        """Close at once."""
+
+    def check(self, now: float) -> None:
+        """Close if a time limit is over."""
+
+
+class Connections:
+    """The table of all open connections of one server."""
+
+    def __init__(self, limits: Limits, maximum: int) -> None:
+        self.limits = limits
+        self.maximum = min(limits.max_connections, maximum)
+        # where descriptors are few, an address has the same share of the connections that are possible
+        share = limits.max_connections_per_address * self.maximum // limits.max_connections
+        self.per_group = max(1, min(limits.max_connections_per_address, share))
+        self._open: dict[Member, None] = {}
+        self._count: dict[str, int] = {}
+        self._idle: dict[str, dict[Member, None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, member: Member, *, shared: bool = False) -> bool:
+        """Add a new connection, or return False if there is no room for it.
+
+        ``shared``: the group has many clients, as a proxy has, so that it may have any number of connections.
+        """
+        group = member.group
+        count = self._count.get(group, 0)
+        if len(self._open) >= self.maximum or (count >= self.per_group and not shared):
+            oldest = next(iter(self._idle.get(group, ())), None)
+            if oldest is None:
+                return False
+            self.remove(oldest)
+            oldest.drop()
+        self._open[member] = None
+        self._count[group] = self._count.get(group, 0) + 1
+        self._idle.setdefault(group, {})[member] = None
+        return True
+
+    def remove(self, member: Member) -> None:
+        """Remove a connection, if it is there."""
+        if member not in self._open:
+            return
+        del self._open[member]
+        group = member.group
+        self._count[group] -= 1
+        self._idle[group].pop(member, None)
+        if not self._count[group]:
+            del self._count[group], self._idle[group]
+
+    def idle(self, member: Member) -> None:
+        """Note that a connection waits for its next request."""
+        if member in self._open:
+            self._idle[member.group][member] = None
+
+    def busy(self, member: Member) -> None:
+        """Note that a request has begun on a connection."""
+        if member in self._open:
+            self._idle[member.group].pop(member, None)
+
+    def watch(self) -> None:
+        """Begin to check all connections for time limits, until ``stop``."""
+        limits = self.limits
+        shortest = min(
+            *(limits.header_timeout, limits.idle_timeout, limits.keep_alive_timeout, limits.write_timeout),
+            INTERVAL * 4,
+        )
+        self._timer = asyncio.get_running_loop().call_later(shortest / 4, self._check)
+
+    def stop(self) -> None:
+        """Stop checking."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        now = asyncio.get_running_loop().time()
+        try:
+            for member in list(self._open):
+                member.check(now)
+        finally:
+            self.watch()
+
+
+@contextlib.contextmanager
+def more_descriptors(wanted: int) -> Iterator[None]:
+    """Raise the number of descriptors that this process may have to ``wanted``, as far as it is allowed to."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        yield
+        return
+    raised = wanted if hard == resource.RLIM_INFINITY else max(soft, min(hard, wanted))
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def most_connections(wanted: int) -> int:
+    """Return how many connections, at most ``wanted``, the process has descriptors for."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    reserve = min(max(RESERVE, soft // 8), soft // 2)
+    return max(1, min(wanted, soft - reserve))
