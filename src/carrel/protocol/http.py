@@ -6,6 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stream
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ __all__ = ["decode_value", "encode_value", "event", "header_parameters", "verify
 
 PARAMETER_PREFIX = b"mcp-param-"
 TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+#: Finds bytes that the value of a header must not have.
+_NOT_PLAIN = re.compile(rb"[^\t\x20-\x7e]").search
 SAFE_INTEGER = 2**53 - 1
 
 
@@ -55,7 +58,7 @@ def _compare(name: str, header: bytes | None, body: str, *, encoded: bool = Fals
 
 
 def _text(name: str, header: bytes) -> str:
-    if any((byte < 0x20 and byte != 0x09) or byte > 0x7E for byte in header):
+    if _NOT_PLAIN(header):
         raise HeaderMismatch(f"Header mismatch: the {name} header contains invalid characters")
     return header.decode("ascii").strip(" \t")  # optional white space is not part of the value (RFC 9110, 5.5)
 
