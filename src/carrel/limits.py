@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 import msgspec
 
 from carrel.errors import ConfigError
 
-__all__ = ["Budget", "Limits"]
+__all__ = ["NO_ROOM", "Budget", "Limits", "Quota"]
+
+#: Why there is no answer, no subscription, no task or no session for a client that has used up its budget.
+NO_ROOM = "Too much is kept for this client already (max_kept_bytes_per_client): read what waits, and try again later"
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -47,6 +52,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_sessions_per_client: int = 2_500
     session_ttl: float = 1800.0
     max_streams_per_session: int = 8
+    replay_ttl: float = 120.0
 
     # What is kept for clients
     max_kept_bytes: int = 256 * MIB
@@ -69,11 +75,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"The limit {name} must be a number above 0, not {value!r}")
 
 
-class Budget:
-    """Bytes that are kept for clients: at most ``total`` in all, and at most ``share`` for each one.
-
-    What takes bytes gives the same number back when it lets go of them.
-    """
+class Quota:
+    """A count of what clients have: at most ``total`` in all, and at most ``share`` for each one."""
 
     __slots__ = ("_by_client", "share", "total", "used")
 
@@ -84,11 +87,11 @@ class Budget:
         self._by_client: dict[str, int] = {}
 
     def used_by(self, client: str) -> int:
-        """Return how many bytes are kept for a client."""
+        """Return how much a client has."""
         return self._by_client.get(client, 0)
 
-    def take(self, client: str, size: int) -> bool:
-        """Count ``size`` more bytes for a client, or return False if its share or the total is used up."""
+    def take(self, client: str, size: int = 1) -> bool:
+        """Count ``size`` more for a client, or return False if its share or the total is used up."""
         used = self._by_client.get(client, 0) + size
         if used > self.share or self.used + size > self.total:
             return False
@@ -96,11 +99,61 @@ class Budget:
         self.used += size
         return True
 
-    def give(self, client: str, size: int) -> None:
-        """Count ``size`` bytes less for a client."""
+    def give(self, client: str, size: int = 1) -> None:
+        """Count ``size`` less for a client."""
         used = self._by_client.get(client, 0) - size
         self.used -= size
         if used > 0:
             self._by_client[client] = used
         else:
             self._by_client.pop(client, None)
+
+
+class Budget(Quota):
+    """Bytes that are kept for clients. What takes bytes gives the same number back when it lets go of them.
+
+    A client may have its ``share``, but no more than half of what the others have left of the ``total``: however many
+    use all that they may, there is room for one more.
+    """
+
+    __slots__ = ("_spare",)
+
+    def __init__(self, total: int, share: int) -> None:
+        super().__init__(total, share)
+        self._spare: dict[str, dict[Hashable, Callable[[], None]]] = {}
+
+    def take(self, client: str, size: int = 1) -> bool:
+        """Count ``size`` more bytes for a client, or return False if there is no room for them."""
+        if not self.make_room(client, size):
+            return False
+        self._by_client[client] = self._by_client.get(client, 0) + size
+        self.used += size
+        return True
+
+    def make_room(self, client: str, size: int) -> bool:
+        """Return whether a client may have ``size`` more bytes. Of its own, what is spare is dropped for them."""
+        if size > self.share:
+            return False
+        while True:
+            used = self._by_client.get(client, 0)
+            if used + size <= min(self.share, (self.total - self.used + used) // 2):
+                return True
+            spare = self._spare.get(client)
+            if not spare:
+                return False
+            oldest = next(iter(spare))
+            drop = spare[oldest]
+            self.need(client, oldest)
+            drop()
+
+    def spare(self, client: str, key: Hashable, drop: Callable[[], None]) -> None:
+        """Call ``drop`` when the client needs room for something else: what was spared first is dropped first."""
+        self._spare.setdefault(client, {})[key] = drop
+
+    def need(self, client: str, key: Hashable) -> None:
+        """Do not drop what was spare; nothing happens if it was not."""
+        spare = self._spare.get(client)
+        if spare is not None:
+            spare.pop(key, None)
+            if not spare:
+                del self._spare[client]

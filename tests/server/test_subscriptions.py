@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from carrel import Server
+from carrel import Limits, Server
 from carrel.protocol.revisions import REVISIONS
 from carrel.server.source import Change
-from carrel.server.subscriptions import MAX_SUBSCRIPTIONS, Entry, Hub
+from carrel.server.subscriptions import Entry, Hub
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import SubscriptionFilter
@@ -166,17 +166,17 @@ async def test_what_cannot_exist_cannot_be_subscribed_to(revision: str) -> None:
 async def test_the_number_of_subscriptions_is_limited_and_the_limit_is_said() -> None:
     app = everything()
     async with memory.connect(app, NOVEMBER) as peer:
-        for number in range(MAX_SUBSCRIPTIONS):
+        for number in range(Limits().max_subscriptions):
             assert "result" in peer.start("resources/subscribe", {"uri": f"y://{number}"}).result()
         found = await error(peer, "resources/subscribe", uri="y://more")
-        assert (found["code"], str(MAX_SUBSCRIPTIONS) in found["message"]) == (-32602, True)
+        assert (found["code"], str(Limits().max_subscriptions) in found["message"]) == (-32602, True)
         assert await result(peer, "resources/subscribe", uri="y://7") == {}
         await result(peer, "resources/unsubscribe", uri="y://7")
         assert await result(peer, "resources/subscribe", uri="y://more") == {}
     async with memory.connect(app, LATEST) as peer:
-        uris = [f"y://{number}" for number in range(MAX_SUBSCRIPTIONS + 1)]
+        uris = [f"y://{number}" for number in range(Limits().max_subscriptions + 1)]
         found = await error(peer, "subscriptions/listen", notifications={"resourceSubscriptions": uris})
-        assert (found["code"], str(MAX_SUBSCRIPTIONS) in found["message"]) == (-32602, True)
+        assert (found["code"], str(Limits().max_subscriptions) in found["message"]) == (-32602, True)
     assert len(app.hub) == 0
 
 

@@ -107,6 +107,8 @@ class Listening:
         self.endpoint = ""
         self.heard: list[dict[str, Any]] = []
         """What came while something else was waited for."""
+        self.given_up = False
+        """The stream may end within an event."""
         self._connection = connection
         self._rest = b""
 
@@ -114,11 +116,13 @@ class Listening:
         """Return the type and the data of the next event, a comment as ("comment", ""); None at the end."""
         async with asyncio.timeout(PATIENCE):
             while b"\n\n" not in self._rest.replace(b"\r\n", b"\n"):
-                chunk = await self._connection.read_chunk()
+                chunks = []
+                while b"\n" not in (chunk := await self._connection.read_chunk()) and chunk:
+                    chunks.append(chunk)
                 if not chunk:
-                    assert not self._rest, f"the last event has no end: {self._rest[:1000]!r}"
+                    assert not self._rest or self.given_up, f"the last event has no end: {self._rest[:1000]!r}"
                     return None
-                self._rest += chunk
+                self._rest += b"".join([*chunks, chunk])
         text, _, self._rest = self._rest.replace(b"\r\n", b"\n").partition(b"\n\n")
         if text.startswith(b":"):
             return "comment", ""

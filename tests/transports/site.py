@@ -82,11 +82,13 @@ class Reply:
             if end:
                 self._text = rest
                 return Event(block.split("\n"))
-            piece = await asyncio.wait_for(self.piece(), PATIENCE)
+            pieces = []
+            while b"\n" not in (piece := await asyncio.wait_for(self.piece(), PATIENCE)) and piece:
+                pieces.append(piece)
             if not piece:
                 assert not self._text, f"the stream ended within an event: {self._text!r}"
                 return None
-            self._text += piece.decode()
+            self._text += b"".join([*pieces, piece]).decode()
 
     async def message(self) -> Any:
         """Return the next message of a stream; None at its end."""
@@ -169,8 +171,10 @@ class Site:
         self.host = f"127.0.0.1:{port}"
         self._clients: list[Client] = []
 
-    async def connect(self) -> Client:
-        client = Client(self, *await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24))
+    async def connect(self, address: str = "127.0.0.1") -> Client:
+        """Connect from an address of this machine."""
+        streams = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24, local_addr=(address, 0))
+        client = Client(self, *streams)
         self._clients.append(client)
         return client
 
@@ -198,9 +202,9 @@ class Site:
         assert (await reply.message())["method"] == "notifications/subscriptions/acknowledged"
         return reply
 
-    async def open(self, revision: str = "2025-11-25") -> Session:
+    async def open(self, revision: str = "2025-11-25", address: str = "127.0.0.1") -> Session:
         """Shake hands."""
-        reply = await self.post(initialize(revision))
+        reply = await self.post(initialize(revision), client=await self.connect(address))
         assert (await reply.json())["result"]["protocolVersion"] == revision
         session = Session(self, reply.headers["mcp-session-id"], revision)
         assert (await session.post(note("notifications/initialized"))).status == 202
@@ -236,6 +240,11 @@ class Session:
     async def call(self, tool: str, id: Any = 1, headers: Any = (), **arguments: Any) -> Reply:
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": id}}
         return await self.post(request(id, "tools/call", params), headers)
+
+    async def events_of(self, tool: str, address: str = "127.0.0.1", **arguments: Any) -> list[Event]:
+        """Call a tool and return the events of its answer, all of them read."""
+        message = request(1, "tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": 1}})
+        return await (await self.site.post(message, self.headers, await self.site.connect(address))).events()
 
     async def get(self, last_event_id: str | None = None, headers: Any = ()) -> Reply:
         return await self.site.request(

@@ -593,11 +593,8 @@ async def test_a_client_that_asks_faster_than_it_reads_has_to_wait_and_gets_ever
         await asking
 
 
-async def test_a_client_for_which_too_much_waits_too_long_is_given_up(
-    here: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_sse, "MAX_WAITING", MEGABYTE)
-    monkeypatch.setattr(http_sse, "STALL", 0.2)
+async def test_a_client_for_which_too_much_waits_is_given_up(here: Site) -> None:
+    here.app.budget.share = MEGABYTE
     async with listening(here.origin) as client:
         await client.open()
         await client.ask({**read(1, "memo://text"), "method": "resources/subscribe"})
@@ -605,18 +602,15 @@ async def test_a_client_for_which_too_much_waits_too_long_is_given_up(
         await happened(here.cancelled)
         assert (await client.post(PING)).status == 404
         assert len(here.app.hub) == 0
-        came = 0
+        came, client.given_up = 0, True
         while (message := await client.read()) is not None:  # what was on its way, and then the end
             assert message["method"] == "notifications/message"
             came += 1
         assert came < here.said
 
 
-async def test_a_reader_that_reads_is_not_given_up_however_much_is_said(
-    here: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_sse, "MAX_WAITING", MEGABYTE)
-    monkeypatch.setattr(http_sse, "STALL", 0.2)
+async def test_a_reader_that_reads_is_not_given_up_however_much_is_said(here: Site) -> None:
+    here.app.budget.share = here.app.budget.total = 1000 * MEGABYTE
     async with listening(here.origin) as client:
         await client.open()
         await client.send(call(1, "flood"))
@@ -627,7 +621,7 @@ async def test_a_reader_that_reads_is_not_given_up_however_much_is_said(
 
 def test_changes_of_the_same_thing_wait_once_for_a_reader_that_stalls() -> None:
     async def change() -> int:
-        listener = http_sse.Listener(Server("site"), "id", "/")
+        listener = http_sse.Listener(Server("site"), "id", "client", "/")
         listener.attach()
         for _ in range(1000):
             listener.send(b"{}", key="the same")

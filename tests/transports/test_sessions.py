@@ -137,8 +137,9 @@ async def test_a_session_whose_stream_breaks_has_its_time_again(serve):
     assert (await session.get(opened.id)).status == 200
 
 
-async def test_there_are_only_so_many_sessions_and_idle_ones_make_room(serve, shop):
-    site = await serve(limits=Limits(max_sessions=3))
+@pytest.mark.parametrize("limit", ["max_sessions", "max_sessions_per_client"])
+async def test_a_new_session_takes_the_place_of_the_one_of_the_same_client_that_is_idle_longest(serve, limit):
+    site = await serve(limits=Limits(**{limit: 3}))
     busy, idle, used = await site.open(), await site.open(), await site.open()
     await busy.get()
     await used.post(request(1, "ping"))
@@ -148,16 +149,32 @@ async def test_there_are_only_so_many_sessions_and_idle_ones_make_room(serve, sh
     assert (await busy.post(request(1, "ping"))).status == 200
 
 
-async def test_when_all_sessions_are_busy_there_is_no_room_and_stateless_clients_do_not_mind(serve):
-    site = await serve(limits=Limits(max_sessions=2))
+async def test_sessions_of_others_are_never_ended_for_a_new_one(serve):
+    site = await serve(limits=Limits(max_sessions=3, max_sessions_per_client=2))
+    theirs = [await site.open() for _ in range(2)]
+    mine = await site.open(address="127.0.0.2")
+    newcomer = await site.connect("127.0.0.3")
+    reply = await site.post(initialize(), client=newcomer)
+    assert (reply.status, "retry-after" in reply.headers) == (503, True)
+    assert (await reply.json())["error"]["message"] == "There are too many sessions: at most 3"
+    theirs += [await site.open() for _ in range(5)]
+    assert (await mine.post(request(1, "ping"))).status == 200
+    assert [(await session.post(request(1, "ping"))).status for session in theirs] == [404] * 5 + [200] * 2
+    await theirs[-1].delete()
+    assert (await site.post(initialize(), client=await site.connect("127.0.0.3"))).status == 200
+
+
+@pytest.mark.parametrize(("limit", "status"), [("max_sessions", 503), ("max_sessions_per_client", 429)])
+async def test_when_all_sessions_are_busy_there_is_no_room_and_stateless_clients_do_not_mind(serve, limit, status):
+    site = await serve(limits=Limits(**{limit: 2}))
     streams = [await (await site.open()).get() for _ in range(2)]
     reply = await site.post(initialize())
-    assert reply.status == 503
+    assert reply.status == status
     assert "retry-after" in reply.headers
     assert (await site.call("echo", text="x")).status == 200
     streams[0].client.close()
     await streams[1].event()
-    while (await site.post(initialize())).status == 503:
+    while (await site.post(initialize())).status == status:
         pass  # until the server has noticed
 
 

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from carrel import Context
+from carrel import Context, Limits
 from carrel.transports.streams import MAX_EVENTS, MAX_STREAMS
 
 from .child import encode, request, text_of
@@ -284,6 +284,135 @@ async def test_large_answers_are_not_kept_for_ever(site, shop):
         await (await session.call("large", id=id)).events()
     (kept,) = sessions_of(shop)
     assert 0 < sum(stream.size for stream in kept._streams.values()) < 20_000_000
+
+
+@pytest.fixture
+def long(shop):
+    """A tool whose answer is a stream of 1 MB that can be resumed."""
+
+    @shop.app.tool()
+    async def long(ctx: Context) -> str:
+        await ctx.progress(1)
+        return "x" * 1_000_000
+
+
+async def test_what_can_be_had_again_of_all_sessions_of_a_client_is_bounded_and_the_oldest_goes_first(
+    serve, shop, long
+):
+    site = await serve(limits=Limits(max_kept_bytes_per_client=5_000_000))
+    sessions = [await site.open() for _ in range(12)]
+    others = await site.open(address="127.0.0.2")
+    theirs = (await others.events_of("long", address="127.0.0.2"))[0].id
+    lasts = [(await session.events_of("long"))[0].id for session in sessions]
+    assert shop.app.budget.used_by("127.0.0.1") <= 5_000_000
+    again = [(await session.get(last)) for session, last in zip(sessions, lasts, strict=True)]
+    found = [len(text_of((await reply.messages())[-1])) for reply in again[-3:]]
+    assert found == [1_000_000] * 3
+    assert (await again[0].event()).data == ""  # a new stream
+    assert text_of((await (await others.get(theirs)).messages())[-1])
+
+
+async def test_a_stream_that_is_over_can_be_resumed_for_a_time(serve, shop, long):
+    site = await serve(limits=Limits(replay_ttl=0.2), keep_alive=0.05)
+    session = await site.open()
+    last = (await session.events_of("long"))[0].id
+    assert shop.app.budget.used > 1_000_000
+    listening = await session.get()
+    while shop.app.budget.used > 100_000:
+        await listening.event()
+    assert (await (await session.get(last)).event()).data == ""  # a new stream
+
+
+async def test_nothing_counts_as_kept_when_a_session_has_ended(serve, shop, long):
+    site = await serve()
+    session = await site.open()
+    for _ in range(3):
+        await session.events_of("long")
+    await session.subscribe("memo://text")
+    shop.app.hub.changed(["memo://text"])
+    shop.app.hub._flush()
+    stream = await session.get()
+    await stream.message()
+    assert shop.app.budget.used > 3_000_000
+    await session.delete()
+    assert await stream.messages() == []
+    assert shop.app.budget.used == 0
+
+
+async def test_an_answer_for_which_there_is_no_room_is_an_error_and_the_next_one_is_answered(serve, shop, long):
+    site = await serve(limits=Limits(max_kept_bytes_per_client=500_000))
+    reply = await site.call("long", id=7)
+    assert (reply.status, reply.headers["retry-after"]) == (429, "5")
+    error = await reply.json()
+    assert (error["id"], error["error"]["code"]) == (7, -32603)
+    assert "max_kept_bytes_per_client" in error["error"]["message"]
+    session = await site.open()
+    messages = await (await session.call("long", id=8)).messages()
+    assert messages[-1]["id"] == 8
+    assert "max_kept_bytes_per_client" in messages[-1]["error"]["message"]
+    assert text_of(await (await site.call("echo", text="x")).json()) == "x"
+
+
+async def test_a_stream_whose_reader_is_too_far_behind_is_closed_and_its_work_cancelled(serve, shop):
+    @shop.app.tool()
+    async def flood(ctx: Context) -> str:
+        try:
+            while True:
+                ctx.info("x" * 100_000)
+                await asyncio.sleep(0.001)
+        finally:
+            shop.cancelled.set()
+
+    site = await serve(limits=Limits(max_kept_bytes_per_client=3_000_000))
+    meta = {"io.modelcontextprotocol/logLevel": "info"}
+    reply = await site.ask("tools/call", name="flood", arguments={}, _meta=meta)
+    await shop.cancelled.wait()
+    assert await reply.body()  # what was on its way, and then the end
+    assert shop.app.budget.used == 0
+
+
+async def test_a_stream_of_which_nothing_is_taken_for_too_long_is_closed_and_its_work_cancelled(serve, shop):
+    @shop.app.tool()
+    async def talk(ctx: Context) -> str:
+        try:
+            while True:
+                await ctx.info("x" * 100_000)
+        finally:
+            shop.cancelled.set()
+
+    site = await serve(limits=Limits(write_timeout=0.3), keep_alive=0.1)
+    meta = {"io.modelcontextprotocol/logLevel": "info"}
+    await site.ask("tools/call", name="talk", arguments={}, _meta=meta)
+    await shop.cancelled.wait()
+    while shop.app.budget.used:
+        await asyncio.sleep(0.01)
+
+
+async def test_a_session_has_so_many_get_streams_and_a_new_one_closes_the_oldest(serve, shop):
+    site = await serve(limits=Limits(max_streams_per_session=2))
+    session = await site.open()
+    await session.subscribe("memo://text")
+    first = await session.get()
+    others = [await session.get() for _ in range(2)]
+    assert await first.messages() == []
+    shop.app.resources.changed("memo://text")
+    assert (await others[-1].message())["params"] == {"uri": "memo://text"}
+
+
+async def test_a_client_has_so_many_listen_requests_and_others_are_refused(serve, shop):
+    site = await serve(limits=Limits(max_listeners_per_client=2), keep_alive=0.05)
+    listening = [await site.listen("memo://text", id=number) for number in range(2)]
+    refused = await (await site.ask("subscriptions/listen", id=3, notifications={})).json()
+    assert refused["id"] == 3
+    assert "at most 2" in refused["error"]["message"]
+    other = await site.connect("127.0.0.2")
+    message = modern("subscriptions/listen", 4, notifications={})
+    reply = await site.post(message, modern_headers("subscriptions/listen"), client=other)
+    assert (await reply.message())["method"] == "notifications/subscriptions/acknowledged"
+    listening[0].client.close()
+    while len(shop.app.hub) > 2:  # until the server has noticed
+        await listening[1].event()
+    await site.listen("memo://text")
 
 
 def sessions_of(shop):

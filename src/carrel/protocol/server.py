@@ -43,6 +43,7 @@ from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapa
 from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
+    from carrel.limits import Budget
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import Principal
 
@@ -181,12 +182,14 @@ class Connection:
     """
 
     __slots__ = (
-        *("__weakref__", "asked", "channel", "client", "description", "id", "in_flight", "peer", "questions"),
-        *("subscriptions", "version_header"),
+        *("__weakref__", "asked", "budget", "channel", "client", "description", "id", "in_flight", "peer"),
+        *("questions", "subscriptions", "version_header"),
     )
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: Description, budget: Budget | None = None) -> None:
         self.description = description
+        self.budget = budget
+        """The bytes that may be kept for clients; None without a limit."""
         self.peer: Peer | None = None
         self.id = ""
         self.client = ""
@@ -203,6 +206,21 @@ class Connection:
         """How many questions there have been; the last one's id."""
         self.version_header: str | None = None
         """The version that the HTTP headers of a stateless request name."""
+
+    # What is kept for the client
+
+    def take(self, size: int) -> bool:
+        """Count bytes that are kept for the client, or return False if there is no room for them."""
+        return self.budget is None or self.budget.take(self.client, size)
+
+    def give(self, size: int) -> None:
+        """Count bytes less that are kept for the client."""
+        if self.budget is not None:
+            self.budget.give(self.client, size)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether bytes may be kept for the client."""
+        return self.budget is None or self.budget.make_room(self.client, size)
 
     # Bytes in, events out
 

@@ -502,7 +502,7 @@ class Server:
 
     def connect(self) -> Connection:
         """Return a new connection, which knows nothing of its client yet."""
-        return Connection(self.description)
+        return Connection(self.description, self.budget)
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a connection, all it listened to, and what it was asked."""

@@ -7,15 +7,18 @@ opens, subscriptions of both eras, completion and the small ones.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import UNSET
 
-from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
+from carrel.limits import Quota
 from carrel.protocol.uri_template import UriTemplate, UriTemplateError
 from carrel.server.completion import limited
-from carrel.server.subscriptions import MAX_SUBSCRIPTIONS, SUBSCRIPTION, Entry
+from carrel.server.subscriptions import SUBSCRIPTION, Entry
 from carrel.server.views import Visible, suggested, visible_to
 from carrel.wire.base import Result
 from carrel.wire.completion import CompleteResult, ResourceTemplateReference
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from carrel.server.watching import Following
 
 __all__ = ["Operation", "operations_of"]
+
+#: How many bytes what a client says of itself takes in memory, for each byte of the message.
+PEER_FACTOR = 4
 
 Operation: TypeAlias = "Callable[[Call, Channel], Any]"
 
@@ -62,13 +68,25 @@ class Operations:
     def __init__(self, app: Server) -> None:
         self._app = app
 
+    @cached_property
+    def _listeners(self) -> Quota:
+        """The count of listen requests, with the limit as it is when the first one comes."""
+        return Quota(sys.maxsize, self._app.limits.max_listeners_per_client)
+
     def initialize(self, call: Call, channel: Channel) -> Result:
         """Open a session, and remember where it listens."""
         connection = call.connection
         result = connection.initialize(call)
         lists = frozenset(self._app.announced())
-        connection.subscriptions = Entry(connection.channel or channel, call.peer.revision, lists)
-        self._app.hub.open(connection.subscriptions)
+        entry = Entry(connection.channel or channel, call.peer.revision, lists, connection=connection)
+        try:
+            entry.take(PEER_FACTOR * len(bytes(call.raw)))
+            self._app.hub.open(entry)
+        except ServerUnavailable:
+            entry.give(entry.size)
+            connection.peer = None
+            raise
+        connection.subscriptions = entry
         return result
 
     def discover(self, call: Call, channel: Channel) -> Result:
@@ -92,7 +110,12 @@ class Operations:
         return Result()
 
     def subscribe(self, call: Call, channel: Channel) -> Any:
-        """Tell a session of changes to a resource from now on, or as soon as its source listens for them."""
+        """Tell a session of changes to a resource from now on, or as soon as its source listens for them.
+
+        Raises:
+            InvalidParams: it has subscribed to too many already.
+            ServerUnavailable: too much is kept for its client.
+        """
         return self._subscription(call, self._subscribe)
 
     def unsubscribe(self, call: Call, channel: Channel) -> Any:
@@ -103,17 +126,18 @@ class Operations:
         forming = self._app.forming and self._app.forming_for((name,), ())
         if forming:
             return self._subscribe_later(call, name, forming)
-        self._app.hub.subscribe(call.connection.subscriptions, name, call.params.uri)
+        entry, most = call.connection.subscriptions, self._app.limits.max_subscriptions
+        if entry.uris is not None and len(entry.uris) >= most and name not in entry.uris:
+            raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="uri")
+        self._app.hub.subscribe(entry, name, call.params.uri)
         return Result()
 
-    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Following]) -> Result:
+    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Following]) -> Any:
         from carrel.server.watching import PATIENCE, listening
 
         await listening(forming, PATIENCE, promised=True)
-        entry = call.connection.subscriptions
-        if entry is not None:  # or the session has ended
-            self._app.hub.subscribe(entry, name, call.params.uri)
-        return Result()
+        ended = call.connection.subscriptions is None
+        return Result() if ended else self._subscribe(call, name)
 
     def _unsubscribe(self, call: Call, name: str) -> Result:
         self._app.hub.unsubscribe(call.connection.subscriptions, name)
@@ -142,13 +166,14 @@ class Operations:
 
         Raises:
             InvalidParams: it asks for too many resources.
+            ServerUnavailable: its client has too many of them, or too much is kept for it.
             MissingCapability: it asks for tasks, and the client did not declare that it knows them.
         """
-        wanted = call.params.notifications.resource_subscriptions
+        wanted, most = call.params.notifications.resource_subscriptions, self._app.limits.max_subscriptions
         if wanted is UNSET or not self._app.offers_subscriptions:
             return self._listen(call, channel, ())
-        if len(wanted) > MAX_SUBSCRIPTIONS:
-            raise InvalidParams(f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="notifications")
+        if len(wanted) > most:
+            raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
         visible = visible_to(call)
         return self._listen(call, channel, wanted) if visible is None else self._listen_seen(call, channel, visible)
 
@@ -159,27 +184,43 @@ class Operations:
         await self._listen(call, channel, shown)
         return listened(call)
 
-    def _listen(self, call: Call, channel: Channel, uris: Iterable[str]) -> asyncio.Future[bytes]:
-        entry, honored = self._entry(call, channel, uris)
-        answer = entry.answer = asyncio.get_running_loop().create_future()
-        entry.farewell = call.connection.reply(call, listened(call))
-        forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
+    def _listen(self, call: Call, channel: Channel, uris: Iterable[str]) -> asyncio.Future[Any]:
+        client = call.connection.client
+        if not self._listeners.take(client):
+            raise ServerUnavailable(
+                f"There are too many subscriptions/listen requests of this client: at most {self._listeners.share}"
+            )
+        try:
+            entry, honored = self._entry(call, channel, uris)
+            answer = entry.answer = asyncio.get_running_loop().create_future()
+            entry.farewell = call.connection.reply(call, listened(call))
+            forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
+            if not forming:
+                self._app.hub.open(entry)
+        except Exception:
+            self._listeners.give(client)
+            raise
+        answer.add_done_callback(lambda _: self._listeners.give(client))
         if forming:
-            self._app.acknowledge_later(self._acknowledge_later(entry, honored, forming))
+            self._app.acknowledge_later(self._acknowledge_later(call, entry, honored, forming))
         else:
             self._app.hub.acknowledge(entry, honored)
-            self._app.hub.open(entry)
         return answer
 
     async def _acknowledge_later(
-        self, entry: Entry, honored: SubscriptionFilter, forming: Collection[Following]
+        self, call: Call, entry: Entry, honored: SubscriptionFilter, forming: Collection[Following]
     ) -> None:
         from carrel.server.watching import PATIENCE, listening
 
         await listening(forming, PATIENCE, promised=True)
-        if entry.answer is not None and not entry.answer.done():  # or the client is gone
-            self._app.hub.acknowledge(entry, honored)
+        if entry.answer is None or entry.answer.done():  # the client is gone
+            return
+        try:
             self._app.hub.open(entry)
+        except ServerUnavailable as error:
+            entry.answer.set_result(call.connection.refuse(call, error))
+        else:
+            self._app.hub.acknowledge(entry, honored)
 
     def _entry(self, call: Call, channel: Channel, wanted_uris: Iterable[str]) -> tuple[Entry, SubscriptionFilter]:
         """Return the entry of a listener, and what of its wishes can be honored."""
@@ -201,7 +242,10 @@ class Operations:
         if app.has_tasks and wanted.task_ids is not UNSET:
             honored.task_ids = app.tasks.honored(call, wanted.task_ids)
             tasks = frozenset(honored.task_ids)
-        return Entry(channel, call.peer.revision, frozenset(lists), uris, call.id, tasks), honored
+        connection = call.connection
+        return Entry(
+            channel, call.peer.revision, frozenset(lists), uris, call.id, tasks, connection=connection
+        ), honored
 
     def complete(self, call: Call, channel: Channel) -> Any:
         """Suggest values for an argument of a prompt or a variable of a template."""

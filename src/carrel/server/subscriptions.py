@@ -10,13 +10,15 @@ https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscr
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
-from carrel.errors import InvalidParams
+from carrel.errors import ServerUnavailable
+from carrel.limits import NO_ROOM
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.revision import Revision
@@ -25,6 +27,7 @@ from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, Sub
 from carrel.wire.utilities import CancelledParams
 
 if TYPE_CHECKING:
+    from carrel.protocol.server import Connection
     from carrel.wire.tasks import DetailedTask
 
 __all__ = ["Entry", "Hub"]
@@ -32,8 +35,9 @@ __all__ = ["Entry", "Hub"]
 #: The lists that can change, by our names; they are the events too.
 LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 
-#: How many resources one client may subscribe to.
-MAX_SUBSCRIPTIONS = 10_000
+#: Bytes that one listener, and one thing it listens to, take besides their texts.
+ENTRY_BYTES = 2048
+SUBSCRIPTION_BYTES = 512
 
 #: Seconds in which repeated changes of the same thing become one notification. The first one leaves at once.
 QUIET = 0.05
@@ -43,7 +47,8 @@ class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
     """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one; the answer
     to that is ``farewell``, when the server ends it.
 
-    ``uris`` are the resources it wants to hear of: the normal form of each, and how the listener spelled it.
+    ``uris`` are the resources it wants to hear of: the normal form of each, and how the listener spelled it. ``size``
+    is how many bytes count as kept for the client of ``connection``, if there is one.
     """
 
     channel: Channel
@@ -52,8 +57,31 @@ class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
     uris: dict[str, str] | None = None
     tag: Id | None = None
     tasks: frozenset[str] = frozenset()
-    answer: asyncio.Future[bytes] | None = None
+    answer: asyncio.Future[Any] | None = None
     farewell: bytes = b""
+    connection: Connection | None = None
+    size: int = 0
+
+    def weigh(self, uri: str, spelled: str) -> int:
+        """Return the bytes that a subscription takes, with one notification that waits for the listener."""
+        tag = len(self.tag) if isinstance(self.tag, str) else 0
+        return SUBSCRIPTION_BYTES + sys.getsizeof(uri) + 2 * sys.getsizeof(spelled) + tag
+
+    def take(self, size: int) -> None:
+        """Count bytes as kept for the client.
+
+        Raises:
+            ServerUnavailable: there is no room for them.
+        """
+        if self.connection is not None and not self.connection.take(size):
+            raise ServerUnavailable(NO_ROOM)
+        self.size += size
+
+    def give(self, size: int) -> None:
+        """Count bytes as kept no more."""
+        if self.connection is not None:
+            self.connection.give(size)
+        self.size -= size
 
 
 class Hub:
@@ -77,7 +105,13 @@ class Hub:
         return self._by_uri
 
     def open(self, entry: Entry) -> None:
-        """Begin to tell ``entry`` what it wants to hear."""
+        """Begin to tell ``entry`` what it wants to hear.
+
+        Raises:
+            ServerUnavailable: there is no room for it in the budget of its client.
+        """
+        uris = sum(entry.weigh(uri, spelled) for uri, spelled in entry.uris.items()) if entry.uris else 0
+        entry.take(ENTRY_BYTES + uris + SUBSCRIPTION_BYTES * len(entry.tasks) + 4 * len(entry.farewell))
         self._entries.add(entry)
         if entry.answer is not None:
             entry.answer.add_done_callback(lambda _: self.close(entry))
@@ -91,6 +125,7 @@ class Hub:
     def close(self, entry: Entry) -> None:
         """Tell ``entry`` nothing more. Closing twice does no harm."""
         self._entries.discard(entry)
+        entry.give(entry.size)
         for name in entry.lists:
             self._by_list[name].discard(entry)
         for uri in entry.uris or ():
@@ -110,19 +145,21 @@ class Hub:
         """Add a resource to what a session hears of. It will hear of it as it is ``spelled``.
 
         Raises:
-            InvalidParams: it has subscribed to too many already.
+            ServerUnavailable: there is no room for it in the budget of its client.
         """
         if entry.uris is None:
             entry.uris = {}
-        if len(entry.uris) >= MAX_SUBSCRIPTIONS and uri not in entry.uris:
-            raise InvalidParams(f"Invalid params: at most {MAX_SUBSCRIPTIONS} subscriptions", parameter="uri")
+        size = entry.weigh(uri, spelled)
+        if uri in entry.uris:
+            size -= entry.weigh(uri, entry.uris[uri])
+        entry.take(size)
         entry.uris[uri] = spelled
         self._by_uri.setdefault(uri, set()).add(entry)
 
     def unsubscribe(self, entry: Entry, uri: str) -> None:
         """Take a resource away again; one that was never there is no error."""
         if entry.uris is not None and uri in entry.uris:
-            del entry.uris[uri]
+            entry.give(entry.weigh(uri, entry.uris.pop(uri)))
             self._forget(self._by_uri, uri, entry)
 
     def shut(self) -> None:

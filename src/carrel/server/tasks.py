@@ -13,13 +13,22 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Hashable, Iterable
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.errors import InvalidCursor, InvalidParams, MethodNotFound, MissingCapability, ProtocolError
-from carrel.protocol.encoding import encode_event
+from carrel.errors import (
+    InvalidCursor,
+    InvalidParams,
+    MethodNotFound,
+    MissingCapability,
+    ProtocolError,
+    ServerUnavailable,
+)
+from carrel.limits import NO_ROOM, Quota
+from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.server.asking import misfit
 from carrel.server.listing import decode_cursor, encode_cursor
@@ -46,8 +55,8 @@ RELATED = "io.modelcontextprotocol/related-task"
 DEFAULT_TTL = 60 * 60 * 1000
 MAX_TTL = 24 * 60 * 60 * 1000
 POLL_INTERVAL = 1000
-#: How many tasks there may be at a time.
-MAX_TASKS = 10_000
+#: Bytes that one task takes besides its request and its result.
+RECORD_BYTES = 4096
 TERMINAL = ("completed", "failed", "cancelled")
 
 
@@ -73,6 +82,9 @@ class Record:
         """Where messages of the task go: the client's newest request for its result, or else its session."""
         self.unsent: list[Pending] = []
         """Questions that wait for a client that listens."""
+        self.size = 0
+        """How many bytes count as kept for its client."""
+        self.timer: asyncio.TimerHandle | None = None
 
     def deliver(self, question: Pending) -> None:
         """Send a question, or keep it until the client comes for the result (2025-11-25)."""
@@ -202,26 +214,80 @@ class Tasks:
             },
         )
         self.store: TaskStore = store or MemoryTasks()
+        self._finished: dict[str, dict[str, Record]] = {}
+
+    @cached_property
+    def _places(self) -> Quota:
+        """The count of tasks, with the limits as they are when the first one is made."""
+        return Quota(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
 
     # Making them
 
     def create(self, call: Call) -> Record:
         """Return a new task for a call.
 
+        If the client has as many tasks as it may, its oldest finished one gives way.
+
         Raises:
-            InvalidParams: the time to live makes no sense, or there are too many tasks.
+            InvalidParams: the time to live makes no sense.
+            ServerUnavailable: there are too many tasks, or too much is kept for the client.
         """
         asked = call.params.task.ttl if getattr(call.params, "task", UNSET) is not UNSET else UNSET
         if asked is not UNSET and asked < 0:
             raise InvalidParams("Invalid params: task.ttl: must not be negative", parameter="task.ttl")
-        self._sweep()
-        if sum(1 for _ in self.store.all()) >= MAX_TASKS:
-            raise InvalidParams(f"There are too many tasks: at most {MAX_TASKS}")
         record = Record(call, DEFAULT_TTL if asked is UNSET else min(asked, MAX_TTL))
+        self._take_place(call.connection.client)
+        if not self._keep(record, RECORD_BYTES + len(bytes(call.raw))):
+            self._places.give(call.connection.client)
+            raise ServerUnavailable(NO_ROOM)
         call.task = record
         self.store.put(record)
-        asyncio.get_running_loop().call_later(record.ttl_ms / 1000, self._expire, record.id)
+        record.timer = asyncio.get_running_loop().call_later(record.ttl_ms / 1000, self._expire, record.id)
         return record
+
+    def _take_place(self, client: str) -> None:
+        if self._places.take(client):
+            return
+        finished = self._finished.get(client)
+        if finished:
+            self._remove(next(iter(finished.values())))
+        if not self._places.take(client):
+            own = self._places.used_by(client) >= self._places.share
+            most = f"of this client: at most {self._places.share}" if own else f"at most {self._places.total}"
+            raise ServerUnavailable(f"There are too many tasks {most}")
+
+    @staticmethod
+    def _keep(record: Record, size: int) -> bool:
+        """Count bytes of a task as kept for its client, if there is room for them."""
+        if not record.call.connection.take(size):
+            return False
+        record.size += size
+        return True
+
+    def _remove(self, record: Record) -> None:
+        """Forget a task; one that is forgotten already is no error."""
+        if record.timer is None:
+            return
+        record.timer.cancel()
+        record.timer = None
+        connection = record.call.connection
+        self.store.remove(record.id)
+        self._places.give(connection.client)
+        connection.give(record.size)
+        if connection.budget is not None:
+            connection.budget.need(connection.client, record)
+        finished = self._finished.get(connection.client)
+        if finished is not None:
+            finished.pop(record.id, None)
+            if not finished:
+                del self._finished[connection.client]
+
+    def _rest(self, record: Record) -> None:
+        """Note that a task has ended: it gives way when its client needs room."""
+        connection = record.call.connection
+        self._finished.setdefault(connection.client, {})[record.id] = record
+        if connection.budget is not None:
+            connection.budget.spare(connection.client, record, partial(self._remove, record))
 
     def run(self, record: Record, work: Awaitable[Result]) -> Result:
         """Do ``work`` behind a task, and return the result that tells the client of it."""
@@ -247,6 +313,10 @@ class Tasks:
             record.error = record.call.connection.describe(error, record.call.peer.revision)
             self._end(record, "failed", record.error.message)
         else:
+            if record.timer is not None and not self._keep(record, len(encode(result))):
+                record.error = ErrorObject(ServerUnavailable.code, NO_ROOM)
+                self._end(record, "failed", NO_ROOM)
+                return
             record.result = result
             failed = getattr(result, "is_error", False) is True and not record.call.peer.revision.stateless
             self._end(record, "failed" if failed else "completed")
@@ -260,6 +330,8 @@ class Tasks:
         self.update(record, status, message)
         if not record.ended.done():
             record.ended.set_result(None)
+        if record.timer is not None:
+            self._rest(record)
 
     def update(self, record: Record, status: TaskStatus, message: str | None = None) -> None:
         """Change the state of a task and tell whoever listens. What has ended does not change any more."""
@@ -279,12 +351,7 @@ class Tasks:
         record = self.store.get(id)
         if record is not None:
             self._cancel(record)
-            self.store.remove(id)
-
-    def _sweep(self) -> None:
-        for record in self.store.all():
-            if record.expired:
-                self._expire(record.id)
+            self._remove(record)
 
     def _cancel(self, record: Record) -> None:
         if record.work is not None and not record.over:
@@ -299,7 +366,7 @@ class Tasks:
         if working:
             await asyncio.wait(working, timeout=1)
         for record in self.store.all():
-            self.store.remove(record.id)
+            self._remove(record)
 
     # Questions of a task
 

@@ -7,19 +7,23 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
-from carrel.errors import INTERNAL_ERROR, InvalidMessage
+from carrel.errors import INTERNAL_ERROR, InvalidMessage, ServerUnavailable
+from carrel.limits import NO_ROOM
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
 from carrel.transports.application import Application
 
-__all__ = ["Dialogue", "Work", "answer_batch", "begin", "cancel", "spawn"]
+__all__ = ["UNWEIGHED", "Dialogue", "Work", "answer_batch", "begin", "cancel", "no_room", "spawn"]
 
 #: The answer to a call on its way: a task that makes it, or a future that gets it.
 Work: TypeAlias = "asyncio.Future[Any]"
 
 #: How many requests of one client may be in work at a time.
 MAX_IN_FLIGHT = 4096
+
+#: Bytes that may wait for one connection without being counted: as much waits in the buffers of pipes and sockets.
+UNWEIGHED = 16 * 1024
 
 #: Seconds that a cancelled function gets to clean up when the dialogue ends.
 CLEANUP = 1.0
@@ -74,6 +78,12 @@ async def _complete(
     return answer
 
 
+def no_room(id: Any) -> bytes:
+    """Return the error that takes the place of an answer for which there is no room."""
+    known = id if type(id) is int or type(id) is str else None
+    return encode_error(known, ServerUnavailable.code, NO_ROOM)
+
+
 def _reply(work: Work) -> bytes | None:
     return None if work.cancelled() else _encoded(work.result())
 
@@ -93,6 +103,11 @@ class Dialogue:
         self._tasks: dict[Any, Work] = {}
         self.connection.in_flight = self._tasks
         self._batches: set[asyncio.Task[None]] = set()
+
+    @property
+    def in_work(self) -> int:
+        """How many requests have been begun and not been answered."""
+        return len(self._tasks)
 
     def receive(self, data: bytes) -> bytes | None:
         """Take one message. Return what can be answered at once; all else is sent later."""
@@ -139,12 +154,18 @@ class Dialogue:
         if self._tasks.pop(call.id, None) is not None:
             reply = _encoded(answer)
             if reply is not None:
-                self._channel.send(reply)
+                self.send(call.id, reply)
 
     async def _answer_batch(self, batch: Batch) -> None:
         replies = await answer_batch(self._app, batch, self._channel, self._tasks, self._receive_other)
         if replies:
-            self._channel.send(b"[%b]" % b",".join(replies))
+            self.send(None, b"[%b]" % b",".join(replies))
+
+    def send(self, id: Any, reply: bytes) -> None:
+        """Send an answer, or an error if there is no room for an answer of this size to wait for the client."""
+        if len(reply) > UNWEIGHED and not self.connection.has_room(len(reply)):
+            reply = no_room(id)
+        self._channel.send(reply)
 
     def _cancel(self, id: Any) -> None:
         work = self._tasks.get(id)
@@ -179,6 +200,23 @@ async def answer_batch(
     https://modelcontextprotocol.io/specification/2025-03-26/basic#batching
     """
     answers: list[Any] = []
+    held = 0
+
+    def hold(call: Call, answer: bytes | Refusal | None) -> bytes | None:
+        """Count an answer that waits for the others, or return an error in its place if there is no room for it."""
+        nonlocal held
+        reply = _encoded(answer)
+        if reply is not None and len(reply) > UNWEIGHED:
+            if not call.connection.take(len(reply)):
+                return no_room(call.id)
+            held += len(reply)
+        return reply
+
+    async def hold_later(call: Call, work: Work) -> bytes | None:
+        await asyncio.wait((work,))
+        in_flight.pop(call.id, None)  # what it has returned is not to be kept twice
+        return hold(call, None if work.cancelled() else work.result())
+
     for event in batch.events:
         if type(event) is not Call:
             answers.append(receive_other(event))
@@ -186,18 +224,21 @@ async def answer_batch(
             answers.append(event.connection.refuse(event, InvalidMessage("Invalid request: initialize within a batch")))
         else:
             answer = app.answer(event, channel)
-            if type(answer) is not bytes and type(answer) is not Refusal:
-                answer = in_flight[event.id] = begin(event, answer)
-            answers.append(answer)
+            if type(answer) is bytes or type(answer) is Refusal:
+                answers.append(hold(event, answer))
+            else:
+                in_flight[event.id] = begin(event, answer)
+                answers.append(spawn(hold_later(event, in_flight[event.id])))
     pending = [answer for answer in answers if isinstance(answer, asyncio.Future)]
     try:
         if pending:
             await asyncio.wait(pending)
     finally:
-        for task in pending:
-            cancel(task)
         for event in batch.events:
             if type(event) is Call:
-                in_flight.pop(event.id, None)
+                if event.id in in_flight:
+                    cancel(in_flight.pop(event.id))
+                event.connection.give(held)
+                held = 0
     replies = [_reply(answer) if isinstance(answer, asyncio.Future) else answer for answer in answers]
     return [reply.reply if type(reply) is Refusal else reply for reply in replies if reply is not None]

@@ -13,15 +13,18 @@ from msgspec import UNSET
 
 from carrel.errors import INTERNAL_ERROR
 from carrel.protocol.encoding import encode_error
-from carrel.protocol.server import Refusal
-from carrel.transports.dialogue import CLEANUP, Work, cancel
+from carrel.protocol.server import Connection, Refusal
+from carrel.transports.dialogue import CLEANUP, UNWEIGHED, Work, cancel, no_room
 from carrel.transports.streams import Session, Stream
 
-__all__ = ["Exchange", "disconnected", "pump", "respond"]
+__all__ = ["Exchange", "answer", "disconnected", "pump", "respond"]
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
+
+#: How many bytes are given to the connection at a time: the rest waits here, where it counts as kept for the client.
+CHUNK = 64 * 1024
 
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -36,13 +39,14 @@ class Exchange:
     If the client goes away, the work is cancelled; unless the stream has begun and can be resumed.
     """
 
-    __slots__ = ("_events", "_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
+    __slots__ = ("_connection", "_events", "_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
 
     def __init__(
         self,
         key: Any,
         work: Work,
         stream: Stream,
+        connection: Connection,
         session: Session | None,
         extra: Headers,
         *,
@@ -51,6 +55,7 @@ class Exchange:
     ) -> None:
         self._key = key
         self._work = work
+        self._connection = connection
         self._stream = stream
         self._session = session
         self._extra = extra
@@ -74,6 +79,7 @@ class Exchange:
             session.in_flight[self._key] = work
         work.add_done_callback(works.discard)
         work.add_done_callback(self._finish)
+        unended = False
         gone = disconnected(receive, stream)
         timer = asyncio.get_running_loop().call_later(patience, stream.nudge)
         try:
@@ -89,18 +95,26 @@ class Exchange:
                     self._conclude()
                 if session is not None:
                     session.keep(stream)
-                await pump(stream, gone, send, self._extra, streams)
+                unended = await pump(stream, gone, send, self._extra, streams)
         finally:
             gone.cancel()
+            if not self._streaming:
+                stream.discard()
+            elif session is not None:
+                session.rest(stream)
             if not work.done() and not (self._streaming and stream.id):
                 cancel(work)  # nobody can get the answer any more
                 await asyncio.wait((work,), timeout=CLEANUP)
+        if unended:
+            await end(send)
 
     def _finish(self, _: Work) -> None:
         if self._session is not None:
             self._session.finish(self._key)
         if self._streaming:
             self._conclude()
+            if self._session is not None:
+                self._session.rest(self._stream)
         self._stream.wake()
 
     def _answer(self) -> bytes | Refusal | None:
@@ -112,17 +126,15 @@ class Exchange:
         if not stream.done:
             answer = self._answer()
             reply = answer.reply if type(answer) is Refusal else answer
-            if reply:
-                stream.send(reply)  # type: ignore[arg-type]
-            stream.done = True
+            stream.finish(reply or b"", no_room(self._key))  # type: ignore[arg-type]
 
     async def _respond(self, send: Send) -> None:
-        answer = self._answer()
-        if type(answer) is Refusal:
-            await respond(send, answer.status, answer.reply, self._extra)
-        elif answer:
-            await respond(send, 200, answer, self._extra)  # type: ignore[arg-type]
-        elif answer is None and (self._session is None or self._session.closed):
+        reply = self._answer()
+        if type(reply) is Refusal:
+            await respond(send, reply.status, reply.reply, self._extra)
+        elif reply:
+            await answer(send, self._connection, self._key, reply, self._extra)  # type: ignore[arg-type]
+        elif reply is None and (self._session is None or self._session.closed):
             error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the answer was there")
             await respond(send, 503, error, self._extra)
         else:
@@ -136,10 +148,11 @@ async def pump(
     extra: Headers,
     streams: set[Stream],
     after: int | None = None,
-) -> None:
-    """Send a stream until it is over, the client is gone, or it has come back on another connection.
+) -> bool:
+    """Send a stream until it is over, the client is gone or given up, or it has come back on another connection.
 
-    ``after`` is the number of the last event that the client has, if it comes back.
+    ``after`` is the number of the last event that the client has, if it comes back. Returns whether the response still
+    has to be ended: that waits for a client that does not read.
     """
     opening = stream.attach(after)
     connection = stream.connection
@@ -147,11 +160,14 @@ async def pump(
     try:
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *extra]})
         if opening:
-            await send({"type": "http.response.body", "body": opening, "more_body": True})
-        while stream.connection == connection and not gone.done():
+            await _send_body(send, opening)
+        while stream.connection == connection and not (gone.done() or stream.lost):
             data = stream.take()
             if data:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+                if len(data) > CHUNK:
+                    await _send_body(send, data)
+                else:
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
             elif stream.paused:
                 await send({"type": "http.response.body", "body": stream.close(), "more_body": True})
                 break
@@ -159,10 +175,17 @@ async def pump(
                 break
             else:
                 await stream.wait()
-        if not gone.done():
+        if not (gone.done() or stream.lost):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
     except OSError:
-        pass  # how some servers say that the client is gone
+        return False  # how some servers say that the client is gone
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not (stream.lost or stream.connection != connection) or task is None or task.uncancel():
+            raise
+        return True
+    else:
+        return stream.lost
     finally:
         if stream.connection == connection:
             stream.detach()
@@ -179,6 +202,40 @@ def disconnected(receive: Receive, stream: Stream) -> asyncio.Task[None]:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def end(send: Send) -> None:
+    """End a response that is a stream."""
+    try:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except OSError:
+        pass  # the client is gone
+
+
+async def answer(send: Send, connection: Connection, id: Any, reply: bytes, extra: Headers = ()) -> None:
+    """Send an answer, which counts as kept for the client until it has left; or an error if there is no room for it."""
+    size = len(reply)
+    if size <= UNWEIGHED:
+        await respond(send, 200, reply, extra)
+        return
+    if not connection.take(size):
+        await respond(send, 429, no_room(id), [(b"retry-after", b"5"), *extra])
+        return
+    try:
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % size), *extra]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await _send_body(send, reply)
+        await end(send)
+    except OSError:
+        pass  # the client is gone
+    finally:
+        connection.give(size)
+
+
+async def _send_body(send: Send, data: bytes) -> None:
+    """Send some of a body in pieces, each once the connection has taken most of the one before."""
+    for start in range(0, len(data), CHUNK):
+        await send({"type": "http.response.body", "body": data[start : start + CHUNK], "more_body": True})
 
 
 async def respond(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:

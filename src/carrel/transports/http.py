@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from carrel.errors import INVALID_REQUEST, ConfigError, HeaderMismatch, InvalidMessage, InvalidParams
+from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import verify
 from carrel.protocol.principal import Caller, Challenge
@@ -28,9 +29,9 @@ from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refus
 from carrel.transports.application import Application
 from carrel.transports.authorizer import Authorizer, Lease, client_of, let_in, owner_of, permit
 from carrel.transports.dialogue import CLEANUP, MAX_IN_FLIGHT, Work, answer_batch, begin, cancel, spawn
-from carrel.transports.exchange import Exchange, Receive, Send, disconnected, pump, respond
+from carrel.transports.exchange import Exchange, Receive, Send, answer, disconnected, end, pump, respond
 from carrel.transports.origin import Origins
-from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json, read_headers
+from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json, no_place, read_headers
 from carrel.transports.streams import MutedStream, Session, Stream
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ Scope = dict[str, Any]
 
 #: The path that tells monitoring that the server runs. It needs no authorization, and tells nothing else.
 HEALTH = "/healthz"
+
+#: How many sessions of a client are looked at for one that is idle.
+MAX_TRIES = 32
 
 
 class StreamableHTTP:
@@ -86,6 +90,8 @@ class StreamableHTTP:
         self._keep_alive = keep_alive
         self._patience = patience
         self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions_of: dict[str, OrderedDict[str, Session]] = {}
+        self._places = Quota(app.limits.max_sessions, app.limits.max_sessions_per_client)
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
         self._life: asyncio.Task[None] | None = None
@@ -103,6 +109,7 @@ class StreamableHTTP:
                 "/" + sse_path.strip("/"),
                 bodies=self._bodies,
                 alternative=self._path,
+                places=self._places,
                 streams=self._streams,
                 works=self._answers,
                 authorization=authorization,
@@ -200,21 +207,37 @@ class StreamableHTTP:
             try:
                 await asyncio.wait_for(self._stopping.wait(), self._keep_alive)
             except TimeoutError:
-                for stream in self._streams:
-                    stream.ping = True
-                    stream.wake()
+                self._look_after_streams()
                 self._sweep()
+
+    def _look_after_streams(self) -> None:
+        """Send a comment on each stream, and give up those that have not taken the last ones for ``write_timeout``."""
+        for stream in self._streams:
+            stream.stalls = stream.stalls + 1 if stream.ping else 0
+            if stream.stalls * self._keep_alive >= self._limits.write_timeout:
+                stream.give_up()
+            else:
+                stream.ping = True
+                stream.wake()
 
     def _sweep(self) -> None:
         now = asyncio.get_running_loop().time()
         for id in [id for id, session in self._sessions.items() if self._is_over(session, now)]:
             self._end(id)
+        for session in self._sessions.values():
+            session.end_replays(now - self._limits.replay_ttl)
 
     def _is_over(self, session: Session, now: float) -> bool:
         return session.touched < now - self._limits.session_ttl and not session.busy
 
     def _end(self, id: str) -> None:
         session = self._sessions.pop(id)
+        client = session.connection.client
+        own = self._sessions_of[client]
+        del own[id]
+        if not own:
+            del self._sessions_of[client]
+        self._places.give(client)
         session.close()
         self._app.disconnect(session.connection)
 
@@ -324,6 +347,7 @@ class StreamableHTTP:
             raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not spoken here")
         session.touched = now
         self._sessions.move_to_end(session.id)
+        self._sessions_of[session.connection.client].move_to_end(session.id)
         return session
 
     async def _post(
@@ -357,7 +381,7 @@ class StreamableHTTP:
             refusal = connection.refuse(event, _needs_stream(event))
             await respond(send, refusal.status, refusal.reply, extra)
             return None
-        opened = None
+        opened, granted = None, extra
         if event.peer.revision.stateless:
             event.headers = headers
             try:
@@ -372,32 +396,32 @@ class StreamableHTTP:
         elif event.request.operation == "initialize":
             session = opened = self._new_session(connection)
             session.owner = owner_of(caller)
-            extra = [*extra, (b"mcp-session-id", session.id.encode())]
+            granted = [*extra, (b"mcp-session-id", session.id.encode())]
         elif version in self._stateless:
             refusal = connection.refuse(event, _not_stateless(version))
             await respond(send, refusal.status, refusal.reply, extra)
             return None
         else:
             raise _no_session()
-        stream = _stream(session, events=events)
-        answer = self._app.answer(event, stream)
+        stream = _stream(connection, session, events=events)
+        reply = self._app.answer(event, stream)
         event.headers = None  # they are checked, and a stream may live long
-        if type(answer) is Refusal:
+        if type(reply) is Refusal:
             if opened is not None:
                 self._end(opened.id)
-            await respond(send, answer.status, answer.reply, extra)
+            await respond(send, reply.status, reply.reply, extra)
             return None
-        if type(answer) is bytes:
+        if type(reply) is bytes:
             if stream.idle and json:
-                await respond(send, 200, answer, extra)
+                await answer(send, connection, event.id, reply, granted)
                 return None
-            answer = _ready(answer)
-        work = begin(event, answer)
+            reply = _ready(reply)
+        work = begin(event, reply)
         if caller is not None and event.request.operation == "listen":
             lease = Lease(stream.expire)
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
-        return Exchange(event.id, work, stream, session, extra, json=json, events=events)
+        return Exchange(event.id, work, stream, connection, session, granted, json=json, events=events)
 
     @staticmethod
     def _check_load(session: Session) -> None:
@@ -422,9 +446,9 @@ class StreamableHTTP:
         if type(event) is Batch:
             assert session is not None  # a batch needs a session to be of a revision that has batches
             self._check_load(session)
-            stream = _stream(session, events=events)
+            stream = _stream(session.connection, session, events=events)
             answers = spawn(self._answer_batch(event, session, stream))
-            return Exchange(stream, answers, stream, session, extra, json=json, events=events)
+            return Exchange(stream, answers, stream, session.connection, session, extra, json=json, events=events)
         if session is None and headers.get(b"mcp-protocol-version") not in self._stateless:
             raise _no_session()
         self._take(event, session)
@@ -449,17 +473,36 @@ class StreamableHTTP:
         return b"[%b]" % b",".join(replies) if replies else b""
 
     def _new_session(self, connection: Connection) -> Session:
-        loop = asyncio.get_running_loop()
-        if len(self._sessions) >= self._limits.max_sessions:
-            self._sweep()
-            idle = next((id for id, session in self._sessions.items() if not session.busy), None)
-            if len(self._sessions) >= self._limits.max_sessions:
-                if idle is None:
-                    raise Rejection(503, "There are too many sessions", [(b"retry-after", b"10")])
-                self._end(idle)
-        session = Session(secrets.token_urlsafe(16), connection, loop.time())
+        """Return a new session. If there are too many, it takes the place of an idle one of the same client.
+
+        Raises:
+            Rejection: this client, or all of them, have too many that are in use.
+        """
+        client, now = connection.client, asyncio.get_running_loop().time()
+        if not self._places.take(client):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or not self._is_over(oldest, now):
+                oldest = self._find_idle(self._sessions_of.get(client), now)
+            if oldest is not None:
+                self._end(oldest.id)
+            if oldest is None or not self._places.take(client):
+                raise no_place(self._places, client)
+        session = Session(secrets.token_urlsafe(16), connection, now)
         self._sessions[session.id] = session
+        self._sessions_of.setdefault(client, OrderedDict())[session.id] = session
         return session
+
+    def _find_idle(self, sessions: OrderedDict[str, Session] | None, now: float) -> Session | None:
+        """Return the session of a client that has been idle longest. Those that are busy count as used now."""
+        for _ in range(min(len(sessions or ()), MAX_TRIES)):
+            assert sessions is not None
+            session = next(iter(sessions.values()))
+            if not session.busy:
+                return session
+            session.touched = now
+            sessions.move_to_end(session.id)
+            self._sessions.move_to_end(session.id)
+        return None
 
     # GET and DELETE: sessions only
 
@@ -482,17 +525,20 @@ class StreamableHTTP:
         if standing:
             stream.standing = True
             session.keep(stream)
-            session.listen(stream)
+            session.listen(stream, self._limits.max_streams_per_session)
         gone = disconnected(receive, stream)
         lease = Lease(stream.expire)
         lease.extend(caller)
         try:
-            await pump(stream, gone, send, extra, self._streams, after)
+            unended = await pump(stream, gone, send, extra, self._streams, after)
         finally:
             gone.cancel()
             lease.cancel()
             if standing:
                 session.unlisten(stream)
+            session.rest(stream)
+        if unended:
+            await end(send)
 
     async def _delete(
         self, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]], caller: Caller | None = None
@@ -503,10 +549,10 @@ class StreamableHTTP:
         await respond(send, 204, b"", extra)
 
 
-def _stream(session: Session | None, *, events: bool) -> Stream:
+def _stream(connection: Connection, session: Session | None, *, events: bool) -> Stream:
     if not events:
-        return MutedStream()
-    return Stream() if session is None else session.new_stream()
+        return MutedStream(connection)
+    return Stream(connection) if session is None else session.new_stream()
 
 
 def _no_session(version: bytes | None = None) -> Rejection:

@@ -19,33 +19,29 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET
 
+from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import event
 from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Refusal
+from carrel.protocol.server import Call, Refusal
 from carrel.transports.application import Application
 from carrel.transports.authorizer import Authorizer, Lease, client_of, owner_of, permit
 from carrel.transports.dialogue import Dialogue, Work, spawn
-from carrel.transports.exchange import Receive, Send, disconnected, pump, respond
-from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json
+from carrel.transports.exchange import Receive, Send, disconnected, end, pump, respond
+from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json, no_place
 from carrel.transports.streams import Stream
 
 __all__ = ["HTTPWithSSE"]
 
-#: The bytes that may wait for a client: with more than the first, functions that care wait for it; with more than the
-#: second, it may not ask for anything.
-HIGH_WATER = 1024 * 1024
-MAX_WAITING = 64 * 1024 * 1024
+#: The bytes that may wait for a client before it may not ask for anything.
+MAX_WAITING = 16 * 1024 * 1024
 
 #: How many bytes are given to the connection at a time (but always a whole message).
 CHUNK = 256 * 1024
 
 #: Seconds that a request waits for its client to read what was sent before.
 PATIENCE = 30.0
-
-#: Seconds after which a client that reads nothing, although more than ``MAX_WAITING`` waits for it, is given up.
-STALL = 60.0
 
 #: Seconds that requests in work get when the server stops.
 GRACE = 5.0
@@ -59,21 +55,18 @@ NO_SESSION = "There is no such session (any more): open the stream again"
 class Listener(Stream):
     """A client that listens: the stream to it, and the dialogue with it."""
 
-    __slots__ = ("_app", "_endpoint", "_leaving", "_moved", "_queued", "dialogue", "ending", "lease", "owner")
+    __slots__ = ("_endpoint", "dialogue", "ending", "lease", "owner")
 
-    def __init__(self, app: Application, id: str, endpoint: str) -> None:
-        super().__init__()
-        self._app = app
+    def __init__(self, app: Application, id: str, client: str, endpoint: str) -> None:
+        self.dialogue = Dialogue(app, self)
+        connection = self.dialogue.connection
+        super().__init__(connection)
         self._endpoint = endpoint
-        self._queued = 0
-        self._leaving = 0
-        self._moved = 0.0
         self.ending = False
         self.owner: str | None = None
         self.lease = Lease(self.end)
-        self.dialogue = Dialogue(app, self)
-        connection = self.dialogue.connection
         connection.id = id
+        connection.client = client
         revisions = connection.description.revisions.items()
         connection.description = msgspec.structs.replace(
             connection.description, revisions={name: row for name, row in revisions if not row.stateless}
@@ -81,46 +74,10 @@ class Listener(Stream):
 
     # The sending side
 
-    @property
-    def waiting(self) -> int:
-        """How many bytes of messages the client has yet to read."""
-        return self._queued + self._leaving
-
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Send a message. Of those with the same key that have not left yet, the last one is enough."""
-        if self.done:
-            return
-        if key is None:
-            now = asyncio.get_running_loop().time()
-            if not self.waiting:
-                self._moved = now
-            elif self.waiting > MAX_WAITING and now > self._moved + STALL:
-                self._give_up()
-                return
-            self._queued += len(message)
-        super().send(message, key)
-
-    def _give_up(self) -> None:
-        self.done = True
-        self._messages.clear()
-        self._held = None
-        self._queued = 0
-        self._let_go()
-        asyncio.get_running_loop().call_soon(self._forget)
-
-    def _forget(self) -> None:
-        self.dialogue.cancel()
-        self._app.disconnect(self.dialogue.connection)
-
-    async def drain(self) -> None:
-        """Wait while much has not left yet."""
-        await self._fall(HIGH_WATER)
-
-    async def _fall(self, mark: int) -> None:
-        while self.connection >= 0 and self.waiting > mark:
-            if self._drained is None:
-                self._drained = asyncio.Event()
-            await self._drained.wait()
+        if not self.done:
+            super().send(message, key)
 
     async def be_ready(self) -> None:
         """Wait until the client may ask for more.
@@ -130,7 +87,7 @@ class Listener(Stream):
         """
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._fall(MAX_WAITING)
+                await self.fall(MAX_WAITING)
         except TimeoutError:
             complaint = f"Read the stream first: {self.waiting} bytes wait for you in it"
             raise Rejection(429, complaint, [(b"retry-after", b"10")]) from None
@@ -157,17 +114,16 @@ class Listener(Stream):
                 break
         del self._messages[:count]
         if self._held:
-            pieces.extend(event(message, name="message") for message in self._held.values())
+            for message in self._held.values():
+                pieces.append(event(message, name="message"))
+                size += len(message)
             self._held = None
-        self._queued -= size
-        self._leaving = size
-        self._moved = asyncio.get_running_loop().time()
-        self._let_go()
+        self._left(size)
         return b"".join(pieces)
 
     # The end
 
-    async def finish(self) -> None:
+    async def leave(self) -> None:
         """Answer what is in work, if that takes no longer than ``GRACE``, and end the stream."""
         await self.dialogue.close(GRACE)
         self.end()
@@ -187,6 +143,7 @@ class HTTPWithSSE:
         path: where clients listen, within where this application is mounted.
         bodies: what reads bodies.
         alternative: where requests of stateless revisions belong.
+        places: the count of sessions.
         streams: where the streams are that get a comment now and then.
         works: what has to be awaited before the application stops.
         authorization: who may come in.
@@ -199,6 +156,7 @@ class HTTPWithSSE:
         *,
         bodies: Bodies,
         alternative: str,
+        places: Quota,
         streams: set[Stream],
         works: set[Work],
         authorization: Authorizer | None = None,
@@ -210,6 +168,7 @@ class HTTPWithSSE:
         self._alternative = alternative
         self._limits = app.limits
         self._bodies = bodies
+        self._places = places
         self._streams = streams
         self._works = works
         self._listeners: dict[str, Listener] = {}
@@ -223,7 +182,7 @@ class HTTPWithSSE:
         for listener in self._listeners.values():
             if not listener.ending:
                 listener.ending = True
-                work = spawn(listener.finish())
+                work = spawn(listener.leave())
                 self._works.add(work)
                 work.add_done_callback(self._works.discard)
 
@@ -256,13 +215,13 @@ class HTTPWithSSE:
             complaint = f"MCP-Protocol-Version {version[:50]!r} is not spoken over HTTP+SSE: use {self._alternative}"
             raise Rejection(400, complaint)
         if listening:
-            await self._listen(scope.get("root_path", ""), headers, receive, send, extra, caller)
+            await self._listen(scope, headers, receive, send, extra, caller)
         else:
             await self._post(scope, headers, receive, send, extra, caller)
 
     async def _listen(
         self,
-        root: str,
+        scope: dict[str, Any],
         headers: Headers,
         receive: Receive,
         send: Send,
@@ -271,21 +230,27 @@ class HTTPWithSSE:
     ) -> None:
         if not accepts(headers.get(b"accept", b"*/*"))[1]:
             raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
-        if len(self._listeners) >= self._limits.max_sessions:
-            raise Rejection(503, "There are too many sessions", [(b"retry-after", b"10")])
+        client = client_of(scope, caller)
+        if not self._places.take(client):
+            raise no_place(self._places, client)
         id = secrets.token_urlsafe(16)
-        listener = Listener(self._app, id, f"{quote(root.rstrip('/') + self._messages)}?sessionId={id}")
+        root = scope.get("root_path", "").rstrip("/")
+        listener = Listener(self._app, id, client, f"{quote(root + self._messages)}?sessionId={id}")
         listener.owner = owner_of(caller)
         listener.lease.extend(caller)
         self._listeners[id] = listener
         gone = disconnected(receive, listener)
         try:
-            await pump(listener, gone, send, extra, self._streams)
+            unended = await pump(listener, gone, send, extra, self._streams)
         finally:
+            self._places.give(client)
             gone.cancel()
             listener.lease.cancel()
             del self._listeners[id]
+            listener.done = True
             await listener.dialogue.close()
+        if unended:
+            await end(send)
 
     async def _post(
         self,
@@ -313,7 +278,7 @@ class HTTPWithSSE:
             return
         reply = listener.dialogue.take(message)
         if reply is not None:
-            listener.send(reply)
+            listener.dialogue.send(message.id if type(message) is Call else None, reply)
         await respond(send, 202, b"", extra)
 
     def _find(self, query: bytes) -> Listener:

@@ -9,10 +9,10 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 
-from carrel.limits import Budget, Limits
+from carrel.limits import Budget, Limits, Quota
 from carrel.transports.exchange import Receive
 
-__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "read_headers"]
+__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "no_place", "read_headers"]
 
 #: The headers of a request, by lower-case name.
 Headers = dict[bytes, bytes]
@@ -33,6 +33,14 @@ class Rejection(Exception):
         super().__init__(message)
         self.status = status
         self.headers = list(headers)
+
+
+def no_place(sessions: Quota, client: str) -> Rejection:
+    """Return the refusal of one more session: its client has too many, or all clients together have."""
+    retry = [(b"retry-after", b"10")]
+    if sessions.used_by(client) >= sessions.share:
+        return Rejection(429, f"There are too many sessions of this client: at most {sessions.share}", retry)
+    return Rejection(503, f"There are too many sessions: at most {sessions.total}", retry)
 
 
 def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:

@@ -26,7 +26,7 @@ from carrel.errors import INVALID_REQUEST, ConfigError
 from carrel.protocol.encoding import encode_error
 from carrel.transports import process
 from carrel.transports.application import Application
-from carrel.transports.dialogue import Dialogue
+from carrel.transports.dialogue import UNWEIGHED, Dialogue
 from carrel.transports.lines import Lines
 
 __all__ = ["run", "serve"]
@@ -39,6 +39,9 @@ BURST = 64
 
 #: How many bytes of answers that are ready are collected into one write.
 WRITE_SIZE = 64 * 1024
+
+#: How many requests are begun before those that have been answered meanwhile are written.
+AT_ONCE = 16
 
 #: Seconds that requests in work get to finish when the client has closed its end.
 GRACE = 5.0
@@ -56,8 +59,10 @@ class Stdio(asyncio.Protocol):
         self._burst = 0
         self._reader: Any = None
         self._writer: Any = None
-        self._leaving: list[bytes] = []
+        self._leaving: deque[bytes] = deque()
         self._held: dict[Hashable, bytes] = {}
+        self._counted = 0
+        self._reading = True
         self._may_write = asyncio.Event()
         self._may_write.set()
         self.ended = asyncio.Event()
@@ -72,12 +77,17 @@ class Stdio(asyncio.Protocol):
         self._answer()
 
     def _answer(self) -> None:
-        """Answer every message that is complete while the client reads; answers that are ready leave together."""
+        """Answer every message that is complete while the client reads; answers that are ready leave together.
+
+        Of requests that take longer, only some are begun in one turn of the event loop: if their answers are large, the
+        client has to read those before more are begun.
+        """
         unanswered = self._unanswered
-        while unanswered and self._may_write.is_set():
+        begun = self._dialogue.in_work + AT_ONCE
+        while unanswered and self._may_write.is_set() and self._dialogue.in_work < begun:
             replies: list[bytes] = []
             size = 0
-            while unanswered and size < WRITE_SIZE:
+            while unanswered and size < WRITE_SIZE and self._dialogue.in_work < begun:
                 reply = self._receive(unanswered.popleft())
                 if reply is not None:
                     replies.append(reply)
@@ -87,6 +97,18 @@ class Stdio(asyncio.Protocol):
                 self._flush()
         if self._at_end and not unanswered:
             self.ended.set()
+        elif unanswered and self._may_write.is_set():
+            asyncio.get_running_loop().call_soon(self._answer)
+        self._choose_to_read()
+
+    def _choose_to_read(self) -> None:
+        """Read on if the client reads, and all that it has sent is answered or begun."""
+        reading = self._may_write.is_set() and not self._unanswered and not self.ended.is_set()
+        if reading and not self._reading:
+            self._reader.resume_reading()
+        elif self._reading and not reading and not self.ended.is_set():
+            self._reader.pause_reading()
+        self._reading = reading
 
     def _receive(self, line: bytes | None) -> bytes | None:
         if line is None:
@@ -114,19 +136,17 @@ class Stdio(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads too slowly: read no further until it catches up."""
         self._may_write.clear()
-        self._reader.pause_reading()
+        self._choose_to_read()
 
     def resume_writing(self) -> None:
         self._may_write.set()
         self._release()
+        self._flush()
         self._answer()
-        if self._may_write.is_set() and not self.ended.is_set():
-            self._reader.resume_reading()
 
     def _release(self) -> None:
         self._leaving += self._held.values()
         self._held.clear()
-        self._flush()
 
     def writing_lost(self) -> None:
         """The client is gone: nobody can get an answer any more."""
@@ -139,21 +159,42 @@ class Stdio(asyncio.Protocol):
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Write a message, together with others of this turn of the event loop.
 
-        While the client does not read, one message per key waits, and no more.
+        While the client does not read, one message per key waits, and no more; and large ones that find no room in the
+        budget are dropped. (Answers that find none have become errors, which are small.)
         """
-        if key is not None and not self._may_write.is_set():
-            self._held[key] = message
-        else:
+        if self._may_write.is_set():
             self._burst += 1
             if not self._leaving:
                 asyncio.get_running_loop().call_soon(self._flush)
             self._leaving.append(message)
+        elif self._count(len(message)) or len(message) <= UNWEIGHED:
+            if key is None:
+                self._leaving.append(message)
+            else:
+                self._held[key] = message
 
-    def _flush(self) -> None:
-        leaving, self._leaving = self._leaving, []
-        if leaving and not self._writer.is_closing():
-            leaving.append(b"")
-            self._writer.write(b"\n".join(leaving))
+    def _count(self, size: int) -> bool:
+        """Count what waits as kept for the client, if there is room for it."""
+        if not self._dialogue.connection.take(size):
+            return False
+        self._counted += size
+        return True
+
+    def _flush(self, *, all: bool = False) -> None:
+        """Write what leaves while the client reads, or all of it."""
+        leaving = self._leaving
+        while leaving and (all or self._may_write.is_set()):
+            messages: list[bytes] = []
+            size = 0
+            while leaving and size < HIGH_WATER:
+                messages.append(leaving.popleft())
+                size += len(messages[-1])
+            if not self._writer.is_closing():
+                messages.append(b"")
+                self._writer.write(b"\n".join(messages))
+        if self._counted and not leaving:
+            self._dialogue.connection.give(self._counted)
+            self._counted = 0
 
     async def drain(self) -> None:
         """Wait until the client reads again."""
@@ -169,12 +210,13 @@ class Stdio(asyncio.Protocol):
         """Take no more messages. What was held back for a slow reader goes before the ends of streams."""
         self._reader.close()
         self._unanswered.clear()
-        self._release()
+        self._release()  # written by ``close``
 
     async def close(self, grace: float) -> None:
         """Finish what is in work, and see to it that it is written."""
         await self._dialogue.close(grace)
-        self._flush()
+        self._release()
+        self._flush(all=True)
         self._writer.close()
 
 

@@ -7,13 +7,15 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resuma
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
-from carrel.transports.dialogue import Work, cancel
+from carrel.transports.dialogue import UNWEIGHED, Work, cancel
 
 __all__ = ["MutedStream", "Session", "Stream"]
 
@@ -21,41 +23,32 @@ __all__ = ["MutedStream", "Session", "Stream"]
 MAX_EVENTS = 256
 MAX_EVENT_BYTES = 1024 * 1024
 
-#: How many streams of one session can be resumed, and how many bytes they may take.
+#: How many streams of one session can be resumed, how many bytes of them, and what one counts besides its events.
 MAX_STREAMS = 64
 MAX_STREAM_BYTES = 16 * 1024 * 1024
+STREAM_BYTES = 1024
 
-#: Messages that may wait for a stream before ``drain`` waits for them to leave.
+#: Messages, and bytes of them, that may wait for a stream before ``drain`` waits for them to leave.
 HIGH_WATER = 64
+HIGH_WATER_BYTES = 1024 * 1024
 
 
 class Stream:
     """One stream of events to a client: the answer to a POST, or what a GET opened.
 
     Messages wait here until the connection takes them. If the stream can be resumed, each has an id, and the last ones
-    are kept for a client that lost its connection. ``retry`` is in milliseconds.
+    are kept for a client that lost its connection. Both count as kept for the client of ``owner``. ``retry`` is in
+    milliseconds.
     """
 
     __slots__ = (
-        "_drained",
-        "_held",
-        "_kept",
-        "_messages",
-        "_next",
-        "_waiter",
-        "connection",
-        "done",
-        "id",
-        "nudged",
-        "paused",
-        "ping",
-        "primed",
-        "retry",
-        "size",
-        "standing",
+        *("_counted", "_drained", "_held", "_kept", "_leaving", "_messages", "_next", "_owner", "_waiter", "_waiting"),
+        *("connection", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump", "retry"),
+        *("size", "stalls", "standing"),
     )
 
-    def __init__(self, id: str = "", *, primed: bool = False) -> None:
+    def __init__(self, owner: Connection, id: str = "", *, primed: bool = False) -> None:
+        self._owner = owner
         self.id = id
         self.primed = primed
         self.done = False
@@ -69,9 +62,20 @@ class Stream:
         """The answer takes so long that the stream should begin."""
         self.standing = False
         """It was opened by GET, and carries what belongs to no request."""
+        self.lost = False
+        """The client took so little of what waits for it that the connection is being closed."""
+        self.forgotten = False
+        """No client can come back to it any more."""
+        self.pump: asyncio.Task[Any] | None = None
+        """The task that sends to the connection."""
+        self.stalls = 0
+        """How many times in a row nothing had left since the last time somebody looked."""
         self.retry: int | None = None
         self.size = 0
         """How many bytes of events are kept."""
+        self._waiting = 0
+        self._leaving = 0
+        self._counted = UNWEIGHED
         self._messages: list[bytes] = []
         self._held: dict[Hashable, bytes] | None = None
         self._kept: deque[tuple[int, bytes]] | None = None
@@ -90,19 +94,62 @@ class Stream:
             if self.id:
                 self._keep(message)
             return
+        if self.lost:
+            return
         if key is None:
             self._messages.append(message)
         else:
             if self._held is None:
                 self._held = {}
+            replaced = self._held.get(key)
+            if replaced is not None:
+                self._waiting -= len(replaced)
             self._held[key] = message
+        self._waiting += len(message)
+        if self._waiting > self._counted:
+            self._count()
+        self.wake()
+
+    def finish(self, answer: bytes, refusal: bytes) -> None:
+        """Send the answer, or else ``refusal`` if there is no room for it. No message follows."""
+        if len(answer) > UNWEIGHED and not self._owner.has_room(len(answer)):
+            answer = refusal
+        if answer:
+            self.send(answer)
+        self.done = True
+
+    def _count(self) -> None:
+        """Count what waits as kept for the client; if there is no room for that, the connection is closed."""
+        more = self._waiting - self._counted
+        if self._owner.take(more):
+            self._counted += more
+        else:
+            self.give_up()
+
+    def _uncount(self) -> None:
+        """Count what has left as kept no more."""
+        less = self._counted - max(self._waiting, UNWEIGHED)
+        if less > 0:
+            self._counted -= less
+            self._owner.give(less)
+
+    def give_up(self) -> None:
+        """Close the connection: its client takes nothing, or far less than is sent to it."""
+        self.lost = True
+        if self.pump is not None and self.pump is not asyncio.current_task():
+            self.pump.cancel()
+        self._let_go()
         self.wake()
 
     async def drain(self) -> None:
         """Wait while many messages have not left yet. Without a connection there is nobody to wait for."""
-        if self.connection < 0:
+        if self.connection < 0 or self.lost:
             await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled
-        while self.connection >= 0 and len(self._messages) > HIGH_WATER:
+        await self.fall(HIGH_WATER_BYTES, HIGH_WATER)
+
+    async def fall(self, size: int, number: float = math.inf) -> None:
+        """Wait while more than ``size`` bytes or ``number`` messages wait for the connection."""
+        while self.connection >= 0 and not self.lost and (self._waiting > size or len(self._messages) > number):
             if self._drained is None:
                 self._drained = asyncio.Event()
             await self._drained.wait()
@@ -138,7 +185,7 @@ class Stream:
     @property
     def idle(self) -> bool:
         """Whether there is no reason to begin the stream, or to go on with it."""
-        return not (self._messages or self._held or self.ping or self.done or self.paused or self.nudged)
+        return not (self._messages or self._held or self.ping or self.done or self.paused or self.nudged or self.lost)
 
     async def wait(self) -> None:
         """Wait to be woken."""
@@ -155,21 +202,55 @@ class Stream:
         if self._held:
             messages.extend(self._held.values())
             self._held = None
+        self._left(self._waiting - self._leaving)
         pieces.extend([self._keep(message) for message in messages] if self.id else map(event, messages))
-        self._let_go()
         return b"".join(pieces)
 
     def _keep(self, message: bytes) -> bytes:
         """Make a message an event that can be had again, and return it."""
         data = event(message, f"{self.id}-{self._next}")
+        self._next += 1
+        if self.forgotten:
+            return data
         if self._kept is None:
             self._kept = deque()
-        self._kept.append((self._next, data))
-        self._next += 1
+        while self._kept and (len(self._kept) >= MAX_EVENTS or self.size + len(data) > MAX_EVENT_BYTES):
+            self._drop()
+        while not self._owner.take(len(data)):
+            if not self._kept:
+                return data
+            self._drop()
+        self._kept.append((self._next - 1, data))
         self.size += len(data)
-        while len(self._kept) > MAX_EVENTS or (self.size > MAX_EVENT_BYTES and len(self._kept) > 1):
-            self.size -= len(self._kept.popleft()[1])
         return data
+
+    def _drop(self) -> None:
+        """Keep the oldest event no more."""
+        assert self._kept is not None
+        size = len(self._kept.popleft()[1])
+        self.size -= size
+        self._owner.give(size)
+
+    def forget(self) -> None:
+        """Keep nothing for a client that comes back: none can."""
+        self.forgotten = True
+        if self._kept is not None:
+            self._kept = None
+            self._owner.give(self.size)
+            self.size = 0
+
+    def _left(self, leaving: int) -> None:
+        """Note that all bytes that were on their way have left, and others are ``leaving``."""
+        self._waiting -= self._leaving
+        self._leaving = leaving
+        if self._counted > UNWEIGHED:
+            self._uncount()
+        self._let_go()
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of messages the client has yet to read."""
+        return self._waiting
 
     def _let_go(self) -> None:
         if self._drained is not None:
@@ -182,20 +263,40 @@ class Stream:
         That is what begins a stream or, for a client that has all events up to number ``after``, the ones it missed.
         The connection before this one, if any, takes no more.
         """
+        if self.pump is not None and self._leaving:
+            self.pump.cancel()  # it may wait for ever for its client
         self.connection = abs(self.connection) + 1
+        self.pump = asyncio.current_task()
         self.wake()
         if after is None:
             return event(b"", f"{self.id}-0", self.retry) if self.primed and self.id else b""
-        return b"".join(data for number, data in self._kept or () if number > after)
+        opening = b"".join(data for number, data in self._kept or () if number > after)
+        self._waiting += len(opening) - self._leaving
+        self._leaving = len(opening)
+        if self._waiting > self._counted:
+            self._count()
+        return opening
 
     def detach(self) -> None:
         """The connection is gone."""
         self.connection = -self.connection
+        self.pump = None
+        self.lost = False
+        messages, self._messages = self._messages, []
+        self.discard()
         if self.id:
-            for message in self._messages:
+            for message in messages:
                 self._keep(message)
-        self._messages.clear()
         self._let_go()
+
+    def discard(self) -> None:
+        """Drop what waits, but what a client that comes back will get."""
+        self._messages.clear()
+        if not self.id or self.forgotten:
+            self._held = None
+        self._leaving = 0
+        self._waiting = sum(map(len, self._held.values())) if self._held else 0
+        self._uncount()
 
     def close(self) -> bytes:
         """Return what to send before the connection is closed although the stream goes on."""
@@ -221,6 +322,7 @@ class Session:
         "_held",
         "_listening",
         "_numbers",
+        "_resting",
         "_streams",
         "closed",
         "connection",
@@ -239,6 +341,7 @@ class Session:
         self.touched = now
         self.in_flight: dict[Any, Work] = {}
         self._streams: OrderedDict[str, Stream] | None = None
+        self._resting: dict[str, float] | None = None
         self._listening: list[Stream] | None = None
         self._held: dict[Hashable, bytes] | None = None
         self._numbers = 0
@@ -275,8 +378,16 @@ class Session:
             return
         if self._held is None:
             self._held = {}
-        if len(self._held) < MAX_EVENTS or key in self._held:
-            self._held[message if key is None else key] = message
+        key = message if key is None else key
+        replaced = self._held.get(key)
+        if replaced is not None:
+            self.connection.give(len(replaced))
+        elif len(self._held) >= MAX_EVENTS:
+            return
+        if not self.closed and self.connection.take(len(message)):
+            self._held[key] = message
+        elif replaced is not None:
+            del self._held[key]
 
     def pause(self, retry: int | None = None) -> None:
         """Have the client come back for its newest stream."""
@@ -288,14 +399,24 @@ class Session:
         if self._listening:
             await self._listening[-1].drain()
 
-    def listen(self, stream: Stream) -> None:
-        """Send messages that belong to no request to ``stream`` from now on."""
+    def listen(self, stream: Stream, most: int) -> None:
+        """Send messages that belong to no request to ``stream`` from now on; of the streams before, ``most`` - 1 stay.
+
+        A client whose connections broke unnoticed opens new ones: that closes the oldest, rather than being refused.
+        """
         if self._listening is None:
             self._listening = []
+        while len(self._listening) >= most:
+            self._listening.pop(0).expire()
         self._listening.append(stream)
-        held, self._held = self._held, None
-        for key, message in (held or {}).items():
+        for key, message in self._take_held().items():
             stream.send(message, key)
+
+    def _take_held(self) -> dict[Hashable, bytes]:
+        held, self._held = self._held or {}, None
+        for message in held.values():
+            self.connection.give(len(message))
+        return held
 
     def unlisten(self, stream: Stream) -> None:
         """The connection of a GET stream is gone; what did not leave waits for the next one."""
@@ -309,18 +430,50 @@ class Session:
         """Return a stream that can be resumed, if the session's revision has that."""
         peer = self.connection.peer
         if peer is None or not peer.revision.resumable:
-            return Stream()
+            return Stream(self.connection)
         self._numbers += 1
-        return Stream(f"{self._numbers:x}", primed=peer.revision.primed)
+        return Stream(self.connection, f"{self._numbers:x}", primed=peer.revision.primed)
 
     def keep(self, stream: Stream) -> None:
         """Remember a stream, so that the client can come back to it."""
-        if not stream.id:
+        if not stream.id or stream.forgotten:
             return
         if self._streams is None:
             self._streams = OrderedDict()
-        self._streams[stream.id] = stream
+        if stream.id not in self._streams:
+            if self.closed or not self.connection.take(STREAM_BYTES):
+                stream.forget()
+                return
+            self._streams[stream.id] = stream
         self._trim()
+
+    def rest(self, stream: Stream) -> None:
+        """Note that a connection of a stream has ended. If the stream is over, what is kept of it may be dropped."""
+        if stream.id and not stream.forgotten and stream.connection < 0 and (stream.done or stream.standing):
+            if self._resting is None:
+                self._resting = {}
+            self._resting[stream.id] = asyncio.get_running_loop().time()
+            if self.connection.budget is not None:
+                self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
+
+    def end_replays(self, before: float) -> None:
+        """Forget the streams that were over at a time, as the event loop counts it."""
+        while self._resting and self._streams is not None:
+            id, since = next(iter(self._resting.items()))
+            if since >= before:
+                break
+            self._forget(self._streams[id])
+
+    def _need(self, stream: Stream) -> None:
+        resting = self._resting is not None and self._resting.pop(stream.id, None) is not None
+        if resting and self.connection.budget is not None:
+            self.connection.budget.need(self.connection.client, stream)
+
+    def _forget(self, stream: Stream) -> None:
+        self._need(stream)
+        if self._streams is not None and self._streams.pop(stream.id, None) is not None:
+            self.connection.give(STREAM_BYTES)
+        stream.forget()
 
     def _trim(self) -> None:
         """Forget streams when they are too many or too large: first those that are over, the oldest first."""
@@ -333,7 +486,7 @@ class Session:
                 if len(streams) <= MAX_STREAMS and (size <= MAX_STREAM_BYTES or len(streams) == 1):
                     return
                 size -= stream.size
-                del streams[stream.id]
+                self._forget(stream)
 
     def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
         """Return the stream of an event id, and the number of that event in it; None if it is forgotten."""
@@ -341,6 +494,7 @@ class Session:
         stream = None if self._streams is None else self._streams.get(id)
         if stream is None or not (number.isascii() and number.isdigit() and len(number) < 18):
             return None
+        self._need(stream)
         return stream, int(number)
 
     def close(self) -> None:
@@ -351,3 +505,5 @@ class Session:
         for stream in (*(self._listening or ()), *({} if self._streams is None else self._streams).values()):
             stream.done = True
             stream.wake()
+            self._forget(stream)
+        self._take_held()
