@@ -114,7 +114,7 @@ class Description(msgspec.Struct):
         self.extended = {**self.extended, **dict.fromkeys(extension.requests, extension)}
 
 
-class Call(msgspec.Struct, gc=False):
+class Call(msgspec.Struct):
     """A request that waits for an answer. ``raw`` are its parameters as they came, unknown fields included."""
 
     connection: Connection

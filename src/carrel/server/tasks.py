@@ -270,6 +270,8 @@ class Tasks:
             return
         record.timer.cancel()
         record.timer = None
+        if record.work is None or record.work.done():
+            record.call.task = None  # so that all of it is freed now
         connection = record.call.connection
         self.store.remove(record.id)
         self._places.give(connection.client)
@@ -530,6 +532,7 @@ async def _call_detaching(
             return tasks.run(detached.result(), work)
         return await work
     finally:
+        call.detach = None
         if not detached.done():
             work.cancel()
 
