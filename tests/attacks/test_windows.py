@@ -70,7 +70,7 @@ def test_windows_of_a_huge_file_keep_nothing_from_other_clients_and_end_with_the
         time.sleep(0.5)
         # What is left is the other client's small reads.
         assert cpu(server) - idle < 0.3, "threads still read for a client that is gone"
-        reads.check()
+        reads.check(worst=5.0)  # looking through a hole costs processor time, of which there may be little
         with contextlib.closing(connect(server.port)) as again:
             small, small_headers = message("resources/read", uri=f"file://{folder}/small.txt")
             again.request("POST", "/mcp", small, small_headers)

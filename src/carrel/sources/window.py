@@ -16,7 +16,7 @@ from carrel.sources.text import character_start, line_feed
 
 __all__ = ["EXAMPLES", "MAX_SCAN", "TooFar", "TooWide", "Window", "cut_bytes", "cut_lines", "cut_tail", "parse_window"]
 
-MAX_SCAN = 1024 * 1024 * 1024  # bytes looked through to find a line
+MAX_SCAN = 256 * 1024 * 1024  # bytes looked through to find a line
 BLOCK = 262_144  # bytes read at a time
 STEP = 65_536  # the same, backwards
 ATTEMPTS = 4  # to read the end of a file that is cut meanwhile
