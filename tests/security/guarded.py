@@ -107,6 +107,16 @@ class Guarded:
         """Return what a request leads to: a Challenge, or the message of the reply."""
         return self.runner.run(self._ask(who, method, params))
 
+    def start(self, who: Principal, method: str, **params: Any) -> tuple[Any, Recorder]:
+        """Return what a stateless request that may come in waits for, and the channel that it has."""
+        channel = Recorder()
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
+        call = self.app.connect().receive(msgspec.json.encode(body))
+        assert isinstance(call, Call)
+        assert self.guard.permit(Caller(who), call) is None
+        call.principal = who
+        return self.app.answer(call, channel), channel
+
     async def _ask(self, who: Principal, method: str, params: dict[str, Any]) -> Any:
         connection, channel = self.app.connect(), Recorder()
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
@@ -202,6 +203,50 @@ def test_listeners_hear_of_what_they_may_know_of_only(tmp_path: Path):
         missing = server.ask(server.principal(), "resources/subscribe", uri="memo://nowhere")
         assert refused["error"]["message"] == missing["error"]["message"] == "Resource not found"
         assert "result" in server.ask(server.principal("vault"), "resources/subscribe", uri="memo://secret/1")
+
+
+def test_a_listener_with_rules_hears_and_is_told_the_end(tmp_path: Path):
+    app = shelf()
+    with guarded_app(app, RULES) as server:
+
+        async def listen() -> tuple[list[Any], Any]:
+            answer, channel = server.start(
+                server.principal(), "subscriptions/listen", notifications={"resourceSubscriptions": ["memo://open/0"]}
+            )
+            work = asyncio.ensure_future(answer)
+            while not channel.sent:
+                await asyncio.sleep(0)
+            app.resources.changed("memo://open/0", "memo://secret/1")
+            while len(channel.sent) < 2:
+                await asyncio.sleep(0)
+            app.end_streams()
+            return channel.sent, json.loads(await work)
+
+        sent, reply = server.runner.run(listen())
+        assert sent[1]["method"] == "notifications/resources/updated"
+        assert sent[1]["params"]["uri"] == "memo://open/0"
+        assert reply["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 1
+        assert len(app.hub) == 0
+
+
+def test_a_source_in_a_wrapper_keeps_its_wrapper(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("TREASURE")
+
+    class Wrapper:
+        def __init__(self, inner: FilesSource) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        async def read(self, uri: str) -> Sequence[TextResourceContents]:
+            return [TextResourceContents(uri, "wrapped")]
+
+    app = Server("wrapped")
+    app.share(Wrapper(FilesSource(tmp_path)))
+    with guarded_app(app, {"other://*": "other"}) as server:
+        reply = server.ask(server.principal(), "resources/read", uri=(tmp_path / "a.txt").as_uri())
+        assert reply["result"]["contents"][0]["text"] == "wrapped"
 
 
 def make_skill(folder: Path, name: str) -> None:

@@ -25,8 +25,8 @@ from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page, decode_cursor, encode_cursor
 from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset
 from carrel.server.views import (
-    ViewableSource,
     Visible,
+    is_viewable,
     private,
     private_later,
     shown,
@@ -510,7 +510,7 @@ class Resources:
             source, normal = self.find_source(uri, visible)
         except InvalidParams:
             return True  # it names nothing, as everybody will be told
-        return await source.shows(normal) if isinstance(source, ViewableSource) else True
+        return await source.shows(normal) if source is not None and is_viewable(source) else True
 
     def list(self, call: Call, channel: Channel) -> Any:
         """Answer resources/list."""

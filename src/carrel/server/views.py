@@ -7,7 +7,7 @@ the source can tell: it then has the abilities of ``ViewableSource``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ViewableSource",
     "Visible",
+    "is_viewable",
     "private",
     "private_later",
     "shown",
@@ -38,7 +39,6 @@ Visible: TypeAlias = Callable[[str], bool]
 R = TypeVar("R", bound=CacheableResult)
 
 
-@runtime_checkable
 class ViewableSource(Protocol):
     """What a source has besides the abilities of ``Source`` if several of its URIs may lead to one resource."""
 
@@ -54,9 +54,14 @@ def visible_to(call: Call) -> Visible | None:
     return None if call.principal is None else call.principal.visible
 
 
+def is_viewable(source: Source) -> TypeGuard[ViewableSource]:
+    """Say whether a source makes views. One that passes calls on to another does not: a view would leave it out."""
+    return hasattr(type(source), "seen_by")
+
+
 def source_seen(source: Source, visible: Visible | None) -> Source:
     """Return a source as a caller sees it."""
-    return source.seen_by(visible) if visible is not None and isinstance(source, ViewableSource) else source
+    return source.seen_by(visible) if visible is not None and is_viewable(source) else source
 
 
 def shown(resources: Iterable[Resource], visible: Visible | None) -> list[Resource]:
