@@ -119,7 +119,7 @@ def test_connections_that_ask_for_much_and_read_nothing_cost_no_more_than_the_sh
             for _ in range(50):
                 reader = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 reader.sendall(asking)
-            assert settled(server.rss, 2.0) - before < 250  # 500 MB of answers
+            assert settled(server.rss, 2.0) - before < 400  # 500 MB of answers take 750 MB encoded
         reads.check(worst=5.0)
 
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidParams, MethodNotFound
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.encoding import encode
 from carrel.protocol.uri import UriError, file_path
 from carrel.wire.asking import (

@@ -29,7 +29,7 @@ from carrel.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol import VERSION
 from carrel.protocol.client import Notice
 from carrel.protocol.encoding import encode

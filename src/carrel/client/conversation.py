@@ -29,7 +29,8 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
-from carrel.printable import Log, printable
+from carrel.log import Log
+from carrel.printable import printable
 from carrel.protocol.client import Connection, Notice, Question
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS

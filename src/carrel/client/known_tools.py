@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidMessage
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.http import encode_value, header_parameters
 from carrel.wire.tools import CallToolResult, Tool
 

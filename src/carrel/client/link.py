@@ -24,7 +24,7 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.client import Batch, Connection, Event, Failure, Notice, Outgoing, Question, Reply, Stray
 from carrel.transports.transport import Transport
 from carrel.wire.base import Id, Params, Result

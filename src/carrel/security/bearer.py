@@ -11,7 +11,7 @@ from time import monotonic, time
 from typing import Any, TypedDict
 
 from carrel.errors import MCPError
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.principal import Caller, Challenge, Principal
 from carrel.protocol.server import Batch, Call
 from carrel.security.scopes import Rules, Scopes

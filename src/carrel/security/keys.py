@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.security.bearer import Clock, Unverifiable
 from carrel.security.discovery import find_endpoint
 from carrel.security.fetch import Fetcher

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from carrel.errors import ConfigError
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.principal import Principal
 from carrel.security.bearer import BearerAuthorization, InvalidToken, Options
 from carrel.security.scopes import read_scopes

@@ -32,7 +32,7 @@ from carrel.errors import (
     ResourceForbidden,
 )
 from carrel.limits import Budget, Limits
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction

@@ -25,7 +25,8 @@ from carrel.errors import (
     ProtocolError,
     TransportError,
 )
-from carrel.printable import Log, printable
+from carrel.log import Log
+from carrel.printable import printable
 from carrel.protocol.encoding import encode
 from carrel.wire.asking import (
     InputRequest,

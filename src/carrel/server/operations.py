@@ -126,18 +126,21 @@ class Operations:
         forming = self._app.forming and self._app.forming_for((name,), ())
         if forming:
             return self._subscribe_later(call, name, forming)
+        return self._subscribe_now(call, name)
+
+    def _subscribe_now(self, call: Call, name: str) -> Result:
         entry, most = call.connection.subscriptions, self._app.limits.max_subscriptions
         if entry.uris is not None and len(entry.uris) >= most and name not in entry.uris:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="uri")
         self._app.hub.subscribe(entry, name, call.params.uri)
         return Result()
 
-    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Following]) -> Any:
+    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Following]) -> Result:
         from carrel.server.watching import PATIENCE, listening
 
         await listening(forming, PATIENCE, promised=True)
         ended = call.connection.subscriptions is None
-        return Result() if ended else self._subscribe(call, name)
+        return Result() if ended else self._subscribe_now(call, name)
 
     def _unsubscribe(self, call: Call, name: str) -> Result:
         self._app.hub.unsubscribe(call.connection.subscriptions, name)

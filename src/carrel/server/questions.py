@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import MissingCapability
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.uri import UriError, parse
 from carrel.wire.asking import (
     CreateMessageParams,

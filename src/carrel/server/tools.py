@@ -19,7 +19,7 @@ from carrel.errors import (
     ResourceForbidden,
     ResourceNotFound,
 )
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.protocol.json_values import InvalidArguments, to_json
 from carrel.server.invocation import Function

@@ -21,7 +21,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, TypeAlias
 
 from carrel.errors import ConfigError
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.server.source import Change
 from carrel.sources.root import Parts, relative_to
 from carrel.sources.selection import IGNORE_FILE

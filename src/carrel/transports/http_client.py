@@ -21,7 +21,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
-from carrel.printable import Log, printable
+from carrel.log import Log
+from carrel.printable import printable
 from carrel.protocol.client import Outgoing
 from carrel.protocol.event_stream import EventStream
 from carrel.protocol.http import encode_value

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import MCPError, TransportError
-from carrel.printable import Log, printable
+from carrel.log import Log
+from carrel.printable import printable
 from carrel.protocol.client import Outgoing
 from carrel.protocol.event_stream import Event, EventStream
 from carrel.protocol.revision import Revision

@@ -13,7 +13,7 @@ import threading
 import webbrowser
 
 from carrel.errors import AuthorizationError, ConfigError
-from carrel.printable import Log
+from carrel.log import Log
 from carrel.security.fetch import check_url
 
 __all__ = ["check_page", "open_page"]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from carrel.errors import AuthorizationError, ConfigError
-from carrel.printable import Log
+from carrel.log import Log
 
 __all__ = ["KeyringStore"]
 

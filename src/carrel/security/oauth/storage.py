@@ -10,7 +10,7 @@ import asyncio
 from typing import Protocol
 
 from carrel.errors import AuthorizationError
-from carrel.printable import Log
+from carrel.log import Log
 
 __all__ = ["MemoryStore", "TokenStore", "UserStore", "open_store"]
 
