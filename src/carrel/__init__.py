@@ -14,7 +14,7 @@ What else there is, is in the documentation under docs/.
 
 import typing
 
-from carrel.errors import MCPError
+from carrel.errors import MCPError, ToolError
 from carrel.limits import Limits
 from carrel.protocol import VERSION as __version__  # noqa: N811
 from carrel.server.app import Server
@@ -35,6 +35,7 @@ __all__ = [
     "Limits",
     "MCPError",
     "Server",
+    "ToolError",
     "__version__",
 ]
 

@@ -17,6 +17,7 @@
     │   ├── ResourceForbidden       answered as not found: what may not be read does not exist
     │   ├── ResourceMismatch        not what was listed: size, digest, frontmatter
     │   └── ResourceTooLarge        says the limit and the window to use instead
+    ├── ToolError                   what a tool tells the model that went wrong
     ├── TransportError              the connection is closed, or was never there
     │   ├── RequestTimeout          no answer came in time
     │   ├── HTTPStatusError         the server, or something before it, refused with a status and no message
@@ -26,7 +27,8 @@
     └── ConfigError                 wrong set-up or wrong use: exit code 2, one line, no traceback
 
 ``protocol.server`` is the one place that turns an exception into an error on the wire; whatever is not in this tree
-becomes a plain -32603 that tells the peer nothing about our insides.
+becomes a plain -32603 that tells the peer nothing about our insides. What a tool raises is an answer to the model
+instead, and a ToolError is the one whose message always gets there (docs/server.md).
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ __all__ = [
     "ServerUnavailable",
     "SessionExpired",
     "TaskCancelled",
+    "ToolError",
     "TransportError",
     "URLElicitationRequired",
     "UnsupportedVersion",
@@ -233,6 +236,10 @@ class ResourceMismatch(ResourceError):
 
 class ResourceTooLarge(ResourceError):
     """The resource is over a limit. The message names the limit and what to ask for instead."""
+
+
+class ToolError(MCPError):
+    """A tool tells the model, in words that are meant for it, what went wrong. They are sent as they are."""
 
 
 class TransportError(MCPError):

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from carrel import Context, Implementation, Server
+from carrel import Context, Implementation, Limits, Server
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.base import LoggingLevel
@@ -519,9 +519,7 @@ async def test_when_the_connection_ends_what_is_in_work_is_stopped() -> None:
 
 
 async def test_a_client_with_too_many_requests_at_a_time_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    from carrel.transports.dialogue import MAX_IN_FLIGHT
-
-    app = Server("s")
+    app = Server("s", limits=Limits(max_requests_in_flight=20))
     go = asyncio.Event()
 
     @app.tool()
@@ -530,9 +528,10 @@ async def test_a_client_with_too_many_requests_at_a_time_is_told(caplog: pytest.
         return "done"
 
     async with memory.connect(app, JUNE) as peer:
-        waiting = [peer.start("tools/call", {"name": "slow"}) for _ in range(MAX_IN_FLIGHT)]
+        waiting = [peer.start("tools/call", {"name": "slow"}) for _ in range(20)]
         refused = await peer.start("tools/call", {"name": "slow"})
         assert "Too many requests" in refused["error"]["message"]
+        assert (await peer.request("ping"))["result"] == {}
         go.set()
         assert all("result" in reply for reply in await asyncio.gather(*waiting))
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,17 +23,17 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
+    ToolError,
     TransportError,
     UnsupportedVersion,
 )
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
-from server.asking import ALL, JUNE, LATEST, call, error, listed, read, result
+from server.asking import ALL, JUNE, LATEST, PLAIN, call, error, listed, read, result
 from server.test_listing import Numbers
 
 SECRET = "password=hunter2 in /etc/carrel/secret.toml"
-PLAIN = {"code": -32603, "message": "Internal error"}
 
 
 class Weird(Exception):
@@ -120,7 +121,10 @@ async def test_a_source_that_fails_tells_nothing_of_itself(revision: str, caplog
 
 @pytest.mark.parametrize(
     "exception",
-    [Weird(), RecursionError(), MemoryError(), StopAsyncIteration(), GeneratorExit("x"), AssertionError(SECRET)],
+    [
+        *(Weird(), RecursionError(), MemoryError(), StopAsyncIteration(), GeneratorExit("x"), AssertionError(SECRET)),
+        *(SystemExit(2), KeyboardInterrupt(), asyncio.CancelledError(), BaseExceptionGroup("g", [SystemExit()])),
+    ],
     ids=repr,
 )
 async def test_odd_exceptions_are_no_exception(exception: BaseException, caplog: pytest.LogCaptureFixture) -> None:
@@ -131,8 +135,6 @@ async def test_odd_exceptions_are_no_exception(exception: BaseException, caplog:
         await asyncio.sleep(0)
         raise exception
 
-    if isinstance(exception, GeneratorExit):
-        return  # a coroutine that raises it is being closed, and nobody waits for its result
     async with memory.connect(app) as peer:
         assert await error(peer, "resources/read", uri="x://1") == PLAIN
         assert await listed(peer) == []
@@ -236,6 +238,117 @@ def test_errors_carry_what_they_are_about() -> None:
     assert (ResourceNotFound("a:b").uri, str(ResourceNotFound("a:b"))) == ("a:b", "Resource not found: a:b")
     assert (PeerError(-1, "m", 5).code, PeerError(-1, "m", 5).data, str(PeerError(-1, "m"))) == (-1, 5, "m (-1)")
     assert (HeaderMismatch("x").code, HeaderMismatch("x").status) == (-32020, 400)
+
+
+# What tools raise
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "waiting"])
+@pytest.mark.parametrize("mask", [False, True])
+async def test_what_a_tool_raises_is_in_the_log_under_the_reference_of_its_answer(
+    way: str, mask: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Server("s", mask_errors=mask)
+    run = failing(ValueError(SECRET), way)
+
+    async def waits() -> Any:
+        return await run()
+
+    app.tools.add((lambda: run()) if way == "sync" else waits, name="t")
+    async with memory.connect(app) as peer:
+        found = await call(peer, "t")
+        (block,) = found["content"]
+        assert found["isError"] is True
+        assert (SECRET in block["text"]) is not mask
+        reference = re.search("reference ([0-9a-f]{8})", block["text"])
+        assert reference is not None
+        assert not mask or block["text"] == f"Internal error, reference {reference[1]}"
+        (record,) = caplog.records
+        assert record.levelno == logging.ERROR
+        assert record.getMessage() == f"tool t failed, reference {reference[1]}"
+        assert record.exc_info is not None
+        assert SECRET in str(record.exc_info[1])
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (ToolError("no such city"), "no such city"),
+        (ResourceNotFound("a:secret"), None),
+        (PeerError(-1, "secret"), None),
+        (SystemExit("secret"), None),
+        (ExceptionGroup("secret", [ToolError("secret")]), None),
+    ],
+    ids=repr,
+)
+async def test_a_mask_lets_only_words_through_that_are_meant_for_the_model(
+    raised: BaseException, told: str | None
+) -> None:
+    app = Server("s", mask_errors=True)
+
+    @app.tool()
+    async def t(number: int) -> str:
+        raise raised
+
+    async with memory.connect(app) as peer:
+        found = (await call(peer, "t", number=1))["content"][0]["text"]
+        assert found == told if told else re.fullmatch("Internal error, reference [0-9a-f]{8}", found)
+        assert "number" in (await call(peer, "t", number="x"))["content"][0]["text"]
+
+
+async def test_a_tool_may_be_masked_or_not_whatever_its_server_is() -> None:
+    for mask in (False, True):
+        app = Server("s", mask_errors=mask)
+
+        @app.tool(mask_errors=not mask)
+        async def t() -> str:
+            raise ValueError(SECRET)
+
+        async with memory.connect(app) as peer:
+            assert (SECRET in (await call(peer, "t"))["content"][0]["text"]) is mask
+        assert app.tools.tells_errors is mask
+
+
+async def test_words_meant_for_the_model_are_no_error_in_the_log_and_none_of_a_resource(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = Server("s")
+
+    @app.tool()
+    async def t() -> str:
+        raise ToolError("no such city")
+
+    @app.resource("x://1")
+    async def one() -> str:
+        raise ToolError(SECRET)
+
+    async with memory.connect(app) as peer:
+        assert (await call(peer, "t"))["content"][0]["text"] == "no such city"
+        assert caplog.records == []
+        assert await error(peer, "resources/read", uri="x://1") == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("host", "mask", "warned"),
+    [
+        ("0.0.0.0", False, True),
+        ("", False, True),
+        ("0.0.0.0", True, False),
+        ("127.0.0.1", False, False),
+        ("::1", False, False),
+        ("localhost", False, False),
+    ],
+)
+def test_who_listens_for_other_machines_is_told_to_mask_errors(
+    host: str, mask: bool, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("carrel.transports.uvicorn.serve", lambda app, **options: None)
+    app = Server("s", mask_errors=mask)
+    app.run("http", host=host)
+    assert caplog.records == [], "there is no tool"
+    app.tools.add(lambda: "", name="t")
+    app.run("http", host=host)
+    assert ["mask_errors=True" in record.getMessage() for record in caplog.records] == [True] * warned
 
 
 # Side by side

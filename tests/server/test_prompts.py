@@ -17,7 +17,7 @@ from carrel.transports import memory
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.prompts import GetPromptResult, PromptMessage
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
-from server.asking import ALL, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, error, listed, result
+from server.asking import ALL, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PLAIN, error, listed, result
 
 
 def user(text: str) -> dict[str, Any]:
@@ -219,7 +219,7 @@ async def test_what_is_no_message_is_an_internal_error(
     app = Server("s")
     app.prompts.add(make, name="p")
     async with memory.connect(app) as peer:
-        assert await error(peer, "prompts/get", name="p") == {"code": -32603, "message": "Internal error"}
+        assert await error(peer, "prompts/get", name="p") == PLAIN
     assert len(caplog.records) == 1
 
 

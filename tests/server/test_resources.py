@@ -23,7 +23,7 @@ from carrel import Annotations, Contents, Context, Icon, Server
 from carrel.errors import ConfigError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.transports import memory
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
-from server.asking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, error, listed, read, result
+from server.asking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PLAIN, error, listed, read, result
 
 
 class Colour(enum.Enum):
@@ -220,7 +220,7 @@ async def test_a_file_that_is_gone_is_an_internal_error_that_names_no_path(
     app = Server("s")
     app.resources.add("x://a", tmp_path / "gone.txt")
     async with memory.connect(app) as peer:
-        assert await error(peer, "resources/read", uri="x://a") == {"code": -32603, "message": "Internal error"}
+        assert await error(peer, "resources/read", uri="x://a") == PLAIN
     assert len(caplog.records) == 1
 
 
@@ -239,7 +239,7 @@ async def test_what_has_no_json_cannot_be_registered_and_cannot_be_returned(capl
 
     async with memory.connect(app) as peer:
         for uri in ("x://b", "x://c"):
-            assert await error(peer, "resources/read", uri=uri) == {"code": -32603, "message": "Internal error"}
+            assert await error(peer, "resources/read", uri=uri) == PLAIN
         assert await listed(peer) != []
     assert len(caplog.records) == 2
 

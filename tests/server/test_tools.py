@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import json
 import logging
+import re
 import threading
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ import pydantic
 import pytest
 
 from carrel import Context, Icon, Server
-from carrel.errors import ConfigError, InvalidParams, MethodNotFound, ResourceNotFound
+from carrel.errors import ConfigError, InvalidParams, MethodNotFound, ResourceNotFound, ToolError
 from carrel.transports import memory
 from carrel.wire.base import Annotations
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
@@ -527,16 +528,24 @@ async def test_methods_are_tools_too() -> None:
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (ValueError("no such city"), "no such city"),
-        (KeyError("x"), "'x'"),
-        (RuntimeError(), "RuntimeError"),
+        (ValueError("no such city"), "no such city (reference *)"),
+        (KeyError("x"), "'x' (reference *)"),
+        (RuntimeError(), "RuntimeError (reference *)"),
+        (ToolError("no such city"), "no such city"),
+        (ToolError(""), "ToolError"),
         (ResourceNotFound("a:b"), "Resource not found: a:b"),
-        (ExceptionGroup("several", [ValueError("x")]), "several (1 sub-exception)"),
-        (TimeoutError(), "TimeoutError"),
+        (ExceptionGroup("several", [ValueError("x")]), "several (1 sub-exception) (reference *)"),
+        (TimeoutError(), "TimeoutError (reference *)"),
+        (SystemExit(2), "SystemExit: 2 (reference *)"),
+        (KeyboardInterrupt(), "KeyboardInterrupt (reference *)"),
+        (BaseExceptionGroup("several", [SystemExit()]), "BaseExceptionGroup: several (1 sub-exception) (reference *)"),
+        (FileNotFoundError("caf\udce9"), "caf\\udce9 (reference *)"),
     ],
     ids=repr,
 )
-async def test_a_tool_that_fails_says_so_in_its_result(revision: str, way: str, failure: Exception, told: str) -> None:
+async def test_a_tool_that_fails_says_so_in_its_result(
+    revision: str, way: str, failure: BaseException, told: str
+) -> None:
     app = Server("s")
 
     def sync() -> Any:
@@ -552,7 +561,8 @@ async def test_a_tool_that_fails_says_so_in_its_result(revision: str, way: str, 
     app.tools.add({"sync": sync, "async": immediate, "waiting": waiting}[way], name="t")
     async with memory.connect(app, revision) as peer:
         found = await call(peer, "t")
-        assert (found["isError"], texts(found)) == (True, [told])
+        assert found["isError"] is True
+        assert [re.sub("[0-9a-f]{8}[)]$", "*)", text) for text in texts(found)] == [told]
 
 
 @pytest.mark.parametrize("failure", [InvalidParams("not like this"), MethodNotFound("not here")])

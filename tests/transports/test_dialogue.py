@@ -7,7 +7,8 @@ import asyncio
 import msgspec
 import pytest
 
-from carrel.transports.dialogue import MAX_IN_FLIGHT, Dialogue
+from carrel import Limits
+from carrel.transports.dialogue import Dialogue
 
 from .child import call, cancelled, initialize, note, request, text_of
 
@@ -123,18 +124,49 @@ async def test_an_id_in_work_cannot_be_used_again(talk):
 
 
 async def test_there_is_a_limit_to_what_is_in_work_and_it_is_named(talk, shop):
-    talk = talk()
-    for id in range(MAX_IN_FLIGHT):
+    shop.app.limits = Limits(max_requests_in_flight=10)
+    talk = talk("2025-03-26")
+    for id in range(10):
         assert talk.give(call(id, "wait")) is None
-    for message in (call(-1, "wait"), request(-1, "ping")):
-        assert talk.give(message)["error"]["message"] == f"Too many requests at a time: at most {MAX_IN_FLIGHT}"
+    refused = talk.give(call(-1, "wait"))
+    assert (refused["id"], refused["error"]["code"]) == (-1, -32603)
+    assert refused["error"]["message"] == "Too many requests at a time: at most 10 (max_requests_in_flight)"
+    assert talk.give(request(-1, "ping"))["result"] == {}
+    talk.give([call(-1, "wait"), request(-2, "ping")])
+    (replies,) = await talk.sent.wait()
+    assert ["result" in reply for reply in replies] == [False, True]
+    talk.sent.messages.clear()
     assert talk.give(cancelled(0)) is None
     await shop.cancelled.wait()
-    await asyncio.sleep(0)
-    assert talk.give(request(-1, "ping"))["result"] == {}
+    await shop.finished.wait()
+    for _ in range(3):
+        await asyncio.sleep(0)  # until its task has ended
+    assert talk.give(call(0, "wait")) is None
     shop.go.set()
-    replies = await talk.sent.wait(MAX_IN_FLIGHT - 1)
-    assert [reply["id"] for reply in replies] == list(range(1, MAX_IN_FLIGHT))
+    replies = await talk.sent.wait(10)
+    assert sorted(reply["id"] for reply in replies) == list(range(10))
+
+
+async def test_the_id_of_a_cancelled_request_is_free_at_once_although_its_handler_goes_on(talk, shop):
+    @shop.app.tool()
+    async def stubborn() -> str:
+        while not shop.go.is_set():
+            try:
+                await shop.go.wait()
+            except asyncio.CancelledError:
+                shop.cancelled.set()
+        return "never mind"
+
+    shop.app.limits = Limits(max_requests_in_flight=2)
+    talk = talk()
+    talk.give(call(1, "stubborn"))
+    talk.give(cancelled(1))
+    assert talk.give(call(1, "wait")) is None
+    await shop.cancelled.wait()
+    assert "Too many" in talk.give(call(2, "wait"))["error"]["message"], "what goes on has its slot until it ends"
+    shop.go.set()
+    (reply,) = await talk.sent.wait()
+    assert (reply["id"], text_of(reply)) == (1, "waited")
 
 
 # Batches

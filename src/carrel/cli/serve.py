@@ -144,6 +144,7 @@ def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -
         __version__,
         page_size=options.page_size,
         limits=read_limits(options.limit),
+        mask_errors=True,
     )
     for path in paths:
         app.share(

@@ -127,6 +127,8 @@ class Call(msgspec.Struct):
     """The headers of a stateless request over HTTP, by lower-case name."""
     principal: Principal | None = None
     """Who calls, where the transport has found that out."""
+    cancelled: bool = False
+    """Whether the answer is not wanted any more (set by the transport)."""
     task: Any = None
     """The task that the call has become (kept by the server)."""
     detach: Any = None

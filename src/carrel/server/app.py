@@ -25,10 +25,7 @@ from msgspec import UNSET
 
 from carrel.errors import (
     ConfigError,
-    MCPError,
     MethodNotFound,
-    ProtocolError,
-    ResourceError,
     ResourceForbidden,
 )
 from carrel.limits import Budget, Limits
@@ -37,6 +34,7 @@ from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction
 from carrel.server.context import CLIENT
+from carrel.server.failures import is_interrupt, told
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.operations import operations_of
 from carrel.server.prompts import Prompts
@@ -60,12 +58,17 @@ if TYPE_CHECKING:
     from carrel.server.source import Source
     from carrel.server.tasks import Tasks
     from carrel.server.watching import Following
+    from carrel.threads import ThreadPool
     from carrel.wire.apps import PageSecurity
 
 __all__ = ["Server"]
 
 TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+#: Seconds that threads get to finish when the server stops.
+CLEANUP = 1.0
+
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Hook = Callable[[], Awaitable[None] | None]
 log = Log("carrel")
 
@@ -79,7 +82,8 @@ class Server:
     manager that is entered at start-up and left at shutdown; what it yields is ``app.state``. ``state_ttl`` is how long
     clients may take to answer a question, in seconds. ``state_keys`` (32 bytes each; the first one seals, all of them
     open) are for the states that stateless clients keep meanwhile; replicas have to share them, one process makes its
-    own. ``limits`` hold for every transport (docs/limits.md).
+    own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models are told what a tool raises
+    only if it is a ToolError; otherwise they get a reference to the log.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -104,6 +108,7 @@ class Server:
         state_keys: Sequence[bytes] = (),
         state_ttl: float = 600.0,
         limits: Limits | None = None,
+        mask_errors: bool = False,
     ) -> None:
         if not name:
             raise ConfigError("A server needs a name")
@@ -116,6 +121,7 @@ class Server:
         self.name = name
         self.page_size = page_size
         self.limits = limits or Limits()
+        self.mask_errors = mask_errors
         self.state: Any = None
         self.resources = Resources(self)
         self.tools = Tools(self)
@@ -147,6 +153,7 @@ class Server:
         self._sealer: Sealer | None = None
         self._exchanges: Exchanges | None = None
         self._tasks: Tasks | None = None
+        self._threads: ThreadPool | None = None
         self._on_startup: list[Hook] = []
         self._on_shutdown: list[Hook] = []
         self._shared: list[Source] = []
@@ -181,6 +188,7 @@ class Server:
     def limits(self, limits: Limits) -> None:
         self._limits = limits
         self.budget = Budget(limits.max_kept_bytes, limits.max_kept_bytes_per_client)
+        self.slow_handler_seconds = limits.slow_handler_seconds
 
     # What authors register
 
@@ -233,6 +241,7 @@ class Server:
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         structured: bool | None = None,
+        mask_errors: bool | None = None,
         task: TaskSupport = "forbidden",
         detaches: bool = False,
         ui: str | None = None,
@@ -254,6 +263,7 @@ class Server:
                 input_schema=input_schema,
                 output_schema=output_schema,
                 structured=structured,
+                mask_errors=mask_errors,
                 task=task,
                 detaches=detaches,
                 ui=ui,
@@ -393,8 +403,16 @@ class Server:
 
             run(self, **options)
         elif transport == "http":
+            from carrel.transports.addresses import is_loopback
             from carrel.transports.uvicorn import serve
 
+            host = options.get("host", "127.0.0.1")
+            if self.tools.tells_errors and not is_loopback(host):
+                log.warning(
+                    "listening on %s, where other machines may reach it, without mask_errors=True: "
+                    "callers are told the messages of all exceptions that tools raise",
+                    host or "all addresses",
+                )
             serve(self, **options)
         else:
             raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
@@ -451,6 +469,9 @@ class Server:
         await asyncio.gather(*self._acknowledging, return_exceptions=True)
         if self._tasks is not None:
             await self._tasks.stop()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            await threads.close(CLEANUP)
         self._loop = None
         self.hub.shut()
         stack, self._stack = self._stack, None
@@ -526,13 +547,11 @@ class Server:
             if answer is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
             result = answer(call, channel)
-            if type(result) is CoroutineType:
-                return self._answer_later(call, result)
-            if isinstance(result, asyncio.Future):
-                return result
+            if hasattr(result, "__await__"):
+                return result if operation == "listen" else self._answer_later(call, result)
             return call.connection.reply(call, result)
-        except (Exception, asyncio.CancelledError) as error:  # nobody has cancelled what has not waited yet
-            return self._refuse(call, error)
+        except BaseException as error:  # nobody has cancelled what has not waited yet
+            return self.refuse(call, error)
 
     async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes]) -> bytes | Refusal:
         try:
@@ -541,8 +560,10 @@ class Server:
             except (InputRequired, BaseExceptionGroup) as more:
                 result = required_by(more)
             return call.connection.reply(call, result)
-        except Exception as error:
-            return self._refuse(call, error)
+        except (asyncio.CancelledError, GeneratorExit):
+            raise  # from the function, or from whoever awaits this, who knows
+        except BaseException as error:
+            return self.refuse(call, error)
         finally:
             if call.connection.asked:
                 withdraw(call)
@@ -584,23 +605,42 @@ class Server:
         """Give a client's answer to the handler that asked."""
         take_answer(connection, answer)
 
-    def _refuse(self, call: Call, error: BaseException) -> Refusal:
-        self.report(call, error)
-        try:
-            return call.connection.refuse(call, error)
-        except Exception as worse:  # the data of the error cannot be turned into JSON
-            self.report(call, worse)
-            return call.connection.refuse(call, worse)
-
     @staticmethod
-    def report(call: Call, error: BaseException) -> None:
-        """Log an error of which the client learns nothing: one that is neither of the protocol nor of a resource."""
-        if isinstance(error, ProtocolError | ResourceError):
-            return
-        if isinstance(error, MCPError) and not isinstance(error, ConfigError):
-            log.warning("%s failed: %s", call.request.method, error)
-        else:
-            log.error("%s failed", call.request.method, exc_info=error)
+    def refuse(call: Call, error: BaseException) -> Refusal:
+        """Answer a call with an error, and log it if the client is not told what it is.
+
+        Raises:
+            KeyboardInterrupt: the user has pressed Ctrl-C, and nothing else ends the process then.
+        """
+        if is_interrupt(error):
+            raise error
+        try:
+            return call.connection.refuse(call, told(call.request.method, error))
+        except Exception as worse:  # the data of the error cannot be turned into JSON
+            return call.connection.refuse(call, told(call.request.method, worse))
+
+    @property
+    def threads(self) -> ThreadPool:
+        """The threads that functions without ``async`` run in. They are started when they are needed."""
+        if self._threads is None:
+            from carrel.threads import ThreadPool
+
+            limits = self._limits
+            self._threads = ThreadPool(
+                limits.max_threads,
+                min(limits.max_threads, limits.max_threads_per_client),
+                limits.max_waiting_for_threads_per_client,
+                "carrel-handler",
+            )
+        return self._threads
+
+    async def run_in_thread(self, call: Call, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
+        """Run a plain function in a thread on behalf of a client, and return its result.
+
+        Raises:
+            ServerUnavailable: too many calls of the client wait for a thread.
+        """
+        return await self.threads.run(call.connection.client, function, *arguments, **named)
 
     async def read(self, uri: str, context: Context) -> Sequence[TextResourceContents | BlobResourceContents]:
         """Read a resource of this server from within a handler, on behalf of whoever called it.

@@ -336,7 +336,7 @@ def take_answer(connection: Connection, answer: Answer) -> None:
 def withdraw(call: Call) -> None:
     """Take back the questions of a call that has been answered, although some part of its handler still waits."""
     for pending in list((call.connection.asked or {}).values()):
-        if pending.call.id == call.id and pending.call.task is None:
+        if pending.call.raw is call.raw and pending.call.task is None:  # an id may be in use again
             pending.answer.cancel()
 
 

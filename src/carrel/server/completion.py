@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET
 
 from carrel.errors import ConfigError
-from carrel.server.invocation import run_in_thread
 from carrel.wire.completion import Completion
 
-__all__ = ["CompletableFunction", "Completer", "Completers", "filter_choices", "limited"]
+__all__ = ["CompletableFunction", "Completer", "Completers", "Run", "filter_choices", "limited"]
 
 #: The most values that one answer may hold.
 MAX_VALUES = 100
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: Runs a plain function in a thread.
+Run: TypeAlias = Callable[..., Awaitable[Any]]
 
 Completer = Callable[..., "Completion | Iterable[str] | Awaitable[Completion | Iterable[str]]"]
 
@@ -37,15 +39,15 @@ class Completers:
     def __bool__(self) -> bool:
         return bool(self.functions or self.choices)
 
-    def suggest(self, argument: str, value: str, context: dict[str, str]) -> Any:
-        """Return suggestions, or an awaitable of them; nothing where nobody knows any."""
+    def suggest(self, argument: str, value: str, context: dict[str, str], run: Run) -> Any:
+        """Return suggestions, or an awaitable of them; nothing where nobody knows any. ``run`` uses a thread."""
         function = self.functions.get(argument)
         if function is None:
             return filter_choices(self.choices.get(argument, ()), value)
         code = getattr(function, "__code__", None)
         takes_context = code is None or code.co_argcount - (1 if hasattr(function, "__self__") else 0) > 1
         arguments = (value, context) if takes_context else (value,)
-        return function(*arguments) if iscoroutinefunction(function) else _suggest_in_thread(function, arguments)
+        return function(*arguments) if iscoroutinefunction(function) else _suggest_in_thread(run, function, arguments)
 
 
 class CompletableFunction(Generic[F]):
@@ -81,12 +83,12 @@ class CompletableFunction(Generic[F]):
         return register
 
 
-async def _suggest_in_thread(function: Completer, arguments: tuple[Any, ...]) -> Any:
+async def _suggest_in_thread(run: Run, function: Completer, arguments: tuple[Any, ...]) -> Any:
     def collect() -> Any:
         suggestions = function(*arguments)
         return list(suggestions) if isinstance(suggestions, Iterator) else suggestions
 
-    suggestions = await run_in_thread(collect)
+    suggestions = await run(collect)
     return await suggestions if hasattr(suggestions, "__await__") else suggestions
 
 

@@ -104,6 +104,11 @@ class Context:
         return self.call.meta
 
     @property
+    def cancelled(self) -> bool:
+        """Whether the answer is not wanted any more: for functions in threads, which cannot be stopped."""
+        return self.call.cancelled
+
+    @property
     def shows_pages(self) -> bool:
         """Whether the client shows the pages of tools (MCP Apps)."""
         from carrel.server.apps import shows_pages  # only those who have pages ask

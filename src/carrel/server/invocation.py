@@ -5,8 +5,10 @@ An async function that never waits is run to its end at once and costs no task.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Coroutine, Generator
+from time import monotonic
+from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.server.app import Server
 
-__all__ = ["Function", "run_in_thread", "run_now"]
+__all__ = ["Function", "run_now"]
+
+#: Seconds after which a function that holds up the event loop again and again is named again.
+SILENCE = 60.0
+log = logging.getLogger("carrel")
 
 
 def run_now(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -32,33 +38,26 @@ def run_now(coroutine: Coroutine[Any, Any, Any]) -> Any:
     raise RuntimeError(f"{coroutine} waited, although its code has nothing to wait for")
 
 
-async def run_in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Run a plain function in a thread, and return its result."""
-
-    def run() -> Any:
-        try:
-            return function(*arguments, **named)
-        except StopIteration as error:  # a future cannot hold it, and its caller would wait for ever
-            raise RuntimeError("the function raised StopIteration") from error
-
-    return await asyncio.to_thread(run)
-
-
 class Function:
     """A user's function, ready to be called for a request.
 
-    ``immediate`` says that ``invoke`` returns the result itself; otherwise it returns an awaitable of it.
+    ``immediate`` says that ``invoke`` returns the result itself; otherwise it returns an awaitable of it. ``name`` is
+    what the log calls it, such as "tool forecast".
     """
 
-    __slots__ = ("_app", "_call", "_context", "_is_async", "immediate", "signature")
+    __slots__ = ("_app", "_call", "_context", "_is_async", "_silent_until", "immediate", "name", "signature")
 
-    def __init__(self, app: Server, function: Callable[..., Any], *, structured: bool | None = None) -> None:
+    def __init__(
+        self, app: Server, function: Callable[..., Any], name: str = "", *, structured: bool | None = None
+    ) -> None:
         self.signature = Signature(function, context_type=Context, structured=structured)
         self.immediate = self.signature.is_async and not self.signature.suspends
+        self.name = name or self.signature.name
         self._app = app
         self._call = function
         self._context = self.signature.context_name
         self._is_async = self.signature.is_async
+        self._silent_until = 0.0
 
     def invoke(self, arguments: dict[str, Any], call: Call, channel: Channel) -> Any:
         """Call the function with ``arguments`` and, if it wants one, a ``Context``."""
@@ -66,29 +65,79 @@ class Function:
             context = arguments[self._context] = Context(self._app, call, channel)
             return self._invoke_with(context, arguments)
         if self.immediate:
-            return run_now(self._call(**arguments))
-        if self._is_async:
-            return self._call(**arguments)
-        return self._run_in_thread(arguments)
+            started = monotonic()
+            try:
+                return run_now(self._call(**arguments))
+            finally:
+                if monotonic() - started > self._app.slow_handler_seconds:
+                    self._warn(monotonic() - started)
+        return self._begin(arguments, call)
+
+    def _begin(self, arguments: dict[str, Any], call: Call) -> Any:
+        """Return an awaitable of the result."""
+        if not self._is_async:
+            return self._run_in_thread(arguments, call)
+        value = self._call(**arguments)
+        return self._measured(value) if type(value) is CoroutineType else value
 
     def _invoke_with(self, context: Context, arguments: dict[str, Any]) -> Any:
         if not self.immediate:
             return self._end_later(context, arguments)
+        started = monotonic()
         try:
             return run_now(self._call(**arguments))
         finally:
             context.over = True
+            if monotonic() - started > self._app.slow_handler_seconds:
+                self._warn(monotonic() - started)
 
     async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
         if getattr(context.call.params, "request_state", UNSET) is not UNSET:
             _ = context.round  # a state that is not valid is refused before anything is done
         try:
-            value = await (self._call(**arguments) if self._is_async else self._run_in_thread(arguments))
+            value = await self._begin(arguments, context.call)
         finally:
             context.over = True
         context.insist()
         return value
 
-    async def _run_in_thread(self, arguments: dict[str, Any]) -> Any:
-        value = await run_in_thread(self._call, **arguments)
+    async def _run_in_thread(self, arguments: dict[str, Any], call: Call) -> Any:
+        value = await self._app.run_in_thread(call, self._call, **arguments)
         return await value if hasattr(value, "__await__") else value  # a plain function may make a coroutine
+
+    @coroutine
+    def _measured(self, running: CoroutineType[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run a coroutine, and measure for how long each of its steps holds up the event loop."""
+        step: Callable[[Any], Any] = running.send
+        argument: Any = None
+        while True:
+            started = monotonic()
+            try:
+                wanted = step(argument)
+            except StopIteration as end:
+                return end.value
+            finally:
+                if monotonic() - started > self._app.slow_handler_seconds:
+                    self._warn(monotonic() - started)
+            try:
+                argument = yield wanted
+                step = running.send
+            except GeneratorExit:
+                running.close()
+                raise
+            except BaseException as error:
+                argument = error
+                step = running.throw
+
+    def _warn(self, seconds: float) -> None:
+        """Name a function that has held up the event loop, now and then."""
+        now = monotonic()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + SILENCE
+        log.warning(
+            "%s held up the event loop for %.1f s, and nothing else was answered meanwhile: "
+            "wait with await, or define it with def, so that it runs in a thread",
+            self.name,
+            seconds,
+        )

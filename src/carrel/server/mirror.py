@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import UNSET, to_builtins
 
-from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound, ToolError
 from carrel.server.completion import filter_choices
 from carrel.server.context import Context
 from carrel.server.listing import decode_cursor, encode_cursor
@@ -68,7 +68,7 @@ def mirror(app: Server) -> None:
     ) -> dict[str, Any]:
         """Find resources by name."""
         if limit < 1:
-            raise ValueError("limit must be at least 1")
+            raise ToolError("limit must be at least 1")
         return _described(await _search(app, query, min(limit, 100), visible_to(context.call)))
 
     app.tools.add(list_resources, title="List resources", annotations=READ_ONLY)
@@ -77,14 +77,18 @@ def mirror(app: Server) -> None:
 
 
 def _mendable(function: F) -> F:
-    """Let the model hear of wrong parameters, which would otherwise be an error of the protocol."""
+    """Let the model hear of wrong parameters and of resources that cannot be had, in words meant for it."""
 
     @wraps(function)
     async def call(**arguments: Any) -> Any:
         try:
             return await function(**arguments)
         except InvalidParams as error:
-            raise ValueError(error.message.removeprefix("Invalid params: ")) from None
+            raise ToolError(error.message.removeprefix("Invalid params: ")) from None
+        except ResourceForbidden as error:
+            raise ToolError(str(ResourceNotFound(error.uri))) from None  # what may not be read does not exist
+        except ResourceError as error:
+            raise ToolError(str(error)) from None
 
     return call  # type: ignore[return-value]
 

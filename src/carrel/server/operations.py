@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import UNSET
@@ -258,12 +258,13 @@ class Operations:
         context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
         argument, value = params.argument.name, params.argument.value
         visible = visible_to(call)
+        run = partial(app.run_in_thread, call)
         if isinstance(params.ref, ResourceTemplateReference):
-            suggestions = app.resources.suggest(params.ref.uri, argument, value, context, visible)
+            suggestions = app.resources.suggest(params.ref.uri, argument, value, context, run, visible)
             if visible is not None:
                 return self._complete_seen(suggestions, params, context, visible)
         else:
-            suggestions = app.prompts.suggest(params.ref.name, argument, value, context)
+            suggestions = app.prompts.suggest(params.ref.name, argument, value, context, run)
         if hasattr(suggestions, "__await__"):
             return self._complete_later(suggestions)
         return CompleteResult(completion=limited(suggestions))

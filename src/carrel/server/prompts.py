@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
-from carrel.server.completion import CompletableFunction, Completers
+from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset
@@ -68,7 +68,7 @@ class Prompts:
         name = name or str(getattr(function, "__name__", type(function).__name__))
         if name in self._entries and not replace:
             raise ConfigError(f"There is a prompt {name} already")
-        called = Function(self._app, function)
+        called = Function(self._app, function, f"prompt {name}")
         signature = called.signature
         arguments = [
             PromptArgument(
@@ -134,7 +134,7 @@ class Prompts:
     async def _get_later(pending: Any, prompt: Prompt) -> GetPromptResult:
         return _result(await pending, prompt)
 
-    def suggest(self, name: str, argument: str, value: str, context: dict[str, str]) -> Any:
+    def suggest(self, name: str, argument: str, value: str, context: dict[str, str], run: Run) -> Any:
         """Return suggestions for an argument of a prompt, or an awaitable of them.
 
         Raises:
@@ -146,7 +146,7 @@ class Prompts:
             raise InvalidParams(
                 f"Invalid params: prompt {name} has no argument {argument[:200]!r}", parameter="argument"
             )
-        return entry.completers.suggest(argument, value, context)
+        return entry.completers.suggest(argument, value, context, run)
 
     def _find(self, name: str) -> Entry:
         entry = self._entries.get(name)

@@ -8,7 +8,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +18,7 @@ from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNot
 from carrel.protocol.json_values import InvalidArguments
 from carrel.protocol.uri import UriError, normalize, resolve
 from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
-from carrel.server.completion import CompletableFunction, Completers
+from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.contents import contents_of, guess_mime_type, returns_paths
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page, decode_cursor, encode_cursor
@@ -203,7 +202,7 @@ class Resources:
         if size is not None and size < 0:
             raise ConfigError(f"{uri}: size must be 0 or more bytes, not {size}")
         if callable(value):
-            function = Function(self._app, value)
+            function = Function(self._app, value, f"resource {uri}")
             if function.signature.parameters:
                 names = ", ".join(parameter.name for parameter in function.signature.parameters)
                 raise ConfigError(f"{uri} has no variables, but its function wants {names}")
@@ -262,7 +261,7 @@ class Resources:
             pattern = UriTemplate(uri_template)
         except UriTemplateError as error:
             raise ConfigError(f"{uri_template} is not a URI template: {error}") from None
-        called = Function(self._app, function)
+        called = Function(self._app, function, f"resource {uri_template}")
         parameters = {parameter.name: parameter for parameter in called.signature.parameters}
         unknown = [name for name in parameters if name not in pattern.names]
         missing = [name for name in pattern.names if name not in parameters]
@@ -355,7 +354,7 @@ class Resources:
             return entry.ready
         if entry.function is None:
             return self._finish_later(
-                asyncio.to_thread(contents_of, entry.value, entry.resource.uri, entry.resource.mime_type),
+                self._app.run_in_thread(call, contents_of, entry.value, entry.resource.uri, entry.resource.mime_type),
                 entry.freshness,
             )
         return self._invoke(
@@ -447,19 +446,21 @@ class Resources:
     ) -> Any:
         value = function.invoke(arguments, call, channel)
         if not function.immediate:
-            return self._invoke_later(value, uri, mime_type, freshness)
+            return self._invoke_later(value, uri, mime_type, freshness, call)
         if type(value) is not str and returns_paths(value):
-            return self._finish_later(asyncio.to_thread(contents_of, value, uri, mime_type), freshness)
+            return self._finish_later(self._app.run_in_thread(call, contents_of, value, uri, mime_type), freshness)
         if value is None:
             raise ResourceNotFound(uri)
         return _result(contents_of(value, uri, mime_type), freshness)
 
-    async def _invoke_later(self, pending: Any, uri: str, mime_type: str | UnsetType, freshness: Freshness) -> Any:
+    async def _invoke_later(
+        self, pending: Any, uri: str, mime_type: str | UnsetType, freshness: Freshness, call: Call
+    ) -> Any:
         value = await pending
         if value is None:
             raise ResourceNotFound(uri)
         if returns_paths(value):
-            return _result(await asyncio.to_thread(contents_of, value, uri, mime_type), freshness)
+            return _result(await self._app.run_in_thread(call, contents_of, value, uri, mime_type), freshness)
         return _result(contents_of(value, uri, mime_type), freshness)
 
     @staticmethod
@@ -569,7 +570,7 @@ class Resources:
         return self._answer_view(self._families, call, call.principal, _templates_result)
 
     def suggest(
-        self, uri: str, argument: str, value: str, context: dict[str, str], visible: Visible | None = None
+        self, uri: str, argument: str, value: str, context: dict[str, str], run: Run, visible: Visible | None = None
     ) -> Any:
         """Return suggestions for a variable of a template, or an awaitable of them.
 
@@ -591,7 +592,7 @@ class Resources:
             )
         if family.source is not None:
             return source_seen(family.source, visible).complete(uri, argument, value, context)
-        return family.completers.suggest(argument, value, context)
+        return family.completers.suggest(argument, value, context, run)
 
     # For tools that mirror resources
 

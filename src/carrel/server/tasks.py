@@ -31,6 +31,7 @@ from carrel.limits import NO_ROOM, Quota
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.server.asking import misfit
+from carrel.server.failures import is_interrupt, told
 from carrel.server.listing import decode_cursor, encode_cursor
 from carrel.server.metadata import or_unset
 from carrel.server.tools import Entry, run
@@ -308,11 +309,13 @@ class Tasks:
     async def _follow(self, record: Record, work: Awaitable[Result]) -> None:
         try:
             result = await work
-        except asyncio.CancelledError:
-            self._end(record, "cancelled", "The task was cancelled.")
-        except Exception as error:
-            self._app.report(record.call, error)
-            record.error = record.call.connection.describe(error, record.call.peer.revision)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            if record.over:
+                return  # it was cancelled
+            call = record.call
+            record.error = call.connection.describe(told(call.request.method, error), call.peer.revision)
             self._end(record, "failed", record.error.message)
         else:
             if record.timer is not None and not self._keep(record, len(encode(result))):
@@ -357,6 +360,7 @@ class Tasks:
 
     def _cancel(self, record: Record) -> None:
         if record.work is not None and not record.over:
+            record.call.cancelled = True
             self._end(record, "cancelled", "The task was cancelled by request.")
             record.work.cancel()
 

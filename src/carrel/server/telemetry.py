@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CoroutineType
 from typing import Any, TypeAlias
 
 from opentelemetry import metrics, propagate, trace
@@ -22,6 +21,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call
 from carrel.server.asking import InputRequired
+from carrel.server.failures import words_of
 
 __all__ = ["is_configured", "observe"]
 
@@ -80,11 +80,11 @@ def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Oper
 
             with work():
                 result = operation(call, channel)
-            if type(result) is CoroutineType:
-                return later(result)
             if isinstance(result, asyncio.Future):
                 result.add_done_callback(lambda _: end(None))
                 return result
+            if hasattr(result, "__await__"):
+                return later(result)
             end(result)
             return result
 
@@ -129,10 +129,10 @@ def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 def judge(span: Span, call: Call, outcome: Any) -> dict[str, Any]:
     """Mark a span that went wrong, and return the labels that say how."""
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError | GeneratorExit):
         code = str(call.connection.describe(outcome, call.peer.revision).code)
         found = {"error.type": code, "rpc.response.status_code": code}
-        span.set_status(StatusCode.ERROR, str(outcome))
+        span.set_status(StatusCode.ERROR, words_of(outcome))
     elif isinstance(outcome, BaseException):
         found = {"error.type": "cancelled"}
         span.set_status(StatusCode.ERROR, "cancelled")

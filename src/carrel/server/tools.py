@@ -5,6 +5,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -14,14 +15,18 @@ from msgspec import UNSET, Raw, UnsetType
 from carrel.errors import (
     ConfigError,
     InvalidParams,
+    MCPError,
     MissingCapability,
     ProtocolError,
     ResourceForbidden,
     ResourceNotFound,
+    ToolError,
 )
 from carrel.log import Log
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.protocol.json_values import InvalidArguments, to_json
+from carrel.server.asking import InputRequired
+from carrel.server.failures import Hidden, is_interrupt, log_failure, words_of
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
@@ -57,6 +62,8 @@ class Entry(msgspec.Struct, eq=False):
     structured: bool | None
     task: TaskSupport = "forbidden"
     detaches: bool = False
+    mask_errors: bool = False
+    """Whether models are told nothing of what it raises, unless it is a ToolError."""
     input: Validator | None = None
     output: Validator | None = None
     tool: Tool | None = None
@@ -107,6 +114,7 @@ class Tools:
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         structured: bool | None = None,
+        mask_errors: bool | None = None,
         task: TaskSupport = "forbidden",
         detaches: bool = False,
         ui: str | None = None,
@@ -118,7 +126,8 @@ class Tools:
 
         The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
         the dialect of its ``$schema``); then the function gets them as they are. ``structured=False`` keeps the result
-        out of ``structuredContent``, ``True`` puts it there whatever it is.
+        out of ``structuredContent``, ``True`` puts it there whatever it is. ``mask_errors`` is that of the server if it
+        is not given.
 
         ``task`` says whether a call may ("optional") or must ("required") become a task, whose result is fetched later;
         with ``detaches`` the function says itself when, by ``context.detach()``, and otherwise at once.
@@ -132,7 +141,7 @@ class Tools:
         name = name or str(getattr(function, "__name__", type(function).__name__))
         if name in self._entries and not replace:
             raise ConfigError(f"There is a tool {name} already")
-        called = Function(self._app, function, structured=structured)
+        called = Function(self._app, function, f"tool {name}", structured=structured)
         details: dict[str, Any] = {
             "title": or_unset(title),
             "description": description,
@@ -140,7 +149,8 @@ class Tools:
             "icons": icons_of(icons),
             "meta": or_unset(meta),
         }
-        entry = Entry(name, details, called, structured, task, detaches)
+        mask = self._app.mask_errors if mask_errors is None else mask_errors
+        entry = Entry(name, details, called, structured, task, detaches, mask)
         if ui is not None or visibility is not None:
             from carrel.server.apps import tool_meta, use
 
@@ -194,6 +204,11 @@ class Tools:
         return answer_page(self._entries, call, self._app.page_size, _list_result_without_pages)
 
     @property
+    def tells_errors(self) -> bool:
+        """Whether there is a tool that tells models the messages of all its exceptions."""
+        return any(not entry.mask_errors for entry in self._entries)
+
+    @property
     def pages(self) -> Iterator[tuple[str, str]]:
         """The URIs of pages that tools point at, each with the name of the tool."""
         for entry in self._entries:
@@ -229,16 +244,16 @@ class Tools:
             value = entry.function.invoke(arguments, call, channel)
             if entry.function.immediate:
                 return result_of(value, entry)
-        except Exception as error:  # whatever a tool raises is its result
-            return failure_of(error, entry.name, stateless=call.peer.revision.stateless)
+        except BaseException as error:  # whatever a tool raises is its result
+            return failure_of(error, entry, stateless=call.peer.revision.stateless)
         return self._call_later(value, entry, call.peer.revision.stateless)
 
     @staticmethod
     async def _call_later(pending: Any, entry: Entry, stateless: bool) -> CallToolResult:
         try:
             return result_of(await pending, entry)
-        except Exception as error:
-            return failure_of(error, entry.name, stateless=stateless)
+        except BaseException as error:
+            return failure_of(error, entry, stateless=stateless)
 
 
 async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:
@@ -250,8 +265,8 @@ async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Chan
     try:
         value = entry.function.invoke(arguments, call, channel)
         return result_of(value if entry.function.immediate else await value, entry)
-    except Exception as error:
-        return failure_of(error, entry.name, stateless=call.peer.revision.stateless)
+    except BaseException as error:
+        return failure_of(error, entry, stateless=call.peer.revision.stateless)
 
 
 def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
@@ -279,18 +294,40 @@ def _read_object(raw: Raw) -> dict[str, Any]:
         raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
 
 
-def failure_of(error: Exception, name: str, *, stateless: bool) -> CallToolResult:
+def failure_of(error: BaseException, entry: Entry, *, stateless: bool) -> CallToolResult:
     """Turn what a tool raised into a result that the model can read.
 
     Raises:
         ProtocolError: the error is one of the protocol, not of the tool.
+        BaseException: it ends the function for another reason: a question, a cancellation, Ctrl-C.
     """
+    if isinstance(error, BaseExceptionGroup):
+        questions, others = error.split(InputRequired)
+        if questions is not None:
+            if others is None:
+                raise error
+            error = others
+    elif isinstance(error, InputRequired | asyncio.CancelledError | GeneratorExit) or is_interrupt(error):
+        raise error
     if isinstance(error, ProtocolError) and not (isinstance(error, MissingCapability) and not stateless):
         raise error
-    log.debug("tool %s failed", name, exc_info=error)
     if isinstance(error, ResourceForbidden):
         error = ResourceNotFound(error.uri)  # what may not be read does not exist
-    return CallToolResult(content=[TextContent(str(error) or type(error).__name__)], is_error=True)
+    return CallToolResult(content=[TextContent(_explain(error, entry))], is_error=True)
+
+
+def _explain(error: BaseException, entry: Entry) -> str:
+    """Return what the model is told of an error, and log the error."""
+    words, name = words_of(error), f"tool {entry.name}"
+    if isinstance(error, ToolError):
+        log.info("%s failed on purpose: %s", name, words)
+        return words
+    reference = log_failure(name, error)
+    if entry.mask_errors:
+        return Hidden(reference).message
+    if isinstance(error, MCPError) and not isinstance(error, ConfigError):
+        return words
+    return f"{words} (reference {reference})"
 
 
 def result_of(value: Any, entry: Entry) -> CallToolResult:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
-from carrel.protocol.server import Answer, Call, Connection
+from carrel.protocol.server import Answer, Call, Connection, Refusal
 
 __all__ = ["Application"]
 
@@ -33,7 +33,14 @@ class Application(Protocol):
         """Forget a connection and what it listened to."""
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine or future of one of them."""
+        """Answer a call: bytes or a ``Refusal`` at once, or a coroutine or future of one of them.
+
+        Whatever a function of the author raises is answered. Only two errors come out of the coroutine, as they may
+        also end it from outside: CancelledError and GeneratorExit. The caller knows which it was.
+        """
+
+    def refuse(self, call: Call, error: BaseException) -> Refusal:
+        """Answer a call with an error, and log it if the client is not told what it is."""
 
     def take_answer(self, connection: Connection, answer: Answer) -> None:
         """Take the client's answer to a question that a handler asked."""

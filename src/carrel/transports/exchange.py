@@ -14,7 +14,7 @@ from msgspec import UNSET
 from carrel.errors import INTERNAL_ERROR
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Connection, Refusal
-from carrel.transports.dialogue import CLEANUP, UNWEIGHED, Work, cancel, no_room
+from carrel.transports.dialogue import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
 from carrel.transports.streams import Session, Stream
 
 __all__ = ["Exchange", "answer", "disconnected", "pump", "respond"]
@@ -108,32 +108,29 @@ class Exchange:
         if unended:
             await end(send)
 
-    def _finish(self, _: Work) -> None:
+    def _finish(self, work: Work) -> None:
         if self._session is not None:
-            self._session.finish(self._key)
+            self._session.finish(self._key, work)
         if self._streaming:
             self._conclude()
             if self._session is not None:
                 self._session.rest(self._stream)
         self._stream.wake()
 
-    def _answer(self) -> bytes | Refusal | None:
-        return None if self._work.cancelled() else self._work.result()
-
     def _conclude(self) -> None:
         """Put the answer at the end of the stream."""
         stream = self._stream
         if not stream.done:
-            answer = self._answer()
+            answer = answer_of(self._work)
             reply = answer.reply if type(answer) is Refusal else answer
-            stream.finish(reply or b"", no_room(self._key))  # type: ignore[arg-type]
+            stream.finish(reply or b"", no_room(self._key))
 
     async def _respond(self, send: Send) -> None:
-        reply = self._answer()
+        reply = answer_of(self._work)
         if type(reply) is Refusal:
             await respond(send, reply.status, reply.reply, self._extra)
         elif reply:
-            await answer(send, self._connection, self._key, reply, self._extra)  # type: ignore[arg-type]
+            await answer(send, self._connection, self._key, reply, self._extra)
         elif reply is None and (self._session is None or self._session.closed):
             error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the answer was there")
             await respond(send, 503, error, self._extra)

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from carrel.errors import INVALID_REQUEST, ConfigError, HeaderMismatch, InvalidMessage, InvalidParams
+from carrel.errors import (
+    INVALID_REQUEST,
+    ConfigError,
+    HeaderMismatch,
+    InvalidMessage,
+    InvalidParams,
+    ServerUnavailable,
+)
 from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import verify
@@ -28,7 +35,7 @@ from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
 from carrel.transports.application import Application
 from carrel.transports.authorizer import Authorizer, Lease, client_of, let_in, owner_of, permit
-from carrel.transports.dialogue import CLEANUP, MAX_IN_FLIGHT, Work, answer_batch, begin, cancel, spawn
+from carrel.transports.dialogue import CLEANUP, Work, absorb, answer_batch, begin, cancel, check_load, spawn
 from carrel.transports.exchange import Exchange, Receive, Send, answer, disconnected, end, pump, respond
 from carrel.transports.origin import Origins
 from carrel.transports.request import Bodies, Headers, Rejection, accepts, is_json, no_place, read_headers
@@ -94,6 +101,8 @@ class StreamableHTTP:
         self._places = Quota(app.limits.max_sessions, app.limits.max_sessions_per_client)
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
+        self._in_flight: dict[str, int] = {}
+        """How many stateless requests of each client wait for their answers."""
         self._life: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._stopping = asyncio.Event()
@@ -146,7 +155,7 @@ class StreamableHTTP:
             await self._app.start()
         except BaseException as error:
             self._life = None
-            if isinstance(error, Exception):
+            if not isinstance(error, asyncio.CancelledError):
                 started.set_exception(error)
                 return
             started.cancel()
@@ -391,21 +400,24 @@ class StreamableHTTP:
                 await respond(send, refusal.status, refusal.reply, extra)
                 return None
             session = None
-        elif session is not None:
-            self._check_load(session)
-        elif event.request.operation == "initialize":
+        elif session is None:
+            if event.request.operation != "initialize":
+                if version not in self._stateless:
+                    raise _no_session()
+                refusal = connection.refuse(event, _not_stateless(version))
+                await respond(send, refusal.status, refusal.reply, extra)
+                return None
             session = opened = self._new_session(connection)
             session.owner = owner_of(caller)
             granted = [*extra, (b"mcp-session-id", session.id.encode())]
-        elif version in self._stateless:
-            refusal = connection.refuse(event, _not_stateless(version))
-            await respond(send, refusal.status, refusal.reply, extra)
-            return None
-        else:
-            raise _no_session()
         stream = _stream(connection, session, events=events)
-        reply = self._app.answer(event, stream)
+        try:
+            self._check_load(event, session)
+            reply = self._app.answer(event, stream)
+        except ServerUnavailable as error:
+            reply = connection.refuse(event, error)
         event.headers = None  # they are checked, and a stream may live long
+        await absorb()
         if type(reply) is Refusal:
             if opened is not None:
                 self._end(opened.id)
@@ -416,17 +428,34 @@ class StreamableHTTP:
                 await answer(send, connection, event.id, reply, granted)
                 return None
             reply = _ready(reply)
-        work = begin(event, reply)
+        work = begin(self._app, event, reply)
+        if session is None:
+            self._in_flight[client] = self._in_flight.get(client, 0) + 1
+            work.add_done_callback(lambda _: self._count_down(client))
         if caller is not None and event.request.operation == "listen":
             lease = Lease(stream.expire)
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
         return Exchange(event.id, work, stream, connection, session, granted, json=json, events=events)
 
-    @staticmethod
-    def _check_load(session: Session) -> None:
-        if len(session.in_flight) >= MAX_IN_FLIGHT:
-            raise Rejection(429, f"There are too many requests at a time: at most {MAX_IN_FLIGHT}")
+    def _check_load(self, call: Call, session: Session | None) -> None:
+        """Check that the session, or the client of a stateless request, may have another request in flight.
+
+        Raises:
+            ServerUnavailable: it may not.
+        """
+        limit = self._limits.max_requests_in_flight
+        if session is None:
+            check_load(call, self._in_flight.get(call.connection.client, 0), limit)
+        else:
+            session.in_flight.check(call, limit)
+
+    def _count_down(self, client: str) -> None:
+        count = self._in_flight[client] - 1
+        if count:
+            self._in_flight[client] = count
+        else:
+            del self._in_flight[client]
 
     async def _post_other(
         self,
@@ -445,7 +474,6 @@ class StreamableHTTP:
             return None
         if type(event) is Batch:
             assert session is not None  # a batch needs a session to be of a revision that has batches
-            self._check_load(session)
             stream = _stream(session.connection, session, events=events)
             answers = spawn(self._answer_batch(event, session, stream))
             return Exchange(stream, answers, stream, session.connection, session, extra, json=json, events=events)
@@ -459,9 +487,7 @@ class StreamableHTTP:
         if type(event) is Refusal:
             return event.reply
         if type(event) is Signal and event.operation == "cancelled" and session is not None:
-            work = session.in_flight.get(event.params.request_id)
-            if work is not None:
-                cancel(work)
+            session.in_flight.cancel(event.params.request_id)
         elif type(event) is Answer and session is not None:
             self._app.take_answer(session.connection, event)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
@@ -10,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 __all__ = ["run"]
+
+log = logging.getLogger("carrel")
 
 #: Seconds that threads get to finish when everything else has ended.
 GRACE = 2.0
@@ -19,7 +22,8 @@ def run(main: Coroutine[Any, Any, None], loop_factory: Callable[[], asyncio.Abst
     """Run ``main`` to its end.
 
     A function that hangs in a thread cannot be stopped, and Python would wait for it for ever; so the process ends
-    without it.
+    without it. A task on the side that raises SystemExit stops the event loop, which then goes on: of all tasks, only
+    ``main`` ends the process.
     """
     end = threading.Timer(GRACE, _end)
     end.daemon = True
@@ -30,9 +34,21 @@ def run(main: Coroutine[Any, Any, None], loop_factory: Callable[[], asyncio.Abst
         finally:
             end.start()
 
+    async def wait_for(task: asyncio.Task[None]) -> None:
+        await task
+
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(run_to_end())
+            task = runner.get_loop().create_task(run_to_end())
+            while True:
+                try:
+                    runner.run(wait_for(task))
+                except SystemExit as error:
+                    if task.done():
+                        raise
+                    log.error("a task that a function started raised SystemExit; the server goes on", exc_info=error)
+                else:
+                    break
     finally:
         end.cancel()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
-from carrel.transports.dialogue import UNWEIGHED, Work, cancel
+from carrel.transports.dialogue import UNWEIGHED, InFlight, Work, cancel
 
 __all__ = ["MutedStream", "Session", "Stream"]
 
@@ -339,7 +339,7 @@ class Session:
         self.owner: str | None = None
         """Whom the session belongs to, where the transport knows who calls."""
         self.touched = now
-        self.in_flight: dict[Any, Work] = {}
+        self.in_flight = InFlight()
         self._streams: OrderedDict[str, Stream] | None = None
         self._resting: dict[str, float] | None = None
         self._listening: list[Stream] | None = None
@@ -363,9 +363,9 @@ class Session:
         """Note that the session is in use."""
         self.touched = asyncio.get_running_loop().time()
 
-    def finish(self, key: Any) -> None:
+    def finish(self, key: Any, work: Work) -> None:
         """A request is answered."""
-        self.in_flight.pop(key, None)
+        self.in_flight.remove(key, work)
         self._trim()
         self.touch()
 

@@ -1,0 +1,57 @@
+"""Failures of the author's functions: everything goes to the log, and to the client what it is meant to hear.
+
+A failure that the client hears nothing of has a reference, which is in the answer and in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+
+from carrel.errors import INTERNAL_ERROR, ConfigError, MCPError, ProtocolError, ResourceError
+
+__all__ = ["Hidden", "is_interrupt", "log_failure", "told", "words_of"]
+
+log = logging.getLogger("carrel")
+
+
+class Hidden(ProtocolError):
+    """The error that a client gets in place of one that is not meant for it."""
+
+    code = INTERNAL_ERROR
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"Internal error, reference {reference}")
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether this is Ctrl-C, where nothing else handles the signal, rather than raised by a function."""
+    return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def log_failure(name: str, error: BaseException) -> str:
+    """Log an error with its traceback, and return the reference under which it is found in the log."""
+    reference = os.urandom(4).hex()
+    if isinstance(error, MCPError) and not isinstance(error, ConfigError):  # raised on purpose: the words are enough
+        log.warning("%s failed, reference %s: %s", name, reference, words_of(error))
+    else:
+        log.error("%s failed, reference %s", name, reference, exc_info=error)
+    return reference
+
+
+def told(name: str, error: BaseException) -> BaseException:
+    """Return what a client may be told: an error of the protocol or of a resource as it is, else a logged reference."""
+    return error if isinstance(error, ProtocolError | ResourceError) else Hidden(log_failure(name, error))
+
+
+def words_of(error: BaseException) -> str:
+    """Return the message of an error as text that can be sent, or else its type."""
+    try:
+        words = str(error)
+    except BaseException:
+        words = ""
+    name = type(error).__name__
+    if words and not isinstance(error, Exception):
+        words = f"{name}: {words}"  # the message of a SystemExit is a number
+    return (words or name).encode("utf-8", "backslashreplace").decode()
