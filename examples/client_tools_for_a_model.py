@@ -13,7 +13,7 @@ import sys
 from contextlib import AsyncExitStack
 from typing import Any
 
-from carrel import Client, MCPError, Server
+from carrel import Client, MCPError, Server, ToolError
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
 weather = Server("weather", version="1.0")
@@ -25,7 +25,7 @@ entries: list[str] = []
 def look_up(city: str) -> str:
     """Say how the weather is in a city."""
     if city != "Vienna":
-        raise ValueError("Only the weather of Vienna is known here.")
+        raise ToolError("Only the weather of Vienna is known here.")
     return "Rain, 12 degrees."
 
 

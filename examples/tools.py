@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from carrel import Context, Server
+from carrel import Context, Server, ToolError
 
 app = Server("workshop", version="1.0")
 
@@ -37,7 +37,7 @@ async def plan(plank: Plank, piece: float) -> Cut:
         piece: the length of a piece, in metres
     """
     if piece > plank.length:
-        raise ValueError(f"The plank is only {plank.length} m long; ask for shorter pieces.")
+        raise ToolError(f"The plank is only {plank.length} m long; ask for shorter pieces.")
     pieces = int(plank.length // piece)
     return Cut(pieces, round(plank.length - pieces * piece, 3))
 
