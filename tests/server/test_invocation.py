@@ -163,20 +163,19 @@ async def test_a_function_that_holds_up_the_event_loop_is_named_in_the_log_once(
             await result(peer, "tools/call", name="slow")
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage().startswith("tool slow held up the event loop for 0.0 s")
+    assert record.getMessage().startswith("tool slow held up the event loop for ")
 
 
 async def test_a_function_that_only_waits_or_runs_in_a_thread_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
-    app = Server("s", limits=Limits(slow_handler_seconds=0.05))
+    app = Server("s", limits=Limits(slow_handler_seconds=0.4))
 
     async def waits() -> None:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
 
     app.resources.add("x://waits", waits)
-    app.resources.add("x://thread", lambda: time.sleep(0.1))
+    app.resources.add("x://thread", lambda: time.sleep(0.5))
     async with memory.connect(app) as peer:
-        for uri in ("x://waits", "x://thread"):
-            await peer.request("resources/read", {"uri": uri})
+        await asyncio.gather(*(peer.request("resources/read", {"uri": uri}) for uri in ("x://waits", "x://thread")))
     assert caplog.records == []
 
 
