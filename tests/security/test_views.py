@@ -76,10 +76,22 @@ def test_what_depends_on_the_caller_is_kept_by_nobody_for_others():
         for caller in (server.principal("vault"), server.principal()):
             for method in ("resources/list", "resources/templates/list"):
                 assert server.ask(caller, method)["result"]["cacheScope"] == "private", method
-            assert server.ask(caller, "resources/read", uri="memo://open/0")["result"]["cacheScope"] == "private"
-            assert server.ask(caller, "resources/read", uri="plain://x")["result"]["cacheScope"] == "private"
+            for uri in ("memo://open/0", "plain://x"):
+                assert server.ask(caller, "resources/read", uri=uri)["result"]["cacheScope"] == "public", uri
+        for uri in ("memo://secret/1", "memo://secret/%78"):
+            reply = server.ask(server.principal("vault"), "resources/read", uri=uri)
+            assert reply["result"]["cacheScope"] == "private", uri
     with guarded_app(shelf(), {"tools/call": "t"}) as server:
         assert server.ask(server.principal(), "resources/list")["result"]["cacheScope"] == "public"
+
+
+def test_what_a_link_may_lead_to_is_kept_by_nobody_for_others(tmp_path: Path):
+    (tmp_path / "a.txt").touch()
+    app = Server("links", scope="public")
+    app.share(FilesSource(tmp_path))
+    with guarded_app(app, {f"{tmp_path.as_uri()}/priv/*": "vault"}) as server:
+        reply = server.ask(server.principal("vault"), "resources/read", uri=f"{tmp_path.as_uri()}/a.txt")
+        assert reply["result"]["cacheScope"] == "private"
 
 
 def test_templates_of_which_everything_is_hidden_are_not_listed():

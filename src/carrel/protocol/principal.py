@@ -42,6 +42,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
     """Whether the scopes are enough to read the resource of a URI."""
     visible: Callable[[str], bool] | None = None
     """Whether rules for resources let the caller know of one, by its URI. None: it may know of every one."""
+    guarded: Callable[[str], bool] = _any
+    """Whether rules let only some callers know of a resource, by its URI. Asked only where there is a view."""
     view: str = ""
     """One text for all callers who may know of the same resources; empty where all callers may know of all."""
 

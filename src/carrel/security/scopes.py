@@ -50,6 +50,7 @@ class Access(NamedTuple):
 
     readable: Callable[[str], bool]
     visible: Callable[[str], bool] | None
+    guarded: Callable[[str], bool]
     view: str
 
 
@@ -219,6 +220,7 @@ class Scopes:
         return Access(
             lambda uri: self.needed_to_read(uri) <= granted,
             None if guarding <= granted else lambda uri: self._of_resource(uri, reading=True) <= granted,
+            lambda uri: bool(self._of_resource(uri, reading=True)),
             "" if not (self._uris or self._read_uris) else " ".join(["view", *sorted(guarding & granted)]),
         )
 

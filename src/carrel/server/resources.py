@@ -344,9 +344,13 @@ class Resources:
         return self._read_fixed(entry, call, channel)
 
     def _read_view(self, call: Call, channel: Channel) -> Any:
+        """Answer where rules hide resources from some: others may keep only what is hidden from nobody for certain."""
         uri: str = call.params.uri
         entry = self._fixed.get(uri)
         result = self._read_other(uri, call, channel) if entry is None else self._read_fixed(entry, call, channel)
+        principal = call.principal
+        if principal is not None and not principal.guarded(uri) and (entry is not None or not self._sources):
+            return result  # of a source, a link may have led anywhere
         return private_later(result, call) if hasattr(result, "__await__") else private(result, call)
 
     def _read_fixed(self, entry: Fixed, call: Call, channel: Channel) -> Any:
