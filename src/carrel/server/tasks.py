@@ -309,6 +309,7 @@ class Tasks:
     async def _follow(self, record: Record, work: Awaitable[Result]) -> None:
         try:
             result = await work
+            size = 0 if record.timer is None else len(encode(result))
         except BaseException as error:
             if is_interrupt(error):
                 raise
@@ -318,7 +319,7 @@ class Tasks:
             record.error = call.connection.describe(told(call.request.method, error), call.peer.revision)
             self._end(record, "failed", record.error.message)
         else:
-            if record.timer is not None and not self._keep(record, len(encode(result))):
+            if size and not self._keep(record, size):
                 record.error = ErrorObject(ServerUnavailable.code, NO_ROOM)
                 self._end(record, "failed", NO_ROOM)
                 return
