@@ -203,12 +203,17 @@ class Operations:
         except Exception:
             self._listeners.give(client)
             raise
-        answer.add_done_callback(lambda _: self._listeners.give(client))
+        answer.add_done_callback(lambda _: self._close(entry))
         if forming:
             self._app.acknowledge_later(self._acknowledge_later(call, entry, honored, forming))
         else:
             self._app.hub.acknowledge(entry, honored)
         return answer
+
+    def _close(self, entry: Entry) -> None:
+        self._app.hub.close(entry)
+        if entry.connection is not None:
+            self._listeners.give(entry.connection.client)
 
     async def _acknowledge_later(
         self, call: Call, entry: Entry, honored: SubscriptionFilter, forming: Collection[Following]

@@ -113,8 +113,6 @@ class Hub:
         uris = sum(entry.weigh(uri, spelled) for uri, spelled in entry.uris.items()) if entry.uris else 0
         entry.take(ENTRY_BYTES + uris + SUBSCRIPTION_BYTES * len(entry.tasks) + 4 * len(entry.farewell))
         self._entries.add(entry)
-        if entry.answer is not None:
-            entry.answer.add_done_callback(lambda _: self.close(entry))
         for name in entry.lists:
             self._by_list[name].add(entry)
         for uri in entry.uris or ():
