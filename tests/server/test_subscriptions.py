@@ -178,6 +178,35 @@ async def test_the_number_of_subscriptions_is_limited_and_the_limit_is_said() ->
         found = await error(peer, "subscriptions/listen", notifications={"resourceSubscriptions": uris})
         assert (found["code"], str(Limits().max_subscriptions) in found["message"]) == (-32602, True)
     assert len(app.hub) == 0
+    assert app.budget.used == 0
+
+
+async def test_subscriptions_count_as_kept_for_the_client_until_they_end() -> None:
+    app = everything()
+    app.limits = Limits(max_kept_bytes_per_client=50_000)
+    async with memory.connect(app, NOVEMBER) as peer:
+        opened = app.budget.used
+        assert await result(peer, "resources/subscribe", uri="y://1") == {}
+        assert await result(peer, "resources/subscribe", uri="y://1") == {}
+        number = 1
+        while "result" in (answer := await peer.request("resources/subscribe", {"uri": f"y://{number}"})):
+            number += 1
+        assert "max_kept_bytes_per_client" in answer["error"]["message"]
+        assert opened < app.budget.used <= 50_000
+        for gone in range(1, number):
+            await result(peer, "resources/unsubscribe", uri=f"y://{gone}")
+        assert app.budget.used == opened
+    async with memory.connect(app, LATEST) as peer:
+        uris = [f"y://{number}" for number in range(200)]
+        found = await error(peer, "subscriptions/listen", notifications={"resourceSubscriptions": uris})
+        assert "max_kept_bytes_per_client" in found["message"]
+        peer.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris[:3]}}, id="listening")
+        await peer.notification()
+        assert app.budget.used > 0
+        peer.notify("notifications/cancelled", {"requestId": "listening"})
+        assert await result(peer, "server/discover")
+        while app.budget.used:
+            await asyncio.sleep(0)
 
 
 # Listening, without a session

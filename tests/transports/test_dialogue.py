@@ -206,6 +206,24 @@ async def test_a_call_in_a_batch_can_be_cancelled_and_the_others_are_answered(ta
     assert [reply["id"] for reply in replies] == [2]
 
 
+async def test_answers_of_a_batch_that_wait_for_the_others_count_as_kept(talk, shop):
+    shop.app.limits = Limits(max_kept_bytes_per_client=1_000_000)
+    talk = talk("2025-03-26")
+    opened = shop.app.budget.used
+    batch = [call(id, "echo", text="x" * 200_000) for id in range(4)]
+    talk.give([*batch, call("last", "wait")])
+    await shop.begun.wait()
+    assert shop.app.budget.used > opened + 400_000
+    shop.go.set()
+    (replies,) = await talk.sent.wait()
+    assert [reply["id"] for reply in replies] == [0, 1, 2, 3, "last"]
+    answered = [len(text_of(reply)) for reply in replies if "result" in reply]
+    refused = [reply["error"]["message"] for reply in replies if "error" in reply]
+    assert answered[:2] == [200_000] * 2
+    assert all("max_kept_bytes_per_client" in message for message in refused)
+    assert shop.app.budget.used == opened
+
+
 async def test_initialize_must_not_be_in_a_batch(talk):
     talk = talk("2025-03-26")
     talk.give([initialize(id=7), request(8, "ping")])

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Hashable, Iterable
 from functools import cached_property, partial
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -295,6 +296,8 @@ class Tasks:
     def run(self, record: Record, work: Awaitable[Result]) -> Result:
         """Do ``work`` behind a task, and return the result that tells the client of it."""
         record.work = asyncio.ensure_future(self._follow(record, work))
+        if isinstance(work, CoroutineType):
+            record.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
         return self.created(record)
 
     @staticmethod
