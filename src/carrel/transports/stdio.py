@@ -40,8 +40,10 @@ BURST = 64
 #: How many bytes of answers that are ready are collected into one write.
 WRITE_SIZE = 64 * 1024
 
-#: How many requests are begun before those that have been answered meanwhile are written.
+#: How many requests are begun at a time, and how many seconds later the next ones, unless an answer comes before. If
+#: answers turn out to be large and are not read, no more than these few are under way.
 AT_ONCE = 16
+PAUSE = 0.005
 
 #: Seconds that requests in work get to finish when the client has closed its end.
 GRACE = 5.0
@@ -62,6 +64,8 @@ class Stdio(asyncio.Protocol):
         self._leaving: deque[bytes] = deque()
         self._held: dict[Hashable, bytes] = {}
         self._counted = 0
+        self._begun = 0
+        self._next: asyncio.Handle | None = None
         self._reading = True
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -82,12 +86,12 @@ class Stdio(asyncio.Protocol):
         Of requests that take longer, only some are begun in one turn of the event loop: if their answers are large, the
         client has to read those before more are begun.
         """
-        unanswered = self._unanswered
-        begun = self._dialogue.in_work + AT_ONCE
-        while unanswered and self._may_write.is_set() and self._dialogue.in_work < begun:
+        unanswered, before = self._unanswered, self._dialogue.in_work
+        most = before + AT_ONCE
+        while unanswered and self._may_write.is_set() and self._dialogue.in_work < most:
             replies: list[bytes] = []
             size = 0
-            while unanswered and size < WRITE_SIZE and self._dialogue.in_work < begun:
+            while unanswered and size < WRITE_SIZE and self._dialogue.in_work < most:
                 reply = self._receive(unanswered.popleft())
                 if reply is not None:
                     replies.append(reply)
@@ -97,9 +101,15 @@ class Stdio(asyncio.Protocol):
                 self._flush()
         if self._at_end and not unanswered:
             self.ended.set()
-        elif unanswered and self._may_write.is_set():
-            asyncio.get_running_loop().call_soon(self._answer)
+        elif unanswered and self._may_write.is_set() and self._next is None:
+            self._begun += self._dialogue.in_work - before
+            pause = PAUSE if self._begun >= AT_ONCE else 0
+            self._next = asyncio.get_running_loop().call_later(pause, self._go_on)
         self._choose_to_read()
+
+    def _go_on(self) -> None:
+        self._next = None
+        self._answer()
 
     def _choose_to_read(self) -> None:
         """Read on if the client reads, and all that it has sent is answered or begun."""
@@ -162,6 +172,11 @@ class Stdio(asyncio.Protocol):
         While the client does not read, one message per key waits, and no more; and large ones that find no room in the
         budget are dropped. (Answers that find none have become errors, which are small.)
         """
+        if self._begun:
+            self._begun = 0
+            if self._next is not None:
+                self._next.cancel()
+                self._next = asyncio.get_running_loop().call_soon(self._go_on)
         if self._may_write.is_set():
             self._burst += 1
             if not self._leaving:
