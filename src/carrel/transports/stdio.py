@@ -96,7 +96,9 @@ class Stdio(asyncio.Protocol):
                 if reply is not None:
                     replies.append(reply)
                     size += len(reply)
-            if replies:
+            if replies and not self._leaving:
+                self._write(replies)
+            elif replies:
                 self._leaving += replies
                 self._flush()
         if self._at_end and not unanswered:
@@ -204,12 +206,15 @@ class Stdio(asyncio.Protocol):
             while leaving and size < HIGH_WATER:
                 messages.append(leaving.popleft())
                 size += len(messages[-1])
-            if not self._writer.is_closing():
-                messages.append(b"")
-                self._writer.write(b"\n".join(messages))
+            self._write(messages)
         if self._counted and not leaving:
             self._dialogue.connection.give(self._counted)
             self._counted = 0
+
+    def _write(self, messages: list[bytes]) -> None:
+        if not self._writer.is_closing():
+            messages.append(b"")
+            self._writer.write(b"\n".join(messages))
 
     async def drain(self) -> None:
         """Wait until the client reads again."""
