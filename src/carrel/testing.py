@@ -21,9 +21,11 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from functools import partial
+from itertools import chain, islice, product
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -39,6 +41,7 @@ from carrel.errors import (
 )
 from carrel.protocol.uri import parse
 from carrel.protocol.uri_template import UriTemplate
+from carrel.server.skills import SkillSource
 from carrel.server.source import Change, Page, Source
 from carrel.wire.resources import BlobResourceContents, Resource
 
@@ -165,6 +168,13 @@ class SourceContract:
         """Return the URI of something with at least three children; None if nothing has any."""
         return None
 
+    async def unreadable(self, source: Source) -> Collection[str]:
+        """Return URIs that the source owns and refuses, one for each reason it has: not shared, not permitted, ….
+
+        Reading them raises ``ResourceNotFound``, ``ResourceForbidden`` or ``InvalidParams``.
+        """
+        return []
+
     async def searched(self, source: Source) -> tuple[str, str] | None:
         """Return a query, and the URI of what should be found first; None if there is no search."""
         return None
@@ -256,6 +266,13 @@ class SourceContract:
             with pytest.raises((ResourceNotFound, ResourceForbidden)) as raised:
                 await source.read(uri)
             assert raised.value.uri == uri
+
+    async def test_what_cannot_be_read_is_refused_with_a_documented_error(self, source: Source) -> None:
+        async with running(source):
+            for uri in await self.unreadable(source):
+                assert source.owns(uri), uri
+                with pytest.raises((ResourceNotFound, ResourceForbidden, InvalidParams)):
+                    await source.read(uri)
 
     async def test_what_belongs_to_others_is_neither_owned_nor_read(self, source: Source) -> None:
         async with running(source):
@@ -450,10 +467,67 @@ class SourceContract:
         await asyncio.get_running_loop().shutdown_default_executor()  # the loop's own threads are not the source's
         assert asyncio.all_tasks() <= tasks
         assert set(threading.enumerate()) <= threads
-        async with asyncio.timeout(TIMEOUT):
-            # What a system listens with it may close a little later, and nobody is told when.
-            while count_descriptors() >= descriptors + ROUNDS:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await fewer_descriptors_than(descriptors + ROUNDS)
+
+    async def test_no_operation_leaves_a_descriptor_open(self, source: Source) -> None:
+        async with running(source):
+            for name, operation in [pair async for pair in self.operations(source)]:
+                for again in range(1 + ROUNDS):
+                    try:
+                        await operation()
+                    except MCPError:
+                        pass
+                    if not again:  # the first time may open what is kept
+                        before = count_descriptors()
+                try:
+                    await fewer_descriptors_than(before + ROUNDS)
+                except TimeoutError:
+                    pytest.fail(f"{name} leaves descriptors open: {count_descriptors() - before} in {ROUNDS} times")
+
+    async def operations(self, source: Source) -> AsyncIterator[tuple[str, Callable[[], Awaitable[Any]]]]:
+        """Yield everything that can be asked of a source, with a name for it; what fails as well."""
+        whole = await listed(source)
+        yield "list", lambda: listed(source, 10)
+        for cursor in BAD_CURSORS[:4]:
+            yield f"list from {cursor!r}", partial(source.list, cursor, 10)
+        uris = {resource.uri for resource in whole[:50]} | {self.missing(source), self.foreign}
+        uris |= {uri for uri in (await self.too_large(source), await self.container(source)) if uri is not None}
+        for uri in sorted({*uris, *await self.unreadable(source), *await self.windows(source, whole)}):
+            yield f"read {uri}", partial(source.read, uri)
+            yield f"children of {uri}", partial(source.children, uri, None, 2)
+        for end in HOSTILE:
+            yield f"read …{end!r}", partial(source.read, f"{whole[-1].uri}{end}")
+        for template in source.templates():
+            for variable in UriTemplate(template.uri_template).names:
+                for typed in ("", "a", "../", "no such thing, surely/"):
+                    complete = partial(source.complete, template.uri_template, variable, typed, {})
+                    yield f"completion of {variable} from {typed!r}", complete
+        for query in ("", "a", (await self.searched(source) or ("e",))[0]):
+            yield f"search for {query!r}", partial(source.search, query, 10)
+        if isinstance(source, SkillSource):
+            yield "skills", partial(source.skills, None, 100)
+            for uri in (self.missing(source), *(skill.uri for skill in (await source.skills(None, 5)).items)):
+                yield f"skill {uri}", partial(source.skill, uri)
+
+        async def watch() -> None:
+            async with Listener(source.watch()):
+                pass
+
+        yield "watch", watch
+
+    async def windows(self, source: Source, whole: Sequence[Resource]) -> list[str]:
+        """Return URIs of everything that the templates make of values which the source suggests, up to a number."""
+        found: list[str] = []
+        for template in (UriTemplate(template.uri_template) for template in source.templates()):
+            values = {}
+            for name in template.names:
+                suggested = (await source.complete(str(template), name, "", {})).values
+                deeper = [value for value in suggested[:5] if value.endswith("/")]
+                inside = [(await source.complete(str(template), name, value, {})).values[:5] for value in deeper]
+                values[name] = [*suggested[:5], *suggested[-2:], *chain(*inside)]
+            some = islice(product(*values.values()), 40)
+            found += [template.expand(dict(zip(values, chosen, strict=True))) for chosen in some]
+        return found
 
     async def readable(self, source: Source) -> list[Resource]:
         """Return what is listed, without what is over the limit."""
@@ -474,7 +548,20 @@ class SourceContract:
 
 def count_descriptors() -> int:
     """Return how many file descriptors of this process are open, or 0 where the system does not show them."""
-    try:
-        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    except OSError:
-        return 0
+    for path in ("/proc/self/fd", "/dev/fd"):
+        try:
+            return len(os.listdir(path))  # noqa: PTH208
+        except (FileNotFoundError, NotADirectoryError):  # where none is left to look with, that is an error
+            continue
+    return 0
+
+
+async def fewer_descriptors_than(number: int) -> None:
+    """Wait until fewer descriptors are open: a system may close its own a little later, and tells nobody when.
+
+    Raises:
+        TimeoutError: they stay open.
+    """
+    async with asyncio.timeout(TIMEOUT):
+        while count_descriptors() >= number:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

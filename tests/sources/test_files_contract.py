@@ -80,3 +80,79 @@ class TestFolderWithPatterns(TestFolder):
             (root / path).write_text("not shared\n")
         (root / "outside").symlink_to("/etc")
         return FilesSource(root, max_size=100_000, exclude=["secret/"])
+
+
+class TestFolderWithLinks(TestFolder):
+    """The same where links lead to files, to folders, through one another, out, in a circle, and nowhere."""
+
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> FilesSource:
+        plain = TestFolder.source.__wrapped__(self, tmp_path)
+        root = Path(plain.path)
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "secret.txt").write_text("secret")
+        (root / ".env").write_text("secret")
+        (root / "ignored.o").write_text("secret")
+        (root / ".gitignore").write_text("*.o\n")
+        os.mkfifo(root / "pipe")
+        (root / ("d/" * 20)).mkdir(parents=True)
+        for name, target in {
+            "readme": "README.md",
+            "absolute": root / "README.md",
+            "code": "src",
+            "hop": "code/lib",
+            "skip": "docs/../hop/a b#c%.py",
+            "up": "src/../README.md",
+            "docs/back": "../src",
+            "around": "../root/README.md",
+            "far": "d/" * 8,
+            **{f"chain{number}": f"chain{number + 1}" for number in range(5)},
+            "chain5": "README.md",
+            **{f"long{number}": f"long{number + 1}" for number in range(40)},
+            "long40": "README.md",
+            "out": "../outside",
+            "outfile": "../outside/secret.txt",
+            "outer": "out/secret.txt",
+            "hidden": ".env",
+            "excluded": "ignored.o",
+            "nowhere": "missing",
+            "loop": "loop",
+            "circle": "docs/circle",
+            "docs/circle": "../circle",
+            "top": "..",
+            "self": ".",
+            "topipe": "pipe",
+        }.items():
+            (root / name).symlink_to(target)
+        return FilesSource(root, max_size=100_000)
+
+    async def unreadable(self, source: FilesSource) -> list[str]:
+        refused = ["out", "out/secret.txt", "outfile", "outer", ".env", "hidden", "ignored.o", "excluded", "nowhere"]
+        refused += ["loop", "loop/x", "circle", "docs/circle/x", "top/x", "long0", "pipe", "topipe", "README.md/x"]
+        refused += ["d/" * 130, "far/" + "d/" * 125, "readme/x", "code/missing", "x" * 300, "README.md?lines=99-100"]
+        return [f"{source.uri}/{path.replace(' ', '%20')}" for path in refused]
+
+    async def test_links_within_the_folder_are_read(self, source: FilesSource) -> None:
+        async with running(source):
+            for path in ("readme", "absolute", "up", "around", "chain0", "self/self/readme"):
+                assert (await source.read(f"{source.uri}/{path}"))[0].text == "This is README.md.\n"
+            for path in ("skip", "hop/a%20b%23c%25.py", "docs/back/lib/a%20b%23c%25.py"):
+                assert (await source.read(f"{source.uri}/{path}"))[0].text == "This is src/lib/a b#c%.py.\n"
+
+
+class TestFolderWithFollowedLinks(TestFolderWithLinks):
+    """The same where links that lead out are followed as well."""
+
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> FilesSource:
+        plain = TestFolderWithLinks.source.__wrapped__(self, tmp_path)
+        (tmp_path / "outside" / "back").symlink_to(plain.path)
+        return FilesSource(plain.path, max_size=100_000, follow_symlinks=True)
+
+    async def unreadable(self, source: FilesSource) -> list[str]:
+        led_out = ("out", "outfile", "outer", "top")
+        return [
+            uri
+            for uri in await TestFolderWithLinks.unreadable(self, source)
+            if uri.removeprefix(f"{source.uri}/").split("/")[0] not in led_out
+        ]

@@ -68,3 +68,27 @@ class TestOneSkill(TestSkills):
 
     async def searched(self, source: SkillsSource) -> tuple[str, str]:
         return "nested", "skill://pdf/nested/SKILL.md"
+
+
+class TestSkillsWithLinks(TestSkills):
+    """The same where links lead to files of skills, to skills, out, and in a circle."""
+
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> SkillsSource:
+        source = TestSkills.source.__wrapped__(self, tmp_path)
+        (tmp_path / "secret.txt").write_text("secret")
+        for name, target in {
+            "pdf/notes.md": "references/a b#c%.md",
+            "pdf/hop.md": "notes.md",
+            "pdf/inside": "scripts",
+            "pdf/out.txt": "../../secret.txt",
+            "pdf/loop.md": "loop.md",
+            "pdf/nowhere.md": "missing.md",
+            "linked": "pdf",
+        }.items():
+            (self.root / name).symlink_to(target)
+        return source
+
+    async def unreadable(self, source: SkillsSource) -> list[str]:
+        refused = ("pdf/out.txt", "pdf/loop.md", "pdf/nowhere.md", "pdf/inside/run.py", "linked/SKILL.md", "pdf/.env")
+        return [f"skill://{path}" for path in refused]

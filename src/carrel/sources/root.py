@@ -101,6 +101,29 @@ class Node:
         self.close()
 
 
+class Step:
+    """The one directory that a walk has open: closed when the walk moves on, and at its end unless it was taken."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def move(self, place: Place) -> None:
+        self.place.close()
+        self.place = place
+
+    def take(self) -> Place:
+        place, self.place = self.place, CLOSED
+        return place
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.place.close()
+
+
 class Handle:
     """A directory by its descriptor: names are looked up in it, wherever it is by now."""
 
@@ -170,6 +193,9 @@ class Path:
         pass
 
 
+CLOSED: Place = Handle(-1)
+
+
 class Root:
     """A folder, or one file, whose insides can be opened.
 
@@ -202,44 +228,48 @@ class Root:
         """Open a path, or return the path to go on with, where a link is in the way."""
         if not parts:
             return self._open_top(guard)
-        place = self._top()
         outside = False
-        try:
-            guard.enter(place, ())
+        passed: set[tuple[int, int]] = set()
+        with Step(self._top()) as step:
+            self._note(step.place, passed, outside)
+            guard.enter(step.place, ())
             for index, name in enumerate(parts, 1):
                 if name == "..":  # from a link; what comes before it is no link, so that this is its parent
                     return self._climb(parts[: index - 1], parts[index:])
-                info = place.stat(name, follow=outside)
+                info = step.place.stat(name, follow=outside)
                 if is_link(info):
                     if not guard.admits_link(name):
                         raise Excluded(errno.EACCES, "not shared")
-                    target = self._resolve(place.read_link(name), parts[: index - 1], parts[index:])
+                    target = self._resolve(step.place.read_link(name), parts[: index - 1], parts[index:])
                     if target is not None:
                         return target
                     if not self._follow:
                         raise Excluded(errno.EACCES, "a link that leaves the root")
                     outside = True
-                    info = place.stat(name, follow=True)
+                    info = step.place.stat(name, follow=True)
                 is_directory = stat.S_ISDIR(info.st_mode)
                 if not guard.admits(name, is_directory):
                     raise Excluded(errno.EACCES, "not shared")
                 if is_directory:
-                    inner = place.enter(name, follow=outside)
-                    place.close()
-                    place = inner
-                    guard.enter(place, parts[:index])
+                    step.move(step.place.enter(name, follow=outside))
+                    self._note(step.place, passed, outside)
+                    guard.enter(step.place, parts[:index])
                 elif index < len(parts):
                     raise NotADirectoryError(errno.ENOTDIR, "not a directory")
                 else:
-                    node = self._open_file(place, name, parts, info, guard, outside)
-                    place.close()
-                    return node
+                    return self._open_file(step.place, name, parts, info, guard, outside)
             if SPELLS_LOOSELY and not outside:
-                check_spelling(real_path(place, "."), parts)
-            return Node(parts, place.status(), guard, -1, place, outside)
-        except BaseException:
-            place.close()
-            raise
+                check_spelling(real_path(step.place, "."), parts)
+            return Node(parts, step.place.status(), guard, -1, step.take(), outside)
+
+    def _note(self, place: Place, passed: set[tuple[int, int]], outside: bool) -> None:
+        """Take note of a directory on the way, and refuse to come by it again where links have led out of the root."""
+        if self._follow:
+            info = place.status()
+            identity = info.st_dev, info.st_ino
+            if outside and identity in passed:
+                raise OSError(errno.ELOOP, "a link that leads back")
+            passed.add(identity)
 
     def _top(self) -> Place:
         return Handle(os.open(self.path, PASSAGE)) if self._handles else Path(self.path)
@@ -247,13 +277,9 @@ class Root:
     def _open_top(self, guard: Guard) -> Node:
         info = os.stat(self.path)
         if stat.S_ISDIR(info.st_mode):
-            place = self._top()
-            try:
-                guard.enter(place, ())
-                return Node((), place.status(), guard, -1, place, False)
-            except BaseException:
-                place.close()
-                raise
+            with Step(self._top()) as step:
+                guard.enter(step.place, ())
+                return Node((), step.place.status(), guard, -1, step.take(), False)
         parent = Path(os.path.dirname(self.path))
         return self._open_file(parent, os.path.basename(self.path), (), info, guard, True)
 
