@@ -27,6 +27,7 @@ from carrel.client.cache import DAY, REMEMBERED, Cache, key_of
 from carrel.client.cache_files import CacheFiles
 from carrel.client.uri_index import UriIndex
 from carrel.errors import ConfigError
+from carrel.testing import count_descriptors
 from carrel.wire.base import CacheableResult, PageParams, RequestMeta
 from carrel.wire.prompts import ListPromptsResult
 from carrel.wire.resources import (
@@ -584,7 +585,9 @@ async def test_a_file_that_was_touched_is_a_miss_and_never_wrong(
         await cache.put("s", "p", READ, URI, blob())
         [file] = files_in(tmp_path)
         damage(file)
+        descriptors = count_descriptors()
         assert await cache.get("s", "p", READ, URI) is None
+        assert count_descriptors() <= descriptors
         assert cache.statistics.entries == cache.statistics.disk_bytes == 0
         await cache.put("s", "p", READ, URI, blob(b"again" * 100))
         assert contents_of(await cache.get("s", "p", READ, URI)) == b"again" * 100

@@ -120,11 +120,15 @@ class CacheFiles:
     def read(self, stored: StoredFile) -> bytes | None:
         """Return what was written to a file; None if it is not there, or not what was written."""
         try:
-            with open(os.open(stored.path, os.O_RDONLY | NOT_BLOCKING | FLAGS), "rb", buffering=0) as file:
-                info = os.fstat(file.fileno())
+            descriptor = os.open(stored.path, os.O_RDONLY | NOT_BLOCKING | FLAGS)
+            try:
+                info = os.fstat(descriptor)
                 if not S_ISREG(info.st_mode) or info.st_size != stored.size:
                     return None
-                data = file.read(stored.size)
+                with open(descriptor, "rb", buffering=0, closefd=False) as file:
+                    data = file.read(stored.size)
+            finally:
+                os.close(descriptor)
         except OSError:
             return None
         return data if len(data) == stored.size and sha256(data).digest() == stored.digest else None
