@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -261,6 +262,86 @@ def test_a_schema_that_multiplies_is_refused():
         Validator({"$ref": "#/$defs/a39", "$defs": definitions})
 
 
+@pytest.mark.parametrize("kind", ["$anchor", "$dynamicAnchor", "$id", "items"])
+def test_a_schema_that_multiplies_by_other_references_or_level_by_level_is_refused(kind):
+    definitions: dict[str, Any] = {}
+    for index in range(40):
+        name = {"$id": f"http://a/{index + 1}", "items": f"#/$defs/a{index + 1}"}.get(kind, f"#x{index + 1}")
+        reference = {"$dynamicRef" if kind == "$dynamicAnchor" else "$ref": name}
+        address = {} if kind == "items" else {kind: f"http://a/{index}" if kind == "$id" else f"x{index}"}
+        inner = {"allOf": [reference, reference]}
+        definitions[f"a{index}"] = {**address, **({"items": inner} if kind == "items" else inner)}
+    definitions["a40"] = {"$id": "http://a/40"}
+    with pytest.raises(ConfigError, match="compares one value with more than"):
+        Validator({"$ref": "http://a/0" if kind == "$id" else "#/$defs/a0", "$defs": definitions})
+
+
+ALTERNATIVES = [{"type": "array", "items": {"$ref": "#"}}, {"type": "array", "items": {"$ref": "#"}, "minItems": 0}]
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_a_deep_value_that_fits_none_of_the_alternatives_of_a_recursive_schema_is_refused_at_once(keyword):
+    schema = {keyword: ALTERNATIVES, "type": ["array"]}
+    assert "not valid under any" in str(refusal(schema, [[0]])) or keyword == "allOf"
+    started = time.perf_counter()
+    assert "too large to say where" in str(refusal(schema, nested(150, [0])))
+    assert time.perf_counter() - started < 2
+
+
+def test_many_errors_in_alternatives_are_not_all_collected():
+    schema = {"anyOf": [{"items": {"type": "integer"}}, {"items": {"type": "boolean"}}]}
+    assert '"x" is not of type "integer"' in str(refusal(schema, ["x"] * 3))
+    started = time.perf_counter()
+    assert "too large to say where" in str(refusal(schema, ["x"] * 200_000))
+    assert time.perf_counter() - started < 2
+    assert refusal({"items": {"type": "integer"}}, [1] * 100_000 + ["x"]).path == "[100000]"
+
+
+def test_a_value_that_is_too_large_for_a_heavy_schema_is_refused():
+    heavy = {"items": {"anyOf": [{"required": [f"a{number}"]} for number in range(10_000)]}}
+    Validator(heavy).validate([{"a9999": 1}] * 1_000)
+    with pytest.raises(InvalidArguments, match="too large to be checked"):
+        Validator(heavy).validate([{"a9999": 1}] * 100_000)
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "(x+x+)+y", r"^(\w+\s?)*$"])
+def test_patterns_take_linear_time(pattern):
+    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: False}, "additionalProperties": False}):
+        text = "a" * 500_000 + "!"
+        started = time.perf_counter()
+        refusal(schema, {text: 1} if "patternProperties" in schema else text)
+        assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize("pattern", ["^(?=a)b", "^(?!a)", r"(a)\1", "(?<=a)b"])
+def test_patterns_that_cannot_take_linear_time_are_refused_with_their_place(pattern):
+    with pytest.raises(ConfigError, match=r"properties\.slug\.pattern.*linear time") as refused:
+        Validator({"properties": {"slug": {"pattern": pattern}}})
+    assert json.dumps(pattern) in str(refused.value)
+    with pytest.raises(ConfigError, match="linear time"):
+        Validator({"patternProperties": {pattern: {}}})
+
+
+def test_a_pattern_of_somebody_else_is_not_matched_against_text_of_any_length():
+    schema = {"pattern": "^[ab]*a[ab]{5000}[cd]+[ab]*a[ab]{5000}[^x]$"}
+    Validator(schema).validate(3)
+    with pytest.raises(InvalidArguments, match="too large"):
+        Validator(schema, foreign=True).validate("ab" * 500_000)
+    Validator({"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}$"}, foreign=True).validate("01234567-0123")
+
+
+def test_large_objects_to_choose_from_are_refused():
+    with pytest.raises(ConfigError, match="compares one value"):
+        Validator({"enum": [{"a": number} for number in range(10_000)]})
+    Validator({"enum": [f"a{number}" for number in range(10_000)]}).validate("a77")
+
+
+def test_items_of_large_arrays_are_compared_with_each_other_in_no_more_than_seconds():
+    started = time.perf_counter()
+    Validator({"uniqueItems": True}).validate([{"a": [number]} for number in range(100_000)])
+    assert time.perf_counter() - started < 5
+
+
 def test_a_schema_that_is_too_deep_or_too_large_is_refused():
     with pytest.raises(ConfigError, match="nested deeper"):
         Validator({"properties": {"a": nested(MAX_DEPTH, {})}})
@@ -290,7 +371,6 @@ def test_a_schema_has_to_be_json():
         {"properties": []},
         {"required": "name"},
         {"minimum": "1"},
-        {"pattern": "("},
         {"$ref": "#/$defs/missing"},
         {"$ref": "#nowhere"},
         {"allOf": {}},

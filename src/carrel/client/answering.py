@@ -371,6 +371,6 @@ def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     from carrel.protocol.validator import Validator
 
     try:
-        Validator(schema, "answer").validate(content)
+        Validator(schema, "answer", foreign=True).validate(content)
     except ValueError as error:
         raise ConfigError(f"What was filled in does not fit the form: {error}") from None

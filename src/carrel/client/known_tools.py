@@ -105,7 +105,7 @@ class KnownTools:
             from carrel.protocol.validator import Validator
 
             try:
-                tool.validator = Validator(tool.output_schema, "result")
+                tool.validator = Validator(tool.output_schema, "result", foreign=True)
                 tool.validator.check()
             except ConfigError as error:
                 log.warning("the output schema of the tool %s is not used: %s", name, error)

@@ -5,19 +5,24 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic#json-schema-usage
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from carrel.errors import ConfigError
 from carrel.printable import printable
 from carrel.protocol.json_values import InvalidArguments, join_path, to_jsonable
+from carrel.protocol.schema_weight import Index, Weigher
 
 __all__ = ["Validator"]
 
 MAX_DEPTH = 100  # of a schema: objects and arrays within each other
 MAX_SIZE = 50_000  # of a schema: values of all kinds
-MAX_WEIGHT = 10_000  # of a schema: subschemas that one value may have to be compared with
 MAX_INSTANCE_DEPTH = 200  # the validator recurses on the native stack, which has an end
+MAX_WORK = 200_000_000  # comparisons of values with subschemas, at worst: some seconds
+MAX_EXPLAINED = 5_000  # comparisons that may each end in an error, of which all are collected
+MAX_PATTERN_WORK = 1_000_000_000  # letters by states of patterns, at worst: some seconds
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
     "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
@@ -36,29 +41,37 @@ class Validator:
     an unknown dialect or out of bounds are refused at once. That a schema is valid in its dialect is found out by
     ``check``, or else at the first use, because loading the validator takes several milliseconds.
 
-    ``subject`` is what the messages call a value: argument or result.
+    Patterns are matched in time that grows with the text, no faster; one that cannot be, because it looks around or
+    back, is refused. A schema with patterns is checked at once.
+
+    ``subject`` is what the messages call a value: argument or result. With ``foreign`` the schema is not trusted
+    either: its patterns are matched against no more text than takes some seconds.
 
     Raises:
         ConfigError: the schema is refused; the message says why.
     """
 
-    __slots__ = ("_validator", "schema", "subject")
+    __slots__ = ("_choices", "_index", "_states", "_validator", "_weight", "schema", "subject")
 
-    def __init__(self, schema: Mapping[str, Any], subject: str = "argument") -> None:
+    def __init__(self, schema: Mapping[str, Any], subject: str = "argument", *, foreign: bool = False) -> None:
         if not isinstance(schema, Mapping):
             raise ConfigError(f"A JSON Schema is an object here, and not a {type(schema).__qualname__}")
+        self.subject = subject
+        self._validator: Any = None
         try:
             self.schema: dict[str, Any] = to_jsonable(dict(schema))
-            inspect_schema(self.schema)
-            weigh(self.schema, self.schema, {})
+            found = inspect_schema(self.schema)
+            self._index, self._choices = found.index, found.choices
+            self._weight = Weigher(self._index).weigh(self.schema)
         except RecursionError:
             raise ConfigError("A JSON Schema is nested too deeply") from None
         except TypeError as error:
             raise ConfigError(f"A JSON Schema must be JSON: {error}") from None
         except ValueError as error:  # urljoin() over an address with half a bracket
             raise ConfigError(f"A reference in the JSON Schema is not a URI: {error}") from None
-        self.subject = subject
-        self._validator: Any = None
+        self._states = sum(map(states, found.patterns)) if foreign else 0
+        if found.patterns:
+            self.check()
 
     def check(self) -> None:
         """Find out whether the schema is valid.
@@ -69,12 +82,16 @@ class Validator:
         import jsonschema_rs  # 8 ms, which most servers never need
 
         if self._validator is None:
-            dialect = DIALECTS[self.schema.get("$schema", next(iter(DIALECTS))).rstrip("#")]
+            dialect = getattr(jsonschema_rs, DIALECTS[self.schema.get("$schema", next(iter(DIALECTS))).rstrip("#")])
             try:
-                self._validator = getattr(jsonschema_rs, dialect)(self.schema, retriever=refuse_to_fetch)
+                self._validator = dialect(
+                    self.schema, retriever=refuse_to_fetch, pattern_options=jsonschema_rs.RegexOptions()
+                )
             except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
                 path = join_path(getattr(error, "instance_path", ()))
                 message = printable(getattr(error, "message", str(error)))
+                if getattr(getattr(error, "kind", None), "name", "") == "format" and "regex" in message:
+                    message += "; patterns must take linear time, without look-around and back-references"
                 raise ConfigError(f"The JSON Schema is invalid{' at ' + path if path else ''}: {message}") from None
 
     def validate(self, instance: Any) -> None:
@@ -86,12 +103,30 @@ class Validator:
         """
         if self._validator is None:
             self.check()
-        if depth_over(instance, MAX_INSTANCE_DEPTH):
+        count = size_of(instance, MAX_INSTANCE_DEPTH)
+        if count is None:
             raise InvalidArguments(f"The {self.subject} is nested deeper than {MAX_INSTANCE_DEPTH} levels")
+        if count * self._weight > MAX_WORK or (self._states and self._states * letters(instance) > MAX_PATTERN_WORK):
+            raise InvalidArguments(f"The {self.subject} is too large to be checked against its JSON Schema")
         try:
-            self._validator.validate(instance)
+            if self._validator.is_valid(instance):
+                return
+            if self._may_explain(instance, count):
+                self._validator.validate(instance)
         except ValueError as error:
             raise self._explain(error) from None
+        raise InvalidArguments(f"The {self.subject} does not fit its JSON Schema; it is too large to say where")
+
+    def _may_explain(self, instance: Any, count: int) -> bool:
+        """Say whether the errors in a value can be collected: of alternatives, all of them are, at every level."""
+        most = MAX_EXPLAINED if self._choices else MAX_WORK
+        if count > most:
+            return False
+        levels = next(depth for depth in range(1, MAX_INSTANCE_DEPTH + 2) if size_of(instance, depth) is not None)
+        try:
+            return count * Weigher(self._index, levels).weigh(self.schema) <= most
+        except (ConfigError, RecursionError):
+            return False
 
     def _explain(self, error: Any) -> InvalidArguments:
         location: list[str | int] = list(getattr(error, "instance_path", ()))
@@ -120,9 +155,9 @@ def refuse_to_fetch(uri: str) -> Any:
     raise ValueError(f"{uri} is not fetched")
 
 
-def depth_over(value: Any, limit: int) -> bool:
-    """Say whether arrays and objects are nested deeper than the limit, without recursion."""
-    level = [value]
+def size_of(value: Any, limit: int) -> int | None:
+    """Return how many values there are in a value, without recursion; None if they are nested deeper than the limit."""
+    level, size = [value], 1
     for _ in range(limit):
         level = [
             item
@@ -130,18 +165,59 @@ def depth_over(value: Any, limit: int) -> bool:
             if isinstance(node, (dict, list, tuple))
             for item in (node.values() if isinstance(node, dict) else node)
         ]
+        size += len(level)
         if not level:
-            return False
-    return any(isinstance(node, (dict, list, tuple)) for node in level)
+            return size
+    return None if any(isinstance(node, (dict, list, tuple)) for node in level) else size
 
 
-def inspect_schema(schema: dict[str, Any]) -> None:
-    """Refuse what is too large, of an unknown dialect, or refers to something outside."""
+def letters(value: Any) -> int:
+    """Return how many letters there are in the text of a value."""
+    size, nodes = 0, [value]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, str):
+            size += len(node)
+        elif isinstance(node, dict):
+            nodes += node
+            nodes += node.values()
+        elif isinstance(node, (list, tuple)):
+            nodes += node
+    return size
+
+
+def states(pattern: str) -> int:
+    """Return about how many states a pattern has, which may all have to be looked at for a letter."""
+    counts = [int(count) for count in re.findall(r"(\d{1,9})\}", pattern)]
+    return len(pattern) * (prod(counts) if "){" in pattern else 1) + sum(counts)
+
+
+class Found:
+    """What there is in a schema: where references lead, patterns, and whether there are alternatives."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.index = Index(schema)
+        self.patterns: list[str] = []
+        self.choices = False
+
+    def add(self, node: dict[str, Any], base: str) -> None:
+        """Take note of a subschema."""
+        self.index.add(node, base)
+        self.choices = self.choices or "anyOf" in node or "oneOf" in node
+        if isinstance(node.get("pattern"), str):
+            self.patterns.append(node["pattern"])
+        if isinstance(node.get("patternProperties"), dict):
+            self.patterns += node["patternProperties"]
+
+
+def inspect_schema(schema: dict[str, Any]) -> Found:
+    """Look through a schema, and refuse what is too large, of an unknown dialect, or refers to something outside."""
     from urllib.parse import urljoin  # nobody else at the start needs it
 
     size = 0
     anchors = {""}
     references: list[str] = []
+    found = Found(schema)
     nodes: list[tuple[Any, int, str, str]] = [(schema, 1, "", "schema")]
     while nodes:
         node, depth, uri, kind = nodes.pop()
@@ -157,6 +233,7 @@ def inspect_schema(schema: dict[str, Any]) -> None:
             if isinstance(node.get("$id"), str):
                 uri = urljoin(uri, node["$id"])
                 anchors.add(uri.partition("#")[0])
+            found.add(node, uri)
             if "$schema" in node and str(node["$schema"]).rstrip("#") not in DIALECTS:
                 raise ConfigError(
                     f"JSON Schema dialect {str(node['$schema'])[:200]} is not supported; use 2020-12 or draft-07"
@@ -169,49 +246,4 @@ def inspect_schema(schema: dict[str, Any]) -> None:
         document = reference.partition("#")[0]
         if document not in anchors and document not in DIALECTS:
             raise ConfigError(f"The JSON Schema refers to {reference[:200]}, and nothing outside of it is ever fetched")
-
-
-def weigh(node: Any, root: dict[str, Any], weights: dict[int, int]) -> int:
-    """Count the subschemas that one value is compared with at worst, which references can make exponential.
-
-    Raises:
-        ConfigError: there are too many, or there is no end to them.
-    """
-    if not isinstance(node, dict):
-        return 1
-    if id(node) in weights:
-        if weights[id(node)] == 0:
-            raise ConfigError("The JSON Schema refers to itself without end")
-        return weights[id(node)]
-    weights[id(node)] = 0
-    total = 1
-    for key in ("allOf", "anyOf", "oneOf"):
-        items = node.get(key)
-        total += sum(weigh(item, root, weights) for item in items) if isinstance(items, list) else 0
-    for key in ("not", "if", "then", "else"):
-        total += weigh(node[key], root, weights) if key in node else 0
-    for key in ("dependentSchemas", "dependencies"):
-        items = node.get(key)
-        total += sum(weigh(item, root, weights) for item in items.values()) if isinstance(items, dict) else 0
-    if isinstance(node.get("$ref"), str):
-        total += weigh(find(node["$ref"], root), root, weights)
-    if total > MAX_WEIGHT:
-        raise ConfigError(f"The JSON Schema compares one value with more than {MAX_WEIGHT} subschemas")
-    weights[id(node)] = total
-    return total
-
-
-def find(reference: str, root: dict[str, Any]) -> Any:
-    """Follow a JSON pointer within the schema. The validator sees to other references."""
-    if reference.partition("#")[0] or (reference != "#" and not reference.startswith("#/")):
-        return None
-    node: Any = root
-    for part in reference.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict):
-            node = node.get(name)
-        elif isinstance(node, list) and name.isdigit():
-            node = node[int(name)] if int(name) < len(node) else None
-        else:
-            return None
-    return node
+    return found

@@ -141,7 +141,10 @@ class Tools:
         name = name or str(getattr(function, "__name__", type(function).__name__))
         if name in self._entries and not replace:
             raise ConfigError(f"There is a tool {name} already")
-        called = Function(self._app, function, f"tool {name}", structured=structured)
+        try:
+            called = Function(self._app, function, f"tool {name}", structured=structured)
+        except ConfigError as error:
+            raise ConfigError(f"The tool {name}: {error}") from None
         details: dict[str, Any] = {
             "title": or_unset(title),
             "description": description,
@@ -170,9 +173,11 @@ class Tools:
                     entry.headers = header_parameters(input_schema)
                 except ValueError as error:
                     raise ConfigError(f"{name}: {error}") from None
-                entry.input = Validator(input_schema)
-            if output_schema is not None:
-                entry.output = Validator(output_schema, "result")
+            try:
+                entry.input = None if input_schema is None else Validator(input_schema)
+                entry.output = None if output_schema is None else Validator(output_schema, "result")
+            except ConfigError as error:
+                raise ConfigError(f"The tool {name}: {error}") from None
         self._entries.put(name, entry)
         self.used = True
         self._app.announce(lists=("tools_list_changed",))

@@ -19,7 +19,7 @@ from carrel.server.parameter import SIMPLE, UNIONS, Parameter
 
 __all__ = [
     *("Metadata", "describe", "has_fields", "is_array", "is_foreign", "is_pydantic", "make_model", "plain_type"),
-    *("read_annotation", "values_of", "walk"),
+    *("read_annotation", "refuse_slow_models", "refuse_slow_patterns", "values_of", "walk"),
 ]
 
 KNOWN = {
@@ -130,6 +130,7 @@ def is_for_pydantic(parameter: Parameter) -> bool:
     problem: Exception | None = None
     uses_pydantic = any(is_pydantic(node.value if isinstance(node, Metadata) else node) for node in nodes)
     foreign = [node for node in nodes if is_foreign(node) and not is_pydantic(node)]
+    refuse_slow_patterns(nodes)
     for node in nodes:
         if get_origin(node) in SETS and not is_hashable(plain_type(get_args(node)[0])):
             raise TypeError(f"{node} cannot be, because its items cannot be hashed; use a list")
@@ -155,6 +156,55 @@ def is_for_pydantic(parameter: Parameter) -> bool:
         except Exception as error:
             raise problem or TypeError(str(error).partition("\n")[0]) from None
     return True
+
+
+def refuse_slow_patterns(nodes: Sequence[Any]) -> None:
+    """Refuse types with a pattern of ``msgspec.Meta`` that a hostile text could make Python's ``re`` work at for ever.
+
+    Raises:
+        TypeError: there is one; the message has it.
+    """
+    metas = (node.value for node in nodes if isinstance(node, Metadata) and isinstance(node.value, msgspec.Meta))
+    for meta in metas:
+        if meta.pattern is not None:
+            refuse_if_slow(meta.pattern, meta.max_length)
+
+
+def refuse_if_slow(pattern: Any, max_length: int | None) -> None:
+    from carrel.server.backtracking import hazard
+
+    problem = hazard(pattern, max_length)
+    if problem is not None:
+        text = getattr(pattern, "pattern", pattern)
+        raise TypeError(
+            f"its pattern {text!r} is not for text from outside: {problem}. "
+            "A pattern in pydantic.Field or in a schema given by hand takes linear time"
+        )
+
+
+def refuse_slow_models(schema: Any) -> None:
+    """Refuse pydantic models with patterns for Python's ``re``, if a hostile text could make it work for ever.
+
+    ``schema`` is a core schema of pydantic. By default, its patterns are not for ``re`` and take linear time.
+
+    Raises:
+        TypeError: there is one; the message has it.
+    """
+    strings: list[dict[str, Any]] = []
+    nodes, seen, python = [schema], set[int](), False
+    while nodes:
+        node = nodes.pop()
+        if not isinstance(node, dict | list | tuple) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, dict):
+            python = python or node.get("regex_engine") == "python-re"
+            if node.get("type") == "str" and node.get("pattern") is not None:
+                strings.append(node)
+        nodes += node.values() if isinstance(node, dict) else node
+    for node in strings:
+        if python or not isinstance(node["pattern"], str):
+            refuse_if_slow(node["pattern"], node.get("max_length"))
 
 
 def is_hashable(kind: Any) -> bool:
@@ -205,7 +255,9 @@ def make_model(parameters: Sequence[Parameter]) -> Any:
         options = {} if parameter.default is NODEFAULT else {"default": parameter.default}
         field = pydantic.Field(alias=parameter.alias, validation_alias=parameter.alias, **options)
         fields[f"argument_{index}"] = (parameter.annotation, field)
-    return pydantic.create_model("Arguments", __config__=pydantic.ConfigDict(strict=True), **fields)
+    model = pydantic.create_model("Arguments", __config__=pydantic.ConfigDict(strict=True), **fields)
+    refuse_slow_models(model.__pydantic_core_schema__)
+    return model
 
 
 def plain_type(annotation: Any) -> Any:
