@@ -330,6 +330,21 @@ def test_a_pattern_of_somebody_else_is_not_matched_against_text_of_any_length():
     Validator({"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}$"}, foreign=True).validate("01234567-0123")
 
 
+def test_patterns_of_somebody_else_may_look_around_for_so_many_steps():
+    schema = {"pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"}  # how pydantic writes a decimal number
+    validator = Validator(schema, foreign=True)
+    validator.validate("12.50")
+    with pytest.raises(InvalidArguments):
+        validator.validate("12.50 EUR")
+    started = time.perf_counter()
+    hostile = Validator({"items": {"pattern": r"^(?=(a+)+$)(a+)+\1b"}}, foreign=True)
+    with pytest.raises(InvalidArguments):
+        hostile.validate(["a" * 1000] * 1000)
+    with pytest.raises(InvalidArguments, match="too large"):
+        hostile.validate(["a"] * 100_000)
+    assert time.perf_counter() - started < 5
+
+
 def test_large_objects_to_choose_from_are_refused():
     with pytest.raises(ConfigError, match="compares one value"):
         Validator({"enum": [{"a": number} for number in range(10_000)]})

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+import datetime
+import decimal
 import json
 import logging
+import math
 import re
 import threading
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 import pydantic
 import pytest
 
-from carrel import Context, Icon, Server
+from carrel import Client, Context, Icon, Server
 from carrel.errors import ConfigError, InvalidParams, MethodNotFound, ResourceNotFound, ToolError
 from carrel.transports import memory
 from carrel.wire.base import Annotations
@@ -324,6 +327,127 @@ async def test_a_result_that_breaks_its_schema_fails_and_is_logged(caplog: pytes
         assert (await call(peer, "right"))["structuredContent"] == {"a": 1}
         assert (await call(peer, "failed"))["content"] == []
     assert sum("does not conform" in record.message for record in caplog.records) == 5
+
+
+class Sized(TypedDict):
+    size: int
+
+
+class Price(pydantic.BaseModel):
+    amount: decimal.Decimal
+    due: datetime.date | None = None
+
+
+def break_promises() -> Server:
+    """Return a server whose tools give back what does not fit the schema that is listed for them."""
+    app = Server("s")
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+    @app.tool()
+    def field() -> Weather:
+        return Weather("warm", "sunny")  # type: ignore[arg-type]
+
+    @app.tool()
+    def nothing() -> Sized:
+        return None  # type: ignore[return-value]
+
+    @app.tool()
+    async def text() -> Note:
+        return "text"  # type: ignore[return-value]
+
+    @app.tool()
+    async def number() -> dict[str, int]:
+        return 5  # type: ignore[return-value]
+
+    @app.tool()
+    def other() -> Person:
+        return Note("x")  # type: ignore[return-value]
+
+    @app.tool(structured=True)
+    def wrapped() -> int:
+        return "five"  # type: ignore[return-value]
+
+    @app.tool(structured=True)
+    def infinite() -> float:
+        return math.inf
+
+    @app.tool()
+    def value() -> Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "sizes"]:
+        return {"a": 0}
+
+    app.tools.add(lambda: TextContent("t"), name="block", output_schema=schema)
+    app.tools.add(lambda: [TextContent("t"), {"a": 1}], name="blocks", output_schema=schema)
+    app.tools.add(lambda: CallToolResult(content=[TextContent("t")]), name="whole", output_schema=schema)
+    app.tools.add(lambda: {"a": "no"}, name="given", output_schema=schema)
+    return app
+
+
+@pytest.mark.parametrize("revision", ALL)
+async def test_every_schema_that_is_listed_is_enforced(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    app = break_promises()
+    reasons = {
+        "field": "`temperature`",
+        "nothing": "null",
+        "text": '"text"',
+        "number": "5",
+        "other": "`name`",
+        "wrapped": '`result`: "five"',
+        "infinite": "`result`",
+        "value": "`a`: 0 is less",
+        "block": "no structured content",
+        "blocks": "no structured content",
+        "whole": "no structured content",
+        "given": "`a`",
+    }
+    async with memory.connect(app, revision) as peer:
+        for tool in await listed(peer, "tools"):
+            assert ("outputSchema" in tool) is (revision not in (OLDEST, MARCH)), tool["name"]
+            found = await call(peer, tool["name"])
+            assert found["isError"] is True, (tool["name"], found)
+            assert "structuredContent" not in found
+            assert f"{tool['name']}: the result does not conform" in texts(found)[0]
+            assert reasons.pop(tool["name"]) in texts(found)[0]
+    assert reasons == {}
+    assert sum("of tool field does not conform" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_results_that_fit_have_structured_content_and_satisfy_a_client() -> None:
+    app = Server("s")
+    values: dict[str, Any] = {}
+
+    def offer(name: str, kind: Any, value: Any, **details: Any) -> None:
+        def give() -> Any:
+            return value
+
+        give.__annotations__["return"] = kind
+        app.tools.add(give, name=name, **details)
+
+    offer("dataclass", Weather, Weather(1.0, "x"))
+    offer("struct", Note, Note("x"))
+    offer("dict", dict[str, Any], {"a": [None, {}]})
+    offer("typed", Sized, {"size": 1})
+    offer("model", Price, Price(amount="12.50", due="2024-02-29"))  # type: ignore[arg-type]
+    offer("whole_number", Weather, Weather(3, "x"))
+    offer("int", int, 5, structured=True)
+    offer("bool", bool, True, structured=True)
+    offer("text", str, "x", structured=True)
+    offer("float", float, 1.5, structured=True)
+    offer("models", list[Price], [Price(amount=1)], structured=True)  # type: ignore[arg-type]
+    async with Client(app) as client:
+        async for tool in client.tools():
+            result = await client.call_tool(tool.name, {})
+            assert result.is_error is not True, result
+            assert result.structured_content is not msgspec.UNSET, tool.name
+            values[tool.name] = result.structured_content
+    assert values["model"] == {"amount": "12.50", "due": "2024-02-29"}
+    assert values["int"] == {"result": 5}
+
+
+def test_a_schema_for_what_is_left_out_makes_no_sense() -> None:
+    with pytest.raises(ConfigError, match=r"structured=False.*output_schema"):
+        Server("s").tools.add(lambda: 1, name="t", structured=False, output_schema={"type": "object"})
+    with pytest.raises(ConfigError, match="not annotated"):
+        Server("s").tools.add(lambda: 1, name="t", structured=True)
 
 
 async def test_structured_says_whether_there_is_structured_output() -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from msgspec import Raw
+
 from carrel.errors import ConfigError
 from carrel.printable import printable
 from carrel.protocol.json_values import InvalidArguments, join_path, to_jsonable
@@ -23,6 +25,7 @@ MAX_INSTANCE_DEPTH = 200  # the validator recurses on the native stack, which ha
 MAX_WORK = 200_000_000  # comparisons of values with subschemas, at worst: some seconds
 MAX_EXPLAINED = 5_000  # comparisons that may each end in an error, of which all are collected
 MAX_PATTERN_WORK = 1_000_000_000  # letters by states of patterns, at worst: some seconds
+MAX_STEPS = 20_000  # of a pattern that looks around or back, for one text
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
     "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
@@ -44,14 +47,17 @@ class Validator:
     Patterns are matched in time that grows with the text, no faster; one that cannot be, because it looks around or
     back, is refused. A schema with patterns is checked at once.
 
-    ``subject`` is what the messages call a value: argument or result. With ``foreign`` the schema is not trusted
-    either: its patterns are matched against no more text than takes some seconds.
+    ``subject`` is what the messages call a value: argument or result. With ``foreign`` nobody here has written the
+    schema: its patterns may look around and back, for so many steps, and meet no more text than takes some seconds.
 
     Raises:
         ConfigError: the schema is refused; the message says why.
     """
 
-    __slots__ = ("_choices", "_index", "_states", "_validator", "_weight", "schema", "subject")
+    __slots__ = (
+        *("_backtracks", "_choices", "_foreign", "_index", "_states", "_validator", "_weight"),
+        *("schema", "subject"),
+    )
 
     def __init__(self, schema: Mapping[str, Any], subject: str = "argument", *, foreign: bool = False) -> None:
         if not isinstance(schema, Mapping):
@@ -69,8 +75,10 @@ class Validator:
             raise ConfigError(f"A JSON Schema must be JSON: {error}") from None
         except ValueError as error:  # urljoin() over an address with half a bracket
             raise ConfigError(f"A reference in the JSON Schema is not a URI: {error}") from None
+        self._foreign = foreign
+        self._backtracks = False
         self._states = sum(map(states, found.patterns)) if foreign else 0
-        if found.patterns:
+        if found.patterns and not foreign:
             self.check()
 
     def check(self) -> None:
@@ -81,21 +89,30 @@ class Validator:
         """
         import jsonschema_rs  # 8 ms, which most servers never need
 
-        if self._validator is None:
-            dialect = getattr(jsonschema_rs, DIALECTS[self.schema.get("$schema", next(iter(DIALECTS))).rstrip("#")])
-            try:
-                self._validator = dialect(
-                    self.schema, retriever=refuse_to_fetch, pattern_options=jsonschema_rs.RegexOptions()
-                )
-            except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-                path = join_path(getattr(error, "instance_path", ()))
-                message = printable(getattr(error, "message", str(error)))
-                if getattr(getattr(error, "kind", None), "name", "") == "format" and "regex" in message:
-                    message += "; patterns must take linear time, without look-around and back-references"
-                raise ConfigError(f"The JSON Schema is invalid{' at ' + path if path else ''}: {message}") from None
+        if self._validator is not None:
+            return
+        dialect = getattr(jsonschema_rs, DIALECTS[self.schema.get("$schema", next(iter(DIALECTS))).rstrip("#")])
+        linear, bounded = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_STEPS)
+        try:
+            self._validator = dialect(self.schema, retriever=refuse_to_fetch, pattern_options=linear)
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            path = join_path(getattr(error, "instance_path", ()))
+            message = printable(getattr(error, "message", str(error)))
+            if getattr(getattr(error, "kind", None), "name", "") == "format" and "regex" in message:
+                message += "; patterns must take linear time, without look-around and back-references"
+                if self._foreign:
+                    try:
+                        self._validator = dialect(self.schema, retriever=refuse_to_fetch, pattern_options=bounded)
+                        self._backtracks = True
+                        return
+                    except (jsonschema_rs.ValidationError, ValueError):
+                        pass
+            raise ConfigError(f"The JSON Schema is invalid{' at ' + path if path else ''}: {message}") from None
 
-    def validate(self, instance: Any) -> None:
+    def validate(self, instance: Any, text: bytes | Raw | None = None) -> None:
         """Check a JSON value: dictionaries, lists, text, numbers, booleans and None.
+
+        ``text`` is the value as JSON, if that is at hand: how large a value is can be seen from it at less cost.
 
         Raises:
             InvalidArguments: it does not fit.
@@ -103,10 +120,16 @@ class Validator:
         """
         if self._validator is None:
             self.check()
-        count = size_of(instance, MAX_INSTANCE_DEPTH)
+        count = None if text is None else size_in(text)
+        if count is None:
+            count = size_of(instance, MAX_INSTANCE_DEPTH)
         if count is None:
             raise InvalidArguments(f"The {self.subject} is nested deeper than {MAX_INSTANCE_DEPTH} levels")
-        if count * self._weight > MAX_WORK or (self._states and self._states * letters(instance) > MAX_PATTERN_WORK):
+        if (
+            count * self._weight > MAX_WORK
+            or (self._states and self._states * letters(instance) > MAX_PATTERN_WORK)
+            or (self._backtracks and count * MAX_STEPS > MAX_PATTERN_WORK)
+        ):
             raise InvalidArguments(f"The {self.subject} is too large to be checked against its JSON Schema")
         try:
             if self._validator.is_valid(instance):
@@ -169,6 +192,13 @@ def size_of(value: Any, limit: int) -> int | None:
         if not level:
             return size
     return None if any(isinstance(node, (dict, list, tuple)) for node in level) else size
+
+
+def size_in(text: bytes | Raw) -> int | None:
+    """Return how many values there can be at most in a JSON text that cannot be nested too deeply, else None."""
+    data = bytes(text)
+    inner = data.count(b"[") + data.count(b"{")
+    return inner + data.count(b",") + 1 if inner <= MAX_INSTANCE_DEPTH else None
 
 
 def letters(value: Any) -> int:

@@ -30,6 +30,8 @@ __all__ = ["Signature"]
 Text: TypeAlias = str | list[str] | dict[str, str]
 
 IMMUTABLE = (str, int, float, bool, bytes)
+# Annotations of results that are no JSON objects.
+NO_OBJECTS = (inspect.Signature.empty, None, "None", str, "str", int, "int", float, "float", bool, "bool", Any, "Any")
 # What a coroutine's code contains where it may hand control back to the event loop.
 WAITS = frozenset(
     opcode.opmap[name]
@@ -236,6 +238,11 @@ class Signature:
         annotations = {"return": self._returns}
         self._resolve(annotations)
         return annotations["return"]
+
+    @property
+    def returns_no_object(self) -> bool:
+        """Whether it is plain from the annotation that there is no output schema; looks no further than that."""
+        return self.structured is False or (self.structured is None and self._returns in NO_OBJECTS)
 
     def encode(self, value: Any) -> Any:
         """Turn a result into what ``output_schema`` describes: JSON-able, and wrapped where the schema says so.

@@ -49,6 +49,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 CONTENT = (*BLOCKS, TextResourceContents, BlobResourceContents, Resource)
 PLAIN = frozenset((str, int, float, bool))
+#: Types whose values always fit the schema of the type; floats do not, since JSON has no word for NaN.
+EXACT = (str, int, bool)
+#: What a schema of objects may say without asking anything of their members.
+ANY_OBJECT = {"type", "title", "description", "additionalProperties"}
 NO_ARGUMENTS = Raw(b"{}")
 log = Log("carrel")
 
@@ -65,7 +69,10 @@ class Entry(msgspec.Struct, eq=False):
     mask_errors: bool = False
     """Whether models are told nothing of what it raises, unless it is a ToolError."""
     input: Validator | None = None
-    output: Validator | None = None
+    output: Validator | UnsetType | None = UNSET
+    """What results are checked against; UNSET until it is known whether the return annotation has a schema."""
+    exact: type | None = None
+    """A type whose values cannot be other than their schema says, and are not checked."""
     tool: Tool | None = None
     headers: Mapping[bytes, tuple[str, ...]] | None = None
     ui: dict[str, Any] | None = None
@@ -75,16 +82,41 @@ class Entry(msgspec.Struct, eq=False):
         """Return the tool as it is listed."""
         if self.tool is None:
             signature = self.function.signature
-            output = signature.output_schema if self.output is None else self.output.schema
+            output = self.find_output()
             self.details["description"] = or_unset(self.details["description"] or signature.description)
             self.tool = Tool(
                 name=self.name,
                 input_schema=signature.input_schema if self.input is None else self.input.schema,
-                output_schema=or_unset(output),
+                output_schema=UNSET if output is None else output.schema,
                 execution=UNSET if self.task == "forbidden" else ToolExecution(task_support=self.task),
                 **self.details,
             )
         return self.tool
+
+    def find_output(self) -> Validator | None:
+        """Return what results are checked against, which is the schema that is listed; None if there is none.
+
+        Raises:
+            ConfigError: structured results were asked for, and their type is unknown, has no schema or a refused one.
+        """
+        if self.output is UNSET:
+            from carrel.protocol.validator import Validator
+
+            signature = self.function.signature
+            schema = signature.output_schema
+            try:
+                self.output = None if schema is None else Validator(schema, "result", foreign=True)
+            except ConfigError as error:
+                if self.structured:
+                    raise
+                log.warning("tool %s has no output schema: %s", self.name, error)
+                self.output = None
+            if schema is not None and self.output is not None:
+                if signature.returns in EXACT:
+                    self.exact = signature.returns
+                elif schema.keys() <= ANY_OBJECT and schema.get("additionalProperties", True) is True:
+                    self.exact = dict
+        return self.output
 
     def header_parameters(self) -> Mapping[bytes, tuple[str, ...]]:
         """Return the arguments that HTTP requests repeat in headers."""
@@ -173,11 +205,17 @@ class Tools:
                     entry.headers = header_parameters(input_schema)
                 except ValueError as error:
                     raise ConfigError(f"{name}: {error}") from None
+            if structured is False and output_schema is not None:
+                raise ConfigError(f"{name}: structured=False leaves out what output_schema describes")
             try:
                 entry.input = None if input_schema is None else Validator(input_schema)
-                entry.output = None if output_schema is None else Validator(output_schema, "result")
+                entry.output = UNSET if output_schema is None else Validator(output_schema, "result")
             except ConfigError as error:
                 raise ConfigError(f"The tool {name}: {error}") from None
+        if entry.output is UNSET and called.signature.returns_no_object:
+            entry.output = None
+        if structured:
+            entry.find_output()
         self._entries.put(name, entry)
         self.used = True
         self._app.announce(lists=("tools_list_changed",))
@@ -234,7 +272,7 @@ class Tools:
                 arguments = entry.function.signature.decode(raw)
             else:
                 arguments = _read_object(raw)
-                entry.input.validate(arguments)
+                entry.input.validate(arguments, raw)
         except InvalidArguments as error:
             if call.peer.revision.argument_errors_in_results:
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
@@ -339,42 +377,63 @@ def result_of(value: Any, entry: Entry) -> CallToolResult:
     """Turn what a tool function returned into a result.
 
     Text and content blocks become content, several of them stay several. Everything else becomes JSON text, and
-    structured content too if it is an object or the tool has an output schema.
+    structured content too if it is an object or the tool has an output schema. What does not fit an output schema
+    becomes an error that says what does not fit.
 
     Raises:
         TypeError: the value cannot be turned into JSON.
-        RuntimeError: it does not conform to the output schema.
     """
-    if type(value) in PLAIN and entry.output is None and not entry.structured:
+    output = entry.output
+    if output is UNSET:
+        output = entry.find_output()
+    if output is not None:
+        return _checked_result(value, entry, output)
+    if type(value) in PLAIN:
         return CallToolResult(content=[TextContent(value if type(value) is str else to_json(value).decode())])
     if isinstance(value, CallToolResult):
-        if entry.output is not None and not value.is_error:
-            _conform(entry, value.structured_content)
         return value
-    if value is None and entry.output is None and not entry.structured:
+    if value is None:
         return CallToolResult(content=[])
-    if isinstance(value, CONTENT):
-        return CallToolResult(content=[block_of(value)])
-    if isinstance(value, (list, tuple)) and value and any(isinstance(item, CONTENT) for item in value):
-        return CallToolResult(content=[block_of(item) for item in value])
-    plain = entry.function.signature.encode(value)
-    content: list[ContentBlock] = [TextContent(plain if isinstance(plain, str) else to_json(plain).decode())]
-    wanted = entry.structured
-    if wanted is None:
-        wanted = isinstance(plain, dict) or entry.output is not None
-    if not wanted:
+    content = _content_of(value)
+    if content is not None:
         return CallToolResult(content=content)
-    _conform(entry, plain)
-    return CallToolResult(content=content, structured_content=plain)
+    plain = entry.function.signature.encode(value)
+    content = [TextContent(plain if isinstance(plain, str) else to_json(plain).decode())]
+    if isinstance(plain, dict) and entry.structured is not False:
+        return CallToolResult(content=content, structured_content=plain)
+    return CallToolResult(content=content)
 
 
-def _conform(entry: Entry, value: Any) -> None:
-    if entry.output is not None:
-        try:
-            entry.output.validate(None if value is UNSET else value)
-        except InvalidArguments as error:
-            log.error("the result of tool %s does not conform to its output schema: %s", entry.name, error)
-            raise RuntimeError(f"{entry.name}: the result does not conform to the output schema: {error}") from None
+def _checked_result(value: Any, entry: Entry, output: Validator) -> CallToolResult:
+    """Turn what a tool function returned into a result with structured content that fits the output schema."""
+    try:
+        if isinstance(value, CallToolResult):
+            if value.is_error is not True:
+                if value.structured_content is UNSET:
+                    raise InvalidArguments("There is no structured content")
+                output.validate(value.structured_content)
+            return value
+        if _content_of(value) is not None:
+            raise InvalidArguments("There is content, but no structured content; CallToolResult has both")
+        plain = entry.function.signature.encode(value)
+        text = to_json(plain)
+        if type(value) is not entry.exact:
+            output.validate(plain, text)
+    except InvalidArguments as error:
+        log.error("the result of tool %s does not conform to its output schema: %s", entry.name, error)
+        problem = f"{entry.name}: the result does not conform to the output schema: {error}"
+        return CallToolResult(content=[TextContent(problem)], is_error=True)
+    content = TextContent(plain if isinstance(plain, str) else text.decode())
+    return CallToolResult(content=[content], structured_content=plain)
+
+
+def _content_of(value: Any) -> list[ContentBlock] | None:
+    """Return the content blocks that a value is; None if it is data."""
+    if isinstance(value, CONTENT):
+        return [block_of(value)]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, CONTENT) for item in value):
+        return [block_of(item) for item in value]
+    return None
 
 
 def block_of(value: Any) -> ContentBlock:
