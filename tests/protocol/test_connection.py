@@ -211,12 +211,86 @@ def test_a_request_whose_id_is_written_in_capitals_is_a_notification() -> None:
     assert error_of(connected(JUNE), b'{"jsonrpc":"2.0","id":1,"METHOD":"ping"}')["code"] == -32600
 
 
-def test_of_duplicate_keys_the_last_one_counts() -> None:
-    connection = connected(JUNE)
-    call = called(connection, b'{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list","method":"ping"}')
-    assert (call.id, call.request.operation) == (2, "ping")
-    call = called(connection, b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:1","uri":"a:2"}}')
-    assert call.params.uri == "a:2"
+PADDING = ["", "x" * 10_000]
+
+
+@pytest.mark.parametrize("padding", PADDING, ids=["small", "large"])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n", " : ")], ids=["compact", "usual", "wide"])
+@pytest.mark.parametrize("name", ["jsonrpc", "id", "method", "params", "p\\u0061rams", "extra"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_member_that_is_there_twice_is_refused(
+    padding: str, separators: tuple[str, str], name: str, first: bool
+) -> None:
+    comma, colon = separators
+    plain = name.replace("\\u0061", "a")
+    members = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"x": padding, "_meta": META}, "extra": 1}
+    other = {"jsonrpc": "", "id": 7, "method": "", "params": {}, "extra": 2}[plain]
+    pairs = [f'"{key}"{colon}{json.dumps(value, separators=separators)}' for key, value in members.items()]
+    pairs.insert(0 if first else len(pairs), f'"{name}"{colon}{json.dumps(other)}')
+    valid = "{" + comma.join(pairs[1:] if first else pairs[:-1]) + "}"
+    assert isinstance(Connection(DESCRIPTION).receive(valid.encode()), Call)
+    refusal = Connection(DESCRIPTION).receive(("{" + comma.join(pairs) + "}").encode())
+    assert isinstance(refusal, Refusal)
+    reply = json.loads(refusal.reply)
+    if plain in ("jsonrpc", "method") and not first:
+        assert reply["error"]["code"] in (-32600, -32601)  # the second value is none that is accepted
+        return
+    assert reply["error"] == {"code": -32600, "message": f"Invalid request: {plain!r} is there twice"}
+    assert reply.get("id") == (None if plain == "id" else 1)
+    assert refusal.status == 400
+
+
+@pytest.mark.parametrize("padding", PADDING, ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("method", "name", "members"),
+    [
+        ("resources/read", "uri", '"uri":"memo://1"'),
+        ("resources/read", "uri", '"\\u0075ri":"memo://1"'),
+        ("tools/call", "name", '"name":"a"'),
+        ("tools/call", "arguments", '"arguments":{}'),
+        ("prompts/get", "name", '"name":"a"'),
+        ("tools/list", "cursor", '"cursor":"a"'),
+        ("tools/call", "_meta", '"_meta":{}'),
+    ],
+)
+def test_a_parameter_that_is_there_twice_is_refused(padding: str, method: str, name: str, members: str) -> None:
+    params = VALID[method][1] | {"_meta": META, "padding": padding}
+    if method == "tools/list":
+        params["cursor"] = "x"
+    if name == "arguments":
+        params["arguments"] = {"name": "not that one"}
+    text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    assert isinstance(Connection(DESCRIPTION).receive(text.encode()), Call)
+    doubled = text.replace('"params": {', f'"params": {{{members}, ')
+    for data in (doubled.encode(), memoryview(doubled.encode())):
+        refusal = Connection(DESCRIPTION).receive(data)
+        assert isinstance(refusal, Refusal)
+        reply = json.loads(refusal.reply)
+        assert reply["error"] == {"code": -32600, "message": f"Invalid request: params: {name!r} is there twice"}
+        assert reply["id"] == 1
+
+
+def test_names_that_come_back_further_inside_are_not_there_twice() -> None:
+    inner = {"name": "a", "arguments": {"id": 1, "method": 2}, "params": {"uri": "x"}, "_meta": {}, "jsonrpc": "1"}
+    params = {"name": "t", "arguments": {**inner, "more": [inner, inner]}}
+    assert called(connected(JUNE), request("tools/call", params)).params.name == "t"
+    client = {f"{PREFIX}clientInfo": {"name": "name", "version": "id"}}
+    call = called(connected(), request("tools/call", {"name": "name", "_meta": client}, revision=LATEST))
+    assert call.params.name == "name"
+
+
+def test_notifications_and_answers_have_each_member_once() -> None:
+    for text in (
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","id":1,"id":2,"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"result":{"a":1}}',
+    ):
+        assert error_of(connected(JUNE), text)["code"] == -32600
+
+
+def test_members_are_counted_up_to_a_limit() -> None:
+    members = {f"x{number}": number for number in range(2_000)}
+    assert "more than 1000 members" in error_of(connected(JUNE), request("ping") | members)["message"]
 
 
 def test_members_that_json_rpc_does_not_know_are_ignored() -> None:

@@ -34,6 +34,7 @@ from carrel.errors import (
     UnsupportedVersion,
 )
 from carrel.protocol.encoding import encode, encode_error
+from carrel.protocol.members import FRAME, NO_PARAMS, SMALL, DuplicateId, names_of, refuse_duplicates
 from carrel.protocol.peer import Peer
 from carrel.protocol.revision import Request, Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
@@ -65,6 +66,15 @@ class _ParamsReaders(dict[type[Params], Callable[[Any], Any]]):
         return read
 
 
+class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
+    """The names that a request has once at most, by the type of its parameters."""
+
+    def __missing__(self, kind: type[Params]) -> tuple[tuple[bytes, ...], bool]:
+        names = self[kind] = names_of(kind)
+        return names
+
+
+_names = _Names()
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
 _read_any = msgspec.json.Decoder().decode
@@ -237,13 +247,13 @@ class Connection:
                 str(data, "utf-8")  # the decoder does not look at the text in what it leaves raw
         except _UNREADABLE as error:
             return self._receive_odd(data, error)
-        return self._receive(message)
+        return self._receive(message, data)
 
-    def _receive(self, message: Message) -> Event:
+    def _receive(self, message: Message, data: bytes | memoryview) -> Event:
         id, method = message.id, message.method
         try:
             if method is UNSET or message.jsonrpc != "2.0" or not (type(id) is int or type(id) is str):
-                return self._receive_other(message)
+                return self._receive_other(message, data)
             raw = message.params
             if raw is UNSET:
                 raw = _NO_PARAMS
@@ -253,6 +263,20 @@ class Connection:
             except msgspec.ValidationError as error:
                 raise self._invalid_params(method, raw, error) from None
             meta = params.meta
+            if len(data) > SMALL:
+                refuse_duplicates(data, raw)
+            else:
+                text = data if type(data) is bytes else bytes(data)
+                frame = len(text) - len(memoryview(raw)) - len(method) - (len(id) if type(id) is str else 0)
+                once = frame <= (FRAME if raw is not _NO_PARAMS else FRAME - NO_PARAMS)
+                names, named = _names[type(params)]
+                for name in names:
+                    if text.count(name) > 1:
+                        once = False
+                if named and text.count(b'"name"') > (1 if meta is UNSET or meta.client_info is UNSET else 2):
+                    once = False
+                if not once or (b"\\" in text and b"\\u00" in text):  # a letter of a name may be spelled otherwise
+                    refuse_duplicates(text, raw)
             if meta is not UNSET and meta.protocol_version is not UNSET:
                 peer = self._stateless_peer(meta)
             elif self.peer is not None:
@@ -263,6 +287,8 @@ class Connection:
             if self.in_flight is not None and id in self.in_flight:
                 raise InvalidMessage(_IN_USE)
             return Call(self, peer, id, request, params, raw)
+        except DuplicateId as error:
+            return self._refuse(UNSET, error)
         except ProtocolError as error:
             return self._refuse(id, error, stateless=_is_stateless(message))
         except (msgspec.DecodeError, RecursionError) as error:
@@ -286,9 +312,10 @@ class Connection:
             raise MissingCapability({"extensions": {extension.name: {}}})
         return extension.requests[method]
 
-    def _receive_other(self, message: Message) -> Event:
+    def _receive_other(self, message: Message, data: bytes | memoryview) -> Event:
         """Read what is not a request: a notification, a response, or nothing that JSON-RPC knows."""
         id, method = message.id, message.method
+        refuse_duplicates(data)
         if message.jsonrpc != "2.0":
             raise InvalidMessage('Invalid request: jsonrpc must be "2.0"')
         if id is not UNSET and type(id) is not int and type(id) is not str:
