@@ -15,6 +15,7 @@ from carrel.sources.files import FilesSource
 from carrel.sources.root import Root
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Position, Tree
+from carrel.sources.work import PAGE, Work
 from carrel.testing import listed
 
 Share = Callable[..., Awaitable[FilesSource]]
@@ -101,11 +102,11 @@ def tree_of(folder: Path) -> Tree:
     return Tree(Root(str(folder)), Selection())
 
 
-def walk(tree: Tree, limit: int, work: int = 20_000, after: Position | None = START) -> list[str]:
+def walk(tree: Tree, limit: int, work: float = PAGE, after: Position | None = START) -> list[str]:
     paths = []
     while after is not None:
         before = after
-        entries, after = tree.page(after, limit, work)
+        entries, after = tree.page(after, limit, Work(work))
         assert after != before, "a page gets nowhere"
         paths += ["/".join(entry.parts) for entry in entries]
     return paths
@@ -115,7 +116,7 @@ def walk(tree: Tree, limit: int, work: int = 20_000, after: Position | None = ST
     st.sets(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), max_size=25),
     st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple)), max_size=8),
     st.integers(1, 4),
-    st.integers(8, 30),
+    st.integers(20, 500),
 )
 def test_what_comes_and_goes_makes_a_listing_neither_skip_nor_repeat_anything_else(
     tmp_path_factory: pytest.TempPathFactory, files: set[tuple[str, ...]], events: list[object], limit: int, work: int
@@ -143,7 +144,7 @@ def test_what_comes_and_goes_makes_a_listing_neither_skip_nor_repeat_anything_el
     after: Position | None = START
     waiting = list(events)
     while after is not None:
-        entries, after = tree.page(after, limit, work)
+        entries, after = tree.page(after, limit, Work(work))
         seen += ["/".join(entry.parts) for entry in entries]
         if waiting:
             is_created, parts = waiting.pop()
@@ -162,10 +163,10 @@ def test_a_page_does_a_bounded_amount_of_work_and_the_pages_after_it_go_on(folde
     put(".gitignore", "*.o\n")
     put("last/x.txt")
     tree = tree_of(folder)
-    entries, after = tree.page(START, 10, work=10)
+    entries, after = tree.page(START, 10, Work(100))
     assert entries == []
     assert after is not None
-    assert walk(tree, 10, work=10) == ["last/x.txt"]
+    assert walk(tree, 10, work=100) == ["last/x.txt"]
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,7 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--include",
         metavar="GLOB",
+        type=glob,
         action="append",
         default=[],
         help="share only files that match, for example '*.md' or 'docs/**'; may be repeated",
@@ -65,6 +66,7 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--exclude",
         metavar="GLOB",
+        type=glob,
         action="append",
         default=[],
         help="leave out files and folders that match; may be repeated",
@@ -219,6 +221,17 @@ def size(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500KiB or 10MiB") from None
     return int(number)
+
+
+def glob(text: str) -> str:
+    """Check a pattern for what is shared: one that is none would share everything, or leave out nothing."""
+    from carrel.sources.patterns import Malformed, check_glob  # not before there is one
+
+    try:
+        check_glob(text)
+    except Malformed as problem:
+        raise argparse.ArgumentTypeError(f"{text!r} {problem}") from None
+    return text
 
 
 def positive(text: str) -> int:

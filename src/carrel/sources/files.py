@@ -12,11 +12,11 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -39,8 +39,8 @@ from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Tree
 from carrel.sources.tree_view import TreeView
 from carrel.sources.window import MAX_SCAN, Window, parse_window, refuse
+from carrel.sources.work import WHOLE, Work
 from carrel.sources.workers import THREADS, THREADS_PER_CLIENT, WAITING_PER_CLIENT, Workers
-from carrel.threads import stop_if_cancelled
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
@@ -50,9 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FilesSource", "open_files"]
 
+T = TypeVar("T")
+
 MAX_SIZE = 10 * 1024 * 1024
 LISTED = 1000  # entries of a directory read at a time
-MAX_LISTED = 200_000  # entries of a directory looked at to read it
 
 SUGGESTIONS = {
     "lines": ["1-100", "1-1000", "1-"],
@@ -73,7 +74,7 @@ class FilesSource:
     requests up to ``max_waiting`` wait for one.
 
     Raises:
-        ConfigError: a number is less than 1, or the path cannot be shared.
+        ConfigError: a pattern cannot be understood, a number is less than 1, or the path has no URI.
     """
 
     def __init__(
@@ -151,6 +152,18 @@ class FilesSource:
         except OSError as error:
             raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
 
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in a thread.
+
+        Raises:
+            ResourceError: the process can open no more files.
+        """
+        try:
+            return await self._workers.run(function, *arguments)
+        except OSError as error:
+            self._tree.notices.warn((), f"cannot be read: {error.strerror}")
+            raise translate(error, self.uri) from None
+
     # Names
 
     def owns(self, uri: str) -> bool:
@@ -205,7 +218,7 @@ class FilesSource:
         Raises:
             InvalidCursor: the cursor is not one that this source gave out.
         """
-        return await self._workers.run(self._list, cursor, max(limit, 1))
+        return await self._run(self._list, cursor, max(limit, 1))
 
     def _list(self, cursor: str | None, limit: int) -> Page[Resource]:
         items: list[Resource] = []
@@ -233,7 +246,7 @@ class FilesSource:
             InvalidCursor: the cursor is not one that this source gave out for this directory.
         """
         parts, _ = self._locate(uri)
-        return await self._workers.run(self._children, uri, parts, cursor, max(limit, 1))
+        return await self._run(self._children, uri, parts, cursor, max(limit, 1))
 
     def _children(self, uri: str, parts: Parts, cursor: str | None, limit: int) -> Page[Resource]:
         listing = f"entries {self._uri(parts)}"
@@ -260,7 +273,7 @@ class FilesSource:
         """
         parts, query = self._locate(uri)
         window = parse_window(query)
-        return await self._workers.run(self._read, uri, parts, window)
+        return await self._run(self._read, uri, parts, window)
 
     def _read(self, uri: str, parts: Parts, window: Window | None) -> Sequence[Contents]:
         try:
@@ -300,18 +313,17 @@ class FilesSource:
         """Yield the lines of a JSON array of resources.
 
         Raises:
-            ResourceTooLarge: there are more entries than are looked at.
+            ResourceTooLarge: it takes too long to find them.
         """
+        work = Work(WHOLE)
         yield b"[\n"
-        position, before, left = START, b"", MAX_LISTED
+        position, before = START, b""
         while True:
-            stop_if_cancelled()
-            if left <= 0:
+            entries, then = self._tree.children(parts, position, LISTED, work)
+            if work.is_over:
                 raise ResourceTooLarge(
-                    uri, f"The directory has more than {MAX_LISTED:,} entries; the others are in pages only"
+                    uri, f"The directory takes too long to read; read some of it, {windows_of(uri, 'lines=1-100')}"
                 )
-            left -= LISTED
-            entries, then = self._tree.children(parts, position, LISTED)
             for entry in entries:
                 if before:
                     yield before + b",\n"
@@ -355,15 +367,18 @@ class FilesSource:
     async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
         """Suggest paths, one directory at a time, or windows."""
         if variable == "path" and not self._is_file:
-            from carrel.sources.lookup import complete_path  # not before it is asked for
-
-            return await self._workers.run(complete_path, self._tree, prefix)
+            return await self._run(self._complete_path, prefix)
         values = [value for value in SUGGESTIONS.get(variable, ()) if value.startswith(prefix)]
         return Completion(values=values, total=len(values), has_more=False)
 
+    def _complete_path(self, prefix: str) -> Completion:
+        from carrel.sources.lookup import complete_path  # not before it is asked for
+
+        return complete_path(self._tree, prefix)
+
     async def search(self, query: str, limit: int) -> Sequence[Hit]:
         """Find files and directories by the words in their paths."""
-        return await self._workers.run(self._search, query, limit)
+        return await self._run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
         from carrel.sources.lookup import search_names, words_of  # not before it is asked for
@@ -373,8 +388,8 @@ class FilesSource:
             try:
                 with self._tree.open(match.parts) as node:
                     hits.append(Hit(self._resource(match.parts, node.info), match.score))
-            except OSError:
-                continue
+            except OSError as error:
+                self._tree.notices.pass_over(match.parts, error)
         if self._is_file and all(word in self.name.casefold() for word in words_of(query) or ("\0",)):
             hits.append(Hit(self._resource((), os.stat(self.path)), 1.0))
         return hits

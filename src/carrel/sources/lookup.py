@@ -5,17 +5,20 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from carrel.protocol.uri import UriError, percent_decode
+from carrel.sources.notices import check_exhausted
 from carrel.sources.root import MAX_DEPTH, Parts
-from carrel.sources.tree import Tree
-from carrel.threads import stop_if_cancelled
+from carrel.sources.tree import START, Tree, Visit
+from carrel.sources.work import PAGE, WHOLE, Work
 from carrel.wire.completion import Completion
 
 __all__ = ["Match", "complete_path", "search_names", "words_of"]
 
 MAX_VALUES = 100
-MAX_NAMES = 200_000  # names looked at in one search, or in one directory to complete a name
 MAX_QUERY = 1000  # characters
+SPELL = 0.5  # microseconds of work for a name that is compared
 
 
 class Match(NamedTuple):
@@ -33,52 +36,64 @@ def complete_path(tree: Tree, typed: str) -> Completion:
     files. Values are as ``{+path}`` takes them: ``#``, ``?`` and what looks like an escape are escaped.
     """
     directory, _, last = typed.lstrip("/").rpartition("/")
-    parts = find_directory(tree, directory) if directory.count("/") < MAX_DEPTH else None
+    work = Work(PAGE)
+    parts = find_directory(tree, directory, work) if directory.count("/") < MAX_DEPTH else None
     if parts is None:
         return Completion(values=[], total=0, has_more=False)
     wanted = last.casefold()
     groups: tuple[list[str], list[str]] = ([], [])
     prefix = "".join(f"{escape(name)}/" for name in parts)
     try:
-        with tree.open(parts) as node:
+        with tree.open(parts, work) as node:
             if node.place is None:
                 return Completion(values=[], total=0, has_more=False)
-            found = tree.directory(node, parts)
+            found = tree.directory(node, parts, work)
+            visit = Visit(parts, node, found)
             for names, is_directory in ((found.directories, True), (found.files, False)):
-                for name in names[:MAX_NAMES]:
+                for name in names:
                     value = escape(name)
                     folded = name.casefold()
                     if wanted not in folded and wanted not in value.casefold():
                         continue
-                    if name in found.links or node.guard.admits(name, is_directory):
+                    if work.is_over:
+                        break
+                    if tree.has(visit, name, is_directory=is_directory, work=work):
                         begins = folded.startswith(wanted) or value.casefold().startswith(wanted)
                         groups[not begins].append(f"{prefix}{value}/" if is_directory else f"{prefix}{value}")
-    except OSError:
+    except OSError as error:
+        check_exhausted(error)
         return Completion(values=[], total=0, has_more=False)
     values = groups[0] + groups[1]
-    return Completion(values=values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)
+    total = UNSET if work.is_over else len(values)
+    return Completion(values=values[:MAX_VALUES], total=total, has_more=work.is_over or len(values) > MAX_VALUES)
 
 
-def find_directory(tree: Tree, path: str) -> Parts | None:
-    """Return the directory that has been typed, in whatever case; None if there is none."""
+def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
+    """Return the directory that has been typed, in whatever case; None if there is none.
+
+    Raises:
+        OSError: the process can open no more files.
+    """
     parts: Parts = ()
     for typed in path.split("/") if path else ():
-        stop_if_cancelled()
         if typed in ("", ".", "..") or "\0" in typed:
             return None
         try:
-            with tree.open(parts) as node:
-                if node.place is None:
+            with tree.open(parts, work) as node:
+                if node.place is None or work.is_over:
                     return None
-                names = tree.directory(node, parts).directories[:MAX_NAMES]
-        except OSError:
+                visit = Visit(parts, node, tree.directory(node, parts, work))
+                names = visit.directory.directories
+                folded = typed.casefold()
+                exact = [name for name in names if typed in (name, escape(name))]
+                alike = exact or [name for name in names if folded in (name.casefold(), escape(name).casefold())]
+                inner = next((name for name in alike if tree.has(visit, name, is_directory=True, work=work)), None)
+        except OSError as error:
+            check_exhausted(error)
             return None
-        folded = typed.casefold()
-        exact = [name for name in names if typed in (name, escape(name))]
-        alike = exact or [name for name in names if folded in (name.casefold(), escape(name).casefold())]
-        if not alike:
+        if inner is None:
             return None
-        parts = (*parts, alike[0])
+        parts = (*parts, inner)
     return parts
 
 
@@ -100,29 +115,31 @@ def escape(name: str) -> str:
 def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
     """Return the files and directories in whose path all words of the query occur, best first.
 
-    What matches in the name itself is better than what matches in the path to it.
+    What matches in the name itself is better than what matches in the path to it. A search ends where it becomes too
+    much work, and returns what it has found.
+
+    Raises:
+        OSError: the process can open no more files.
     """
     words = words_of(query)
     if not words or limit < 1:
         return []
     found: list[Match] = []
-    left = MAX_NAMES
-    for visit in tree.walk():
-        stop_if_cancelled()
+    work = Work(WHOLE)
+    for visit in tree.walk(START, work):
         path = "/".join(visit.parts).casefold()
         missing = [word for word in words if word not in path]
         for names, is_directory in ((visit.directory.files, False), (visit.directory.directories, True)):
-            looked_at = names[: max(left, 0)]
-            left -= len(names)
-            for name in looked_at:
+            work.spent += SPELL * len(names)
+            for name in names:
                 folded = name.casefold()
-                if all(word in folded for word in missing) and (
-                    name in visit.directory.links or visit.node.guard.admits(name, is_directory)
+                if (
+                    all(word in folded for word in missing)
+                    and not work.is_over
+                    and tree.has(visit, name, is_directory=is_directory, work=work)
                 ):
                     score = rate(words, folded, len(path))
                     found.append(Match(score, (*visit.parts, name), is_directory))
-        if left < 0:
-            break
         if len(found) > 20 * limit + 1000:
             found = nlargest(limit, found)
     return nlargest(limit, found)

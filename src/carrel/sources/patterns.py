@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-__all__ = ["Patterns"]
+from carrel.errors import ConfigError
+
+__all__ = ["MAX_WEIGHT", "WEIGHT", "Malformed", "Patterns", "TooMany", "check_glob", "read_globs", "read_lines"]
 
 # Where the file system takes one spelling for another, git does too.
-FLAGS = re.DOTALL | (re.IGNORECASE if sys.platform in ("darwin", "win32") else 0)
+LOOSE = sys.platform in ("darwin", "win32")
+FLAGS = re.DOTALL | (re.IGNORECASE if LOOSE else 0)
 
 CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -35,39 +38,111 @@ CLASSES = {
     "xdigit": "0-9a-fA-F",
 }
 
-Pattern: TypeAlias = tuple[Callable[[str], re.Match[str] | None], bool, bool, bool]
-"""What matches, what to say then (no, for a ``!``), whether to look at the path or only at the name, and whether the
-pattern is about directories only."""
-
 STAR = "[^/]*"
 DEEPER = "(?:[^/]+/)*"
+MAGIC = frozenset("*?[\\")
+
+# What patterns weigh: expressions take time to compile, and memory.
+WEIGHT = 25
+MAX_WEIGHT = 10_000
+# What they cost, in microseconds.
+COMPILE = 250.0
+MATCH = 0.3
+SEARCH = 0.5
+BACKWARDS = 0.003  # for each character of an expression with an asterisk, and of what is matched
 
 
 class Malformed(ValueError):
-    """A pattern that git takes as one that matches nothing."""
+    """A line that cannot be understood, and why."""
+
+
+class TooMany(ValueError):
+    """More patterns than may be in force at one place."""
+
+
+class Pattern(NamedTuple):
+    """One pattern: what it says, whether about the path or only the name, and whether about directories only.
+
+    ``literal`` is the name or path that it matches; without one, ``matches`` decides.
+    """
+
+    verdict: bool
+    in_full: bool
+    directories_only: bool
+    literal: str | None
+    matches: Callable[[str], bool]
+    weight: int
+    cost: float = 0.0
+    slope: float = 0.0
+
+
+class Expression:
+    """A regular expression that is compiled when it is first needed."""
+
+    __slots__ = ("_match", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._match: Callable[[str], re.Match[str] | None] | None = None
+
+    def __call__(self, text: str) -> bool:
+        if self._match is None:
+            self._match = re.compile(self._text, FLAGS).fullmatch
+        return self._match(text) is not None
 
 
 class Patterns:
     """Patterns in the order in which they were written. The last one that matches decides.
 
     They are about one file or directory, not about what is in it: ask about the directories on the way first.
+    ``weight`` counts them; a pattern with ``?``, brackets or more than one asterisk counts as many.
+
+    Raises:
+        TooMany: they weigh more than ``MAX_WEIGHT``.
     """
 
-    __slots__ = ("_patterns",)
+    __slots__ = ("_compiling", "_cost", "_others", "_slope", "_spelled", "weight")
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._patterns = [pattern for line in lines if (pattern := read_pattern(line)) is not None][::-1]
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        # By what they match, for anything and for directories: names, and paths with a slash before them.
+        self._spelled: tuple[dict[str, tuple[int, bool]], dict[str, tuple[int, bool]]] = {}, {}
+        self._others: list[tuple[int, Pattern]] = []
+        self._cost = self._slope = self._compiling = 0.0
+        self.weight = 0
+        for index, pattern in enumerate(patterns):
+            self.weight += pattern.weight
+            if self.weight > MAX_WEIGHT:
+                raise TooMany
+            if pattern.literal is not None:
+                key = "/" + pattern.literal if pattern.in_full else pattern.literal
+                self._spelled[pattern.directories_only][key] = index, pattern.verdict
+            else:
+                self._others.append((index, pattern))
+                self._cost += pattern.cost
+                self._slope += pattern.slope
+                self._compiling += COMPILE * isinstance(pattern.matches, Expression)
+        self._others.reverse()
 
     def __bool__(self) -> bool:
-        return bool(self._patterns)
+        return self.weight > 0
 
     def decide(self, path: str, is_directory: bool) -> bool | None:
         """Say whether a path, from where the patterns hold, is matched; None if no pattern says anything about it."""
+        path = path.lower() if LOOSE else path
         name = path[path.rfind("/") + 1 :]
-        for match, verdict, in_full, directories_only in self._patterns:
-            if (is_directory or not directories_only) and match(path if in_full else name) is not None:
-                return verdict
-        return None
+        last, verdict = -1, None
+        for spelled in self._spelled[: 1 + is_directory]:
+            if spelled:
+                for key in (name, "/" + path):
+                    found = spelled.get(key)
+                    if found is not None and found[0] > last:
+                        last, verdict = found
+        for index, pattern in self._others:
+            if index < last:
+                break
+            if (is_directory or not pattern.directories_only) and pattern.matches(path if pattern.in_full else name):
+                return pattern.verdict
+        return verdict
 
     def cover(self, path: str) -> bool:
         """Say whether a file, or a directory that it is in, is matched."""
@@ -78,9 +153,93 @@ class Patterns:
             end = path.find("/", end + 1)
         return self.decide(path, False) is True
 
+    def cost(self, length: int) -> float:
+        """Return about how many microseconds a decision about a path of some length takes, at most."""
+        compiling, self._compiling = self._compiling, 0.0
+        return MATCH + self._cost + self._slope * length + compiling
+
+
+def read_lines(lines: Iterable[str]) -> Patterns:
+    """Return the patterns of an ignore file, without the lines that git takes for none.
+
+    Raises:
+        TooMany: there are more than may be in force.
+    """
+
+    def read() -> Iterator[Pattern]:
+        for line in lines:
+            try:
+                pattern = read_pattern(line)
+            except Malformed:
+                continue
+            if pattern is not None:
+                yield pattern
+
+    return Patterns(read())
+
+
+def read_globs(option: str, globs: Iterable[str]) -> Patterns:
+    """Return the patterns that the author of a server has given as ``option``.
+
+    Raises:
+        ConfigError: one of them is not a pattern, or matches nothing that could be shared.
+    """
+    if isinstance(globs, str | bytes):
+        raise ConfigError(f"{option} is a list of patterns, not one: [{globs!r}]")
+    globs = list(globs)
+    for glob in globs:
+        try:
+            check_glob(glob)
+        except Malformed as problem:
+            raise ConfigError(f"{option} {glob!r} {problem}") from None
+    try:
+        return read_lines(globs)
+    except TooMany:
+        raise ConfigError(f"{option} has too many patterns") from None
+
+
+def check_glob(glob: str) -> None:
+    """Check that a pattern given by the author of a server can be understood and can match something.
+
+    Lines of ignore files that cannot are passed over, as git does. Here that would share what was to be left out, or
+    everything.
+
+    Raises:
+        Malformed: it cannot.
+    """
+    if not isinstance(glob, str):
+        raise Malformed("is not text")
+    if not glob.strip():
+        raise Malformed("is empty")
+    if glob[0].isspace():
+        raise Malformed("begins with a blank; write a backslash before it if it is part of the name")
+    if glob.startswith("#"):
+        raise Malformed(r"is a comment; write \# for a name that begins with #")
+    if glob.startswith("!"):
+        raise Malformed(r"cannot take back another pattern; write \! for a name that begins with !")
+    if any(character in glob for character in "\n\r\0"):
+        raise Malformed("has a line break or a NUL in it; give each pattern by itself")
+    escaped = ESCAPE.search(glob)
+    if escaped is not None:
+        raise Malformed(f"has a backslash before {escaped[1]!r}; names in a path are separated by slashes")
+    names = glob.rstrip(" ").removeprefix("/").removesuffix("/").split("/")
+    if not all(name.strip() for name in names):
+        raise Malformed("has no name before or after a slash")
+    if any(name in (".", "..") for name in names):
+        raise Malformed("has . or .. for a name, and matches nothing; patterns begin at the folder that is shared")
+    if read_pattern(glob) is None:
+        raise Malformed("is no pattern")
+
+
+ESCAPE = re.compile(r"(?s)\\([^\\*?\[\]!#^ -])")
+
 
 def read_pattern(line: str) -> Pattern | None:
-    """Read one line. None if there is no pattern in it, or one that cannot match."""
+    """Read one line. None if there is no pattern in it.
+
+    Raises:
+        Malformed: it cannot be understood.
+    """
     line = line.removesuffix("\r")
     if line.startswith("#"):
         return None
@@ -91,11 +250,35 @@ def read_pattern(line: str) -> Pattern | None:
     directories_only = line.endswith("/")
     line = line.removesuffix("/")
     in_full = "/" in line
-    try:
-        expression = translate_path(line.removeprefix("/")) if in_full else translate_name(line)
-    except Malformed:
+    if not line:
         return None
-    return (re.compile(expression, FLAGS).fullmatch, verdict, in_full, directories_only) if line else None
+    line = line.removeprefix("/") if in_full else line
+    weight = 1 + len(line) // 64
+    folded = line.lower() if LOOSE else line
+    if MAGIC.isdisjoint(line):
+        return Pattern(verdict, in_full, directories_only, folded, folded.__eq__, weight)
+    begin, star, end = folded.partition("*")
+    if star and MAGIC.isdisjoint(begin) and MAGIC.isdisjoint(end):
+        return Pattern(verdict, in_full, directories_only, None, around(begin, end), weight, cost=MATCH)
+    expression = Expression(translate_path(line) if in_full else translate_name(line))
+    slope = BACKWARDS * len(line) if star else 0.0
+    weight = WEIGHT + len(line) // 4
+    return Pattern(verdict, in_full, directories_only, None, expression, weight, cost=SEARCH, slope=slope)
+
+
+def around(begin: str, end: str) -> Callable[[str], bool]:
+    """Return what matches a pattern with one asterisk."""
+    length = len(begin) + len(end)
+
+    def matches(text: str) -> bool:
+        return (
+            text.endswith(end)
+            and text.startswith(begin)
+            and len(text) >= length
+            and "/" not in text[len(begin) : len(text) - len(end)]
+        )
+
+    return matches
 
 
 def is_escaped(line: str, index: int) -> bool:
@@ -143,7 +326,7 @@ def translate_name(pattern: str) -> str:
             chunks[-1] += translated
         elif character == "\\":
             if index == len(pattern):
-                raise Malformed
+                raise Malformed("ends with a backslash")
             chunks[-1] += re.escape(pattern[index])
             index += 1
         else:
@@ -166,12 +349,12 @@ def translate_class(pattern: str, index: int) -> tuple[str, int]:
     start = index
     while True:
         if index >= len(pattern):
-            raise Malformed
+            raise Malformed("has a bracket that is not closed")
         if pattern[index] == "]" and index > start:
             break
         if pattern.startswith("[:", index) and (end := pattern.find(":]", index)) > 0:
             if pattern[index + 2 : end] not in CLASSES:
-                raise Malformed
+                raise Malformed(f"has a class of characters that there is not: [:{pattern[index + 2 : end]}:]")
             members += CLASSES[pattern[index + 2 : end]]
             index = end + 2
             continue
@@ -188,5 +371,5 @@ def read_member(pattern: str, index: int) -> tuple[str, int]:
     if pattern[index] == "\\":
         index += 1
         if index >= len(pattern):
-            raise Malformed
+            raise Malformed("has a bracket that is not closed")
     return pattern[index], index + 1

@@ -19,16 +19,24 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Protocol, TypeAlias
 
-__all__ = ["MAX_DEPTH", "Excluded", "Guard", "Node", "Parts", "Place", "Root"]
+from carrel.sources.work import Work
+
+__all__ = ["MAX_DEPTH", "Costly", "Excluded", "Guard", "Node", "Parts", "Place", "Root"]
 
 Parts: TypeAlias = tuple[str, ...]
 """A path under the root, as its names. The root itself is ``()``."""
 
 MAX_DEPTH = 128
 MAX_LINKS = 40
+MAX_PATH = 4096  # bytes, as the system has it for paths that are opened in one step
+
+# Work, in microseconds
+LOOKUP = 5.0  # to look up a name
+ENTER = 15.0  # to open a directory
+MOST = 50_000.0  # to open one path
 
 HAS_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and os.scandir in os.supports_fd
 SPELLS_LOOSELY = sys.platform in ("darwin", "win32")
@@ -44,6 +52,10 @@ class Excluded(PermissionError):
     """The path is there perhaps, but is not shared."""
 
 
+class Costly(Excluded):
+    """To find out whether the path is shared takes too long: too many links or patterns are in the way."""
+
+
 class Place(Protocol):
     """A directory in which names are looked up."""
 
@@ -51,7 +63,7 @@ class Place(Protocol):
     def open(self, name: str, *, follow: bool = False) -> int: ...
     def enter(self, name: str, *, follow: bool = False) -> Place: ...
     def read_link(self, name: str) -> str: ...
-    def scan(self) -> Iterator[os.DirEntry[str]]: ...
+    def scan(self) -> Generator[os.DirEntry[str], None, None]: ...
     def status(self) -> os.stat_result: ...
     def close(self) -> None: ...
 
@@ -60,7 +72,12 @@ class Guard(Protocol):
     """Who decides, on the way down, what is shared."""
 
     def enter(self, place: Place, parts: Parts) -> None:
-        """Take note that the walk is in a directory now."""
+        """Take note that the walk is in a directory now.
+
+        Raises:
+            Excluded: what is in it is not shared.
+            OSError: it cannot be found out what is.
+        """
 
     def admits(self, name: str, is_directory: bool) -> bool:
         """Say whether a name in that directory is shared."""
@@ -144,7 +161,7 @@ class Handle:
     def read_link(self, name: str) -> str:
         return os.readlink(name, dir_fd=self.descriptor)
 
-    def scan(self) -> Iterator[os.DirEntry[str]]:
+    def scan(self) -> Generator[os.DirEntry[str], None, None]:
         # The handle may be one that lookups can go through but nothing can be read from.
         descriptor = os.open(".", DIRECTORY, dir_fd=self.descriptor)
         try:
@@ -182,7 +199,7 @@ class Path:
     def read_link(self, name: str) -> str:
         return os.readlink(os.path.join(self.path, name)).removeprefix("\\\\?\\")
 
-    def scan(self) -> Iterator[os.DirEntry[str]]:
+    def scan(self) -> Generator[os.DirEntry[str], None, None]:
         with os.scandir(self.path) as entries:
             yield from entries
 
@@ -205,27 +222,31 @@ class Root:
 
     def __init__(self, path: str, *, follow_links: bool = False, handles: bool = HAS_HANDLES) -> None:
         self.path = path
-        self._follow = follow_links
+        self.follows = follow_links
         self._handles = handles
 
-    def open(self, parts: Parts, make_guard: Callable[[], Guard]) -> Node:
+    def open(self, parts: Parts, make_guard: Callable[[], Guard], work: Work | None = None) -> Node:
         """Open a path for reading. It is in what the guard admits, both as asked for and where links lead.
 
         Raises:
+            Costly: it takes too much work. What it takes is added to ``work``, whose own limit does not hold here.
             Excluded: the guard, or a link that leaves the root, stands in the way.
             OSError: it is not there, may not be read, or is neither a file nor a directory.
         """
+        work = work or Work()
+        most = work.spent + MOST
         for _ in range(MAX_LINKS):
-            if len(parts) > MAX_DEPTH:
+            if len(parts) > MAX_DEPTH or sum(map(len, parts)) + len(parts) > MAX_PATH:
                 raise OSError(errno.ENAMETOOLONG, "too deep")
-            found = self._walk(parts, make_guard())
+            found = self._walk(parts, make_guard(), work, most)
             if isinstance(found, Node):
                 return found
             parts = found
         raise OSError(errno.ELOOP, "too many links")
 
-    def _walk(self, parts: Parts, guard: Guard) -> Node | Parts:
+    def _walk(self, parts: Parts, guard: Guard, work: Work, most: float) -> Node | Parts:
         """Open a path, or return the path to go on with, where a link is in the way."""
+        work.spent += ENTER
         if not parts:
             return self._open_top(guard)
         outside = False
@@ -236,6 +257,9 @@ class Root:
             for index, name in enumerate(parts, 1):
                 if name == "..":  # from a link; what comes before it is no link, so that this is its parent
                     return self._climb(parts[: index - 1], parts[index:])
+                work.spent += LOOKUP
+                if work.spent > most:
+                    raise Costly(errno.EACCES, "takes too long to find")
                 info = step.place.stat(name, follow=outside)
                 if is_link(info):
                     if not guard.admits_link(name):
@@ -243,7 +267,7 @@ class Root:
                     target = self._resolve(step.place.read_link(name), parts[: index - 1], parts[index:])
                     if target is not None:
                         return target
-                    if not self._follow:
+                    if not self.follows:
                         raise Excluded(errno.EACCES, "a link that leaves the root")
                     outside = True
                     info = step.place.stat(name, follow=True)
@@ -251,6 +275,7 @@ class Root:
                 if not guard.admits(name, is_directory):
                     raise Excluded(errno.EACCES, "not shared")
                 if is_directory:
+                    work.spent += ENTER
                     step.move(step.place.enter(name, follow=outside))
                     self._note(step.place, passed, outside)
                     guard.enter(step.place, parts[:index])
@@ -264,7 +289,7 @@ class Root:
 
     def _note(self, place: Place, passed: set[tuple[int, int]], outside: bool) -> None:
         """Take note of a directory on the way, and refuse to come by it again where links have led out of the root."""
-        if self._follow:
+        if self.follows:
             info = place.status()
             identity = info.st_dev, info.st_ino
             if outside and identity in passed:

@@ -9,24 +9,26 @@ https://agentskills.io/specification
 """
 
 # Importing pathlib takes a few milliseconds of the start.
-# ruff: noqa: PTH100, PTH111, PTH116, PTH118, PTH119
+# ruff: noqa: PTH100, PTH111, PTH116, PTH119
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from hashlib import sha256
-from stat import S_ISDIR, S_ISREG
+from itertools import islice
+from stat import S_ISDIR
 from time import time_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from carrel.errors import ConfigError
-from carrel.log import Log
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
 from carrel.protocol.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.sources.root import Node, Parts, Root
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Entry, Position, Tree, Visit
+from carrel.sources.work import WHOLE, Work
 from carrel.threads import stop_if_cancelled
 
 __all__ = ["FileDigest", "SkillFolder", "Stop", "read_chunks"]
@@ -35,7 +37,9 @@ MAX_KEPT = 100_000  # digests that are remembered
 SETTLED = 2_100_000_000  # nanoseconds: what changed this recently may change again without a new time stamp
 CHUNK = 1024 * 1024
 
-log = Log("carrel.sources")
+# Work, in microseconds for a byte
+PARSE = 1.0
+HASH = 0.003
 
 Key: TypeAlias = tuple[int, int, int, int, int]
 
@@ -77,7 +81,6 @@ class SkillFolder:
         self.tree = Tree(Root(self.path, follow_links=follow_symlinks), self._selection)
         self._heads: dict[Key, dict[str, Any] | str] = {}  # frontmatter, or what is wrong with it
         self._digests: dict[Key, str] = {}
-        self._told: set[tuple[Parts, str]] = set()
 
     def inspect(self) -> None:
         """Look at the folder.
@@ -95,7 +98,8 @@ class SkillFolder:
                 raise ConfigError(f"{shown} is not a folder of skills, nor one skill in a folder")
             self._selection.look_above(self.path)
             with self.tree.open(()) as node:
-                if SKILL_FILE in self.tree.directory(node, ()).files:
+                visit = Visit((), node, self.tree.directory(node, ()))
+                if SKILL_FILE in visit.directory.files and self._has(visit, SKILL_FILE, is_directory=False):
                     self.name = os.path.basename(self.path)
         except FileNotFoundError:
             raise ConfigError(f"There is no {shown}") from None
@@ -107,27 +111,43 @@ class SkillFolder:
         self.tree.forget()
         self._heads.clear()
         self._digests.clear()
-        self._told.clear()
 
     def tops(self) -> list[str]:
-        """Return the names with which the paths of skills begin; the same list as before if nothing changed."""
+        """Return the names with which the paths of skills begin; the same list as before if nothing changed.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
         try:
             with self.tree.open(()) as node:
-                return [self.name] if self.name else self.tree.directory(node, ()).directories
-        except OSError:
+                if self.name:
+                    return [self.name]
+                visit = Visit((), node, self.tree.directory(node, ()))
+                names, links = visit.directory.directories, visit.directory.links
+                return [name for name in names if name not in links or self._has(visit, name)] if links else names
+        except OSError as error:
+            self.tree.notices.pass_over((), error)
             return []
+
+    def _has(self, visit: Visit, name: str, *, is_directory: bool = True) -> bool:
+        return self.tree.has(visit, name, is_directory=is_directory, work=Work())
 
     # What is a skill
 
-    def skill_at(self, parts: Parts) -> dict[str, Any] | None:
-        """Return the frontmatter of the skill in a directory; None if there is none. Why not is logged, once."""
+    def skill_at(self, parts: Parts, work: Work | None = None) -> dict[str, Any] | None:
+        """Return the frontmatter of the skill in a directory; None if there is none. Why not is logged, once.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
         name = parts[-1] if parts else self.name
         if not name:
             return None
         try:
-            with self.tree.open((*parts, SKILL_FILE)) as node:
-                found = self._head(node)
-        except OSError:
+            with self.tree.open((*parts, SKILL_FILE), work) as node:
+                found = self._head(node, work)
+        except OSError as error:
+            self.tree.notices.pass_over((*parts, SKILL_FILE), error)
             return None
         if isinstance(found, str):
             self._complain(parts, found)
@@ -139,7 +159,7 @@ class SkillFolder:
             return None
         return found
 
-    def _head(self, node: Node) -> dict[str, Any] | str:
+    def _head(self, node: Node, work: Work | None) -> dict[str, Any] | str:
         if node.place is not None:
             return f"{SKILL_FILE} is a directory"
         key = key_of(node.info)
@@ -147,8 +167,11 @@ class SkillFolder:
         if kept is not None:
             return kept
         found: dict[str, Any] | str
+        data = b"".join(read_chunks(node.descriptor, MAX_FRONTMATTER))
+        if work is not None:
+            work.spent += PARSE * len(data)
         try:
-            found = read_frontmatter(b"".join(read_chunks(node.descriptor, MAX_FRONTMATTER)))
+            found = read_frontmatter(data)
         except FrontmatterError as error:
             found = str(error)
         keep(self._heads, key, found)
@@ -168,77 +191,80 @@ class SkillFolder:
             return node.place is not None and node.parts == parts
 
     def _complain(self, parts: Parts, problem: str) -> None:
-        if (parts, problem) not in self._told and len(self._told) < MAX_KEPT:
-            self._told.add((parts, problem))
-            shown = os.fsencode(os.path.join(self.path, *parts)).decode("utf-8", "replace")
-            log.warning("%s is not served as a skill: %s", shown, problem)
+        self.tree.notices.warn(parts, f"is not served as a skill: {problem}")
 
     # What belongs to skills
 
-    def walk(self, after: Position = START) -> Iterator[Stop]:
-        """Visit the directories that belong to skills after a position, in order."""
-        outer: Parts | None = None
-        for visit in self.tree.walk(after):
-            frontmatter = self.skill_at(visit.parts) if SKILL_FILE in visit.directory.files else None
-            if outer is not None and visit.parts[: len(outer)] != outer:
-                outer = None
-            if outer is None and frontmatter is not None:
-                outer = visit.parts
-            if outer is not None:
-                yield Stop(visit, frontmatter)
+    def walk(
+        self, after: Position = START, work: Work | None = None, within: Parts = ()
+    ) -> Generator[Stop, None, None]:
+        """Visit the directories that belong to skills after a position, in order, as far as they are in ``within``.
 
-    def files(self, visit: Visit) -> Iterator[Entry]:
-        """Yield the files of a directory on a walk, from where the walk begins in it."""
-        for name in visit.directory.files[visit.start :]:
-            stop_if_cancelled()
-            parts = (*visit.parts, name)
-            try:
-                if name in visit.directory.links:
-                    with self.tree.open(parts) as node:
-                        info = node.info
-                elif visit.node.guard.admits(name, False):
-                    assert visit.node.place is not None
-                    info = visit.node.place.stat(name)
-                else:
-                    continue
-            except OSError:
-                continue
-            if S_ISREG(info.st_mode):
-                yield Entry(parts, info)
+        When the work is too much the walk ends, and ``work.position`` is where to go on.
 
-    def manifest(self, parts: Parts) -> list[FileDigest] | None:
-        """Return all files of the skill in a directory, its SKILL.md first; None if they are too many or too much."""
+        Raises:
+            OSError: the process can open no more files.
+        """
+        work = work or Work()
+        begin = after.parts[:-1] if after.kind == "file" else after.parts
+        above = (begin[:depth] for depth in range(len(begin)))
+        outer = next((parts for parts in above if self.skill_at(parts, work) is not None), None)
+        with closing(self.tree.walk(after, work, within)) as visits:
+            for visit in visits:
+                frontmatter = self.skill_at(visit.parts, work) if SKILL_FILE in visit.directory.files else None
+                if outer is not None and visit.parts[: len(outer)] != outer:
+                    outer = None
+                if outer is None and frontmatter is not None:
+                    outer = visit.parts
+                if outer is not None:
+                    yield Stop(visit, frontmatter)
+
+    def manifest(self, parts: Parts, work: Work | None = None) -> list[FileDigest] | None:
+        """Return all files of the skill in a directory, its SKILL.md first; None if they are too many or too much.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        own = Work(WHOLE)
         entries: list[Entry] = []
-        for visit in self.tree.walk(Position("directory", parts) if parts else START):
-            if visit.parts[: len(parts)] == parts:
-                entries += self.files(visit)
+        with closing(self.tree.walk(Position("directory", parts), own, parts)) as visits:
+            for visit in visits:
+                entries += islice(self.tree.files(visit, own), MAX_FILES + 1)
                 if len(entries) > MAX_FILES:
-                    self._complain(parts, f"it has more than {MAX_FILES} files")
-                    return None
-            elif visit.parts != parts[: len(visit.parts)]:
-                break
+                    break
+        if work is not None:
+            work.spent += own.spent
+        if len(entries) > MAX_FILES:
+            self._complain(parts, f"it has more than {MAX_FILES} files")
+            return None
+        if own.position is not None:
+            self._complain(parts, "it takes too long to find all of its files")
+            return None
         if sum(entry.info.st_size for entry in entries) > MAX_BYTES:
             self._complain(parts, f"it has more than {MAX_BYTES:,} bytes")
             return None
         entries.sort(key=lambda entry: entry.parts != (*parts, SKILL_FILE))
-        return [digest for entry in entries if (digest := self._digest(entry)) is not None]
+        return [digest for entry in entries if (digest := self._digest(entry, work)) is not None]
 
-    def _digest(self, entry: Entry) -> FileDigest | None:
+    def _digest(self, entry: Entry, work: Work | None) -> FileDigest | None:
         key = key_of(entry.info)
         kept = self._digests.get(key)
         if kept is not None:
             return FileDigest(entry.parts, kept, entry.info.st_size)
         total, digest = 0, sha256()
         try:
-            with self.tree.open(entry.parts) as node:
+            with self.tree.open(entry.parts, work) as node:
                 if node.place is not None:
                     return None
                 for chunk in read_chunks(node.descriptor, MAX_BYTES + 1):
                     digest.update(chunk)
                     total += len(chunk)
                 unchanged = key_of(os.fstat(node.descriptor)) == key
-        except OSError:
+        except OSError as error:
+            self.tree.notices.pass_over(entry.parts, error)
             return None
+        if work is not None:
+            work.spent += HASH * total
         if unchanged and total == entry.info.st_size:
             keep(self._digests, key, digest.hexdigest())
         return FileDigest(entry.parts, digest.hexdigest(), total)

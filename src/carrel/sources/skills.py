@@ -9,10 +9,11 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -24,10 +25,12 @@ from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.description import describe
 from carrel.sources.files import translate
 from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_name
+from carrel.sources.patterns import read_globs
 from carrel.sources.root import Node, Parts
 from carrel.sources.skill_folder import SkillFolder, Stop, read_chunks
 from carrel.sources.tree import START, Entry, Position
 from carrel.sources.tree_view import TreeView
+from carrel.sources.work import PAGE, WHOLE, Work
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
@@ -39,11 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillsSource"]
 
+T = TypeVar("T")
+
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"
 LISTED = 1000  # entries of a directory read at a time
-WORK = 20_000  # directories looked at for one page
 MAX_SUGGESTIONS = 100
+LOOKUP = 50.0  # microseconds of work to open a directory
 HEAD = 8192  # bytes by which a type is recognised
 
 
@@ -74,8 +79,13 @@ class SkillsSource:
         follow_symlinks: bool = False,
         gitignore: bool = True,
     ) -> None:
-        """Serve the skills in more folders. The options are those of ``FilesSource``."""
-        exclude = tuple(exclude)
+        """Serve the skills in more folders. The options are those of ``FilesSource``.
+
+        Raises:
+            ConfigError: ``exclude`` has something that is not a pattern.
+        """
+        exclude = exclude if isinstance(exclude, str) else tuple(exclude)
+        read_globs("exclude", exclude)
         self._folders += [
             SkillFolder(path, exclude=exclude, hidden=hidden, follow_symlinks=follow_symlinks, gitignore=gitignore)
             for path in folders
@@ -105,6 +115,17 @@ class SkillsSource:
         for folder in self._folders:
             folder.forget()
         self._homes, self._tops = {}, []
+
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in a thread.
+
+        Raises:
+            ResourceError: the process can open no more files.
+        """
+        try:
+            return await self._workers.run(function, *arguments)
+        except OSError as error:
+            raise translate(error, SCHEME) from None
 
     # Names
 
@@ -188,23 +209,28 @@ class SkillsSource:
         Raises:
             InvalidCursor: the cursor is not one that this source gave out.
         """
-        return await self._workers.run(self._list_skills, cursor, max(limit, 1))
+        return await self._run(self._list_skills, cursor, max(limit, 1))
 
     def _list_skills(self, cursor: str | None, limit: int) -> Page[Skill]:
         found: list[Skill] = []
         index, position = self._read_cursor(cursor, "skills")
-        work = WORK
+        work, described = Work(PAGE), False
         for number in range(index, len(self._folders)):
             folder = self._folders[number]
-            for stop in self._walk(folder, position):
-                work -= 1
-                if stop.frontmatter is None or stop.visit.start:  # one that was on an earlier page
-                    continue
-                if len(found) == limit or work <= 0:
-                    return Page(found, self._cursor(number, Position("directory", stop.visit.parts), "skills"))
-                skill = self._describe_skill(folder, stop.visit.parts, stop.frontmatter)
-                if skill is not None:
-                    found.append(skill)
+            if work.is_over:
+                return Page(found, self._cursor(number, position, "skills"))
+            with closing(self._walk(folder, position, work)) as stops:
+                for stop in stops:
+                    if stop.frontmatter is None:
+                        continue
+                    if len(found) == limit or (work.is_over and described):
+                        return Page(found, self._cursor(number, Position("directory", stop.visit.parts), "skills"))
+                    skill = self._describe_skill(folder, stop.visit.parts, stop.frontmatter, work)
+                    described = True
+                    if skill is not None:
+                        found.append(skill)
+            if work.position is not None:
+                return Page(found, self._cursor(number, work.position, "skills"))
             position = START
         return Page(found)
 
@@ -215,7 +241,7 @@ class SkillsSource:
             ResourceNotFound: there is no such skill.
             InvalidParams: the URI cannot be the one of a file.
         """
-        return await self._workers.run(self._get_skill, uri)
+        return await self._run(self._get_skill, uri)
 
     def _get_skill(self, uri: str) -> Skill:
         folder, parts = self._locate(uri)
@@ -231,8 +257,10 @@ class SkillsSource:
             raise ResourceNotFound(uri)
         return skill
 
-    def _describe_skill(self, folder: SkillFolder, parts: Parts, frontmatter: dict[str, Any]) -> Skill | None:
-        files = folder.manifest(parts)
+    def _describe_skill(
+        self, folder: SkillFolder, parts: Parts, frontmatter: dict[str, Any], work: Work | None = None
+    ) -> Skill | None:
+        files = folder.manifest(parts, work)
         if not files or files[0].parts[-1] != SKILL_FILE:  # too many, or gone by now
             return None
         resources = [SkillResource(self._uri(folder, file.parts), f"sha256:{file.digest}", file.size) for file in files]
@@ -246,34 +274,37 @@ class SkillsSource:
         Raises:
             InvalidCursor: the cursor is not one that this source gave out.
         """
-        return await self._workers.run(self._list, cursor, max(limit, 1))
+        return await self._run(self._list, cursor, max(limit, 1))
 
     def _list(self, cursor: str | None, limit: int) -> Page[Resource]:
         found: list[Resource] = []
         index, position = self._read_cursor(cursor, "files")
         last = START
-        work = WORK
+        work = Work(PAGE)
         for number in range(index, len(self._folders)):
             folder = self._folders[number]
-            for stop in self._walk(folder, position):
-                work -= 1
-                if work <= 0 and not stop.visit.start:
-                    return Page(found, self._cursor(number, Position("directory", stop.visit.parts), "files"))
-                for entry in folder.files(stop.visit):
-                    if len(found) == limit:
-                        return Page(found, self._cursor(number, last, "files"))
-                    found.append(self._resource(folder, entry, frontmatter_for(entry, stop)))
-                    last = Position("file", entry.parts)
+            if work.is_over:
+                return Page(found, self._cursor(number, position, "files"))
+            with closing(self._walk(folder, position, work)) as stops:
+                for stop in stops:
+                    for entry in folder.tree.files(stop.visit, work):
+                        if len(found) == limit:
+                            return Page(found, self._cursor(number, last, "files"))
+                        found.append(self._resource(folder, entry, frontmatter_for(entry, stop)))
+                        last = Position("file", entry.parts)
+            if work.position is not None:
+                return Page(found, self._cursor(number, work.position, "files"))
             position = last = START
         return Page(found)
 
-    def _walk(self, folder: SkillFolder, after: Position = START) -> Iterator[Stop]:
+    def _walk(self, folder: SkillFolder, after: Position, work: Work) -> Generator[Stop, None, None]:
         """Visit the directories of a folder that belong to skills, without those whose name another one has taken."""
         homes = self._find_homes()
-        for stop in folder.walk(after):
-            top = () if folder.name else stop.visit.parts[:1]
-            if homes.get(authority_of(folder.name or top[0])) == (folder, top):
-                yield stop
+        with closing(folder.walk(after, work)) as stops:
+            for stop in stops:
+                top = () if folder.name else stop.visit.parts[:1]
+                if homes.get(authority_of(folder.name or top[0])) == (folder, top):
+                    yield stop
 
     async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
         """Return the entries of a directory, directories first: one of a skill, or one that leads to skills.
@@ -282,18 +313,25 @@ class SkillsSource:
             ResourceNotFound: there is no such directory.
             InvalidCursor: the cursor is not one that this source gave out for this directory.
         """
-        return await self._workers.run(self._children, uri, cursor, max(limit, 1))
+        return await self._run(self._children, uri, cursor, max(limit, 1), Work(PAGE))
 
-    def _children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+    def _children(self, uri: str, cursor: str | None, limit: int, work: Work) -> Page[Resource]:
         folder, parts = self._locate(uri)
         listing = f"skill entries {self._uri(folder, parts)}"
         position = START if cursor is None else read_cursor(cursor, listing)
         try:
             inside = folder.in_skill(parts)
-            if not folder.is_directory(parts) or not (inside or self._leads_to_skill(folder, parts)):
+            if not folder.is_directory(parts) or not (inside or self._leads_to_skill(folder, parts, work)):
                 raise ResourceNotFound(uri)
-            entries, then = folder.tree.children(parts, position, limit)
-            found = [entry for entry in entries if self._belongs(folder, entry, inside)]
+            entries, then = folder.tree.children(parts, position, limit, work)
+            found = []
+            for number, entry in enumerate(entries):
+                if work.is_over and number:
+                    before = entries[number - 1]
+                    then = Position("directory" if before.is_directory else "file", before.parts[-1:])
+                    break
+                if self._belongs(folder, entry, inside, work):
+                    found.append(entry)
         except OSError as error:
             raise translate(error, uri) from None
         frontmatter = folder.skill_at(parts) if inside else None
@@ -302,18 +340,27 @@ class SkillsSource:
         ]
         return Page(items, None if then is None else write_cursor(then, listing))
 
-    def _belongs(self, folder: SkillFolder, entry: Entry, inside: bool) -> bool:
+    def _belongs(self, folder: SkillFolder, entry: Entry, inside: bool, work: Work) -> bool:
         if not entry.is_directory:
             return inside
         try:
-            return folder.is_directory(entry.parts) and (inside or self._leads_to_skill(folder, entry.parts))
-        except OSError:
+            if inside:
+                work.spent += LOOKUP
+                return folder.is_directory(entry.parts)
+            return folder.is_directory(entry.parts) and self._leads_to_skill(folder, entry.parts, work)
+        except OSError as error:
+            folder.tree.notices.pass_over(entry.parts, error)
             return False
 
     @staticmethod
-    def _leads_to_skill(folder: SkillFolder, parts: Parts) -> bool:
-        first = next(folder.walk(Position("directory", parts)), None)
-        return first is not None and first.visit.parts[: len(parts)] == parts
+    def _leads_to_skill(folder: SkillFolder, parts: Parts, work: Work) -> bool:
+        own = Work(WHOLE)
+        with closing(folder.walk(Position("directory", parts), own, parts)) as stops:
+            leads = next(stops, None) is not None
+        work.spent += own.spent
+        if own.position is not None:
+            folder.tree.notices.warn(parts, "is left out: it takes too long to find a skill in it")
+        return leads
 
     def _cursor(self, number: int, position: Position, listing: str) -> str:
         return f"{number}.{write_cursor(position, f'{listing} {self._folders[number].path}')}"
@@ -339,7 +386,7 @@ class SkillsSource:
             ResourceTooLarge: it is larger than a skill may be.
             InvalidParams: the URI cannot be the one of a file.
         """
-        return [await self._workers.run(self._read, uri)]
+        return [await self._run(self._read, uri)]
 
     def _read(self, uri: str) -> TextResourceContents | BlobResourceContents:
         folder, parts = self._locate(uri)
@@ -353,9 +400,14 @@ class SkillsSource:
             raise translate(error, uri) from None
         items: list[Resource] = []
         cursor: str | None = None
+        work = Work(WHOLE)
         while True:
-            page = self._children(uri, cursor, LISTED)
+            page = self._children(uri, cursor, LISTED, work)
             items += page.items
+            if work.is_over:
+                raise ResourceTooLarge(
+                    uri, "The directory has too many entries to be read whole; use resources/directory/read"
+                )
             cursor = page.next_cursor
             if cursor is None:
                 return TextResourceContents(uri, msgspec.json.encode(items).decode(), mime_type=DIRECTORY)
@@ -368,7 +420,7 @@ class SkillsSource:
 
     async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
         """Suggest the paths of files that begin with what has been typed."""
-        return await self._workers.run(self._complete, prefix)
+        return await self._run(self._complete, prefix)
 
     def _complete(self, prefix: str) -> Completion:
         wanted = prefix.casefold()
@@ -378,7 +430,7 @@ class SkillsSource:
 
     async def search(self, query: str, limit: int) -> Sequence[Hit]:
         """Find files by the words in their paths, and skills by those in their descriptions."""
-        return await self._workers.run(self._search, query, limit)
+        return await self._run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
         from carrel.sources.lookup import words_of  # not before it is asked for
@@ -393,9 +445,10 @@ class SkillsSource:
         return hits[: max(limit, 0)]
 
     def _served(self) -> Iterator[Resource]:
+        work = Work(WHOLE)
         for folder in self._folders:
-            for stop in self._walk(folder):
-                for entry in folder.files(stop.visit):
+            for stop in self._walk(folder, START, work):
+                for entry in folder.tree.files(stop.visit, work):
                     yield self._resource(folder, entry, frontmatter_for(entry, stop))
 
     # Changes
@@ -434,10 +487,11 @@ class SkillsSource:
         """Return the URIs of all files of skills, and of the directories that lead to them; with their frontmatter."""
         found: dict[str, Any] = {}
         for folder in self._folders:
-            for stop in self._walk(folder):
+            work = Work()
+            for stop in self._walk(folder, START, work):
                 for depth in range(not folder.name, len(stop.visit.parts) + 1):
                     found.setdefault(self._uri(folder, stop.visit.parts[:depth]))
-                for entry in folder.files(stop.visit):
+                for entry in folder.tree.files(stop.visit, work):
                     found[self._uri(folder, entry.parts)] = frontmatter_for(entry, stop)
         return found
 

@@ -8,6 +8,7 @@ changed that one, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from time import sleep
 from typing import Literal, NamedTuple, TypeAlias
 
 from carrel.sources.root import Node, Parts
@@ -17,6 +18,7 @@ __all__ = ["Changes", "Snapshot"]
 
 Kind: TypeAlias = Literal["created", "changed", "removed"]
 
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds to wait while the process can open no more files
 MANY = 64  # touched names from which on a directory is listed instead of asking for each
 
 
@@ -138,7 +140,24 @@ class Snapshot:
             above.directories.discard(parts[-1])
 
     def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> Names | None:
-        """Return what is shared of a directory, or of some names in it; None if it is not there or not shared."""
+        """Return what is shared of a directory, or of some names in it; None if it is not there or not shared.
+
+        While the process can open no more files nothing is taken for removed, and everything for what it was.
+        """
+        for pause in PAUSES:
+            try:
+                return self._look_up(parts, wanted)
+            except OSError:
+                sleep(pause)
+        before = self.known.get(parts)
+        self._tree.notices.warn(parts, "could not be looked at: changes in it may have been missed")
+        if before is None:
+            return None
+        if wanted is None:
+            return Names(set(before.directories), set(before.others))
+        return Names(before.directories.intersection(wanted), before.others.intersection(wanted))
+
+    def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> Names | None:
         try:
             with self._tree.open(parts) as node:
                 if node.place is None or node.parts != parts:
@@ -146,16 +165,15 @@ class Snapshot:
                 if wanted is not None and len(wanted) < MANY:
                     return self._ask(node, parts, wanted)
                 found = self._tree.directory(node, parts)
+                names = self._ask(node, parts, found.links)
                 admits = node.guard.admits
-                links = found.links
-                directories = {
-                    name
-                    for name in found.directories
-                    if name not in found.aliases and (name in links or admits(name, True))
-                }
-                others = {name for name in found.files if name in links or admits(name, False)}
-                return Names(directories, others | found.aliases)
-        except OSError:
+                names.directories.update(
+                    name for name in found.directories if name not in found.links and admits(name, True)
+                )
+                names.others.update(name for name in found.files if name not in found.links and admits(name, False))
+                return names
+        except OSError as error:
+            self._tree.notices.pass_over(parts, error)
             return None
 
     def _ask(self, node: Node, parts: Parts, wanted: Collection[str]) -> Names:

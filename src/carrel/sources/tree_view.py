@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 
 from carrel.protocol.uri import UriError, encode_path, file_uri
 from carrel.sources.root import Excluded, Guard, Node, Parts, relative_to
-from carrel.sources.tree import WORK, Directory, Entry, Key, Position, Tree
+from carrel.sources.tree import Directory, Entry, Key, Position, Tree
+from carrel.sources.work import Work
 
 __all__ = ["Hidden", "TreeView"]
 
@@ -52,7 +53,7 @@ class TreeView(Tree):
         self._visible = visible
         self._real: str | None = None
 
-    def open(self, parts: Parts) -> Node:
+    def open(self, parts: Parts, work: Work | None = None) -> Node:
         """Open a file or a directory. Close it. What is hidden in a directory is not admitted there.
 
         Raises:
@@ -63,7 +64,7 @@ class TreeView(Tree):
         uri = self._uri(parts)
         if not self._visible(uri):
             raise Hidden
-        node = super().open(parts)
+        node = super().open(parts, work)
         names = [uri, *self._places(node, parts)]
         if not all(map(self._visible, names)):
             node.close()
@@ -72,11 +73,11 @@ class TreeView(Tree):
             node.guard = GuardView(node.guard, [name.rstrip("/") + "/" for name in names], self._visible)
         return node
 
-    def page(self, after: Position, limit: int, work: int = WORK) -> tuple[list[Entry], Position | None]:
+    def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[Entry], Position | None]:
         """Return up to ``limit`` files after a position, and the position to go on from, which is not a hidden one."""
         found, then = super().page(after, limit, work)
         while then is not None and not self._visible(self._uri(then.parts)):
-            more, then = super().page(then, limit - len(found), work)
+            more, then = super().page(then, limit - len(found))
             found += more
         return found, then
 
