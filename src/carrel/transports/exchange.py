@@ -24,7 +24,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 #: How many bytes are given to the connection at a time: the rest waits here, where it counts as kept for the client.
-CHUNK = 64 * 1024
+CHUNK = 256 * 1024
 
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream"),
