@@ -242,7 +242,7 @@ def test_a_directory_that_changes_twice_within_a_tick_is_not_mistaken(folder: Pa
 
 @given(st.lists(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1), max_size=5))
 def test_a_cursor_leads_back_to_its_position_and_only_in_its_own_list(parts: list[str]) -> None:
-    for kind in ("file", "directory"):
+    for kind in ("file", "directory", "end"):
         position = Position(kind, tuple(parts))
         cursor = write_cursor(position, "one list")
         assert read_cursor(cursor, "one list") == position

@@ -8,11 +8,12 @@ from __future__ import annotations
 import binascii
 
 from carrel.errors import InvalidCursor
-from carrel.sources.tree import Position
+from carrel.sources.tree import Kind, Position
 
 __all__ = ["read_cursor", "write_cursor"]
 
 MAX_CURSOR = 32_768
+KINDS: dict[str, Kind] = {"f": "file", "d": "directory", "e": "end"}
 
 
 def write_cursor(position: Position, listing: str) -> str:
@@ -39,7 +40,7 @@ def read_cursor(cursor: str, listing: str) -> Position:
     if token[:4] != check_sum(text, listing):
         raise InvalidCursor
     kind, *parts = text.decode("utf-8", "surrogateescape").split("/")
-    return Position("file" if kind == "f" else "directory", tuple(parts))
+    return Position(KINDS.get(kind, "directory"), tuple(parts))
 
 
 def check_sum(text: bytes, listing: str) -> bytes:

@@ -36,7 +36,7 @@ MAX_PATH = 4096  # bytes, as the system has it for paths that are opened in one 
 # Work, in microseconds
 LOOKUP = 5.0  # to look up a name
 ENTER = 15.0  # to open a directory
-MOST = 50_000.0  # to open one path
+MOST = 25_000.0  # to open one path
 
 HAS_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and os.scandir in os.supports_fd
 SPELLS_LOOSELY = sys.platform in ("darwin", "win32")

@@ -8,6 +8,7 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,16 +19,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
-from carrel.protocol.extensions.skills import MAX_BYTES, SKILL_FILE
+from carrel.protocol.extensions.skills import SKILL_FILE
 from carrel.protocol.uri import UriError, encode_path, file_path, normalize
 from carrel.server.source import Change, Hit, Page
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.description import describe
 from carrel.sources.files import translate
-from carrel.sources.media import DIRECTORY, is_textual, type_of_bytes, type_of_name
+from carrel.sources.media import DIRECTORY
 from carrel.sources.patterns import read_globs
-from carrel.sources.root import Node, Parts
-from carrel.sources.skill_folder import SkillFolder, Stop, read_chunks
+from carrel.sources.root import Parts
+from carrel.sources.skill_folder import SkillFolder, Stop
+from carrel.sources.skill_text import rate, read_exactly
 from carrel.sources.tree import START, Entry, Position
 from carrel.sources.tree_view import TreeView
 from carrel.sources.work import PAGE, WHOLE, Work
@@ -44,12 +46,13 @@ __all__ = ["SkillsSource"]
 
 T = TypeVar("T")
 
+log = logging.getLogger("carrel.sources")
+
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"
 LISTED = 1000  # entries of a directory read at a time
 MAX_SUGGESTIONS = 100
 LOOKUP = 50.0  # microseconds of work to open a directory
-HEAD = 8192  # bytes by which a type is recognised
 
 
 class SkillsSource:
@@ -469,12 +472,19 @@ class SkillsSource:
         ]
         self._watches.update(watches)
         before: dict[str, Any] | None = None
+        touched: list[Change] = []
         try:
             async for batch in merge(watches):
                 if not self._workers:
                     return
-                now = await self._workers.run(self._survey)
-                changes = [] if before is None else compare(before, now, batch)
+                touched += batch
+                try:
+                    now = await self._workers.run(self._survey)
+                except OSError as error:  # the process can open no more files; what has changed is told with the next
+                    log.warning("changes of skills are not told for the moment: %s", error.strerror)
+                    continue
+                changes = [] if before is None else compare(before, now, touched)
+                touched = []
                 if changes or before is None:
                     yield changes
                 before = now
@@ -509,37 +519,3 @@ def encode_name(name: str) -> str:
 def frontmatter_for(entry: Entry, stop: Stop) -> dict[str, Any] | None:
     """Return the frontmatter of the skill whose SKILL.md this file is."""
     return stop.frontmatter if entry.parts[-1] == SKILL_FILE else None
-
-
-def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
-    """Read an open file so that its bytes can be had again from what is returned.
-
-    Raises:
-        ResourceTooLarge: it is larger than a skill may be.
-    """
-    data = b"".join(read_chunks(node.descriptor, MAX_BYTES + 1))
-    if len(data) > MAX_BYTES:
-        raise ResourceTooLarge(uri, f"The file has more than {MAX_BYTES:,} bytes, which is more than a skill may have")
-    if b"\0" not in data:
-        try:
-            return TextResourceContents(uri, data.decode(), mime_type=type_of_text(name))
-        except UnicodeDecodeError:
-            pass
-    return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
-
-
-def type_of_text(name: str) -> str:
-    named = type_of_name(name)
-    return named if named is not None and is_textual(named) else "text/plain"
-
-
-def rate(words: list[str], resource: Resource) -> float:
-    """Rate how well a file fits: by its name or that of its skill, by its path, by its description; 0 if not at all."""
-    name, path = resource.name.casefold(), resource.uri.removeprefix(SCHEME).casefold()
-    description = (resource.description or "").casefold()
-    if " ".join(words) in (name, name.rpartition(".")[0]):
-        return 1.0
-    for score, text in ((0.8, name), (0.6, path), (0.4, f"{path} {description}")):
-        if all(word in text for word in words):
-            return score
-    return 0.0

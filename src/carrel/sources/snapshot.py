@@ -58,6 +58,7 @@ class Snapshot:
         self._tree = tree
         self._stopping = stopping
         self.known: dict[Parts, Names] = {}
+        self._outside: dict[tuple[int, int], Parts] = {}  # directories out of the root, and what leads to them
         self.version = 0
         """Grows when directories come or go."""
 
@@ -160,7 +161,7 @@ class Snapshot:
     def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> Names | None:
         try:
             with self._tree.open(parts) as node:
-                if node.place is None or node.parts != parts:
+                if node.place is None or node.parts != parts or (node.outside and self._is_elsewhere(node)):
                     return None
                 if wanted is not None and len(wanted) < MANY:
                     return self._ask(node, parts, wanted)
@@ -175,6 +176,16 @@ class Snapshot:
         except OSError as error:
             self._tree.notices.pass_over(parts, error)
             return None
+
+    def _is_elsewhere(self, node: Node) -> bool:
+        """Say whether a directory out of the root is looked at where another link leads to it.
+
+        Otherwise links that fork again and again would make more paths than can be looked at.
+        """
+        first = self._outside.setdefault((node.info.st_dev, node.info.st_ino), node.parts)
+        if first != node.parts and first not in self.known:
+            self._outside[(node.info.st_dev, node.info.st_ino)] = first = node.parts
+        return first != node.parts
 
     def _ask(self, node: Node, parts: Parts, wanted: Collection[str]) -> Names:
         names = Names(set(), set())

@@ -24,7 +24,7 @@ from carrel.sources.selection import Selection
 from carrel.sources.work import PAGE, Work
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["START", "Directory", "Entry", "Position", "Tree", "Visit"]
+__all__ = ["START", "Directory", "Entry", "Kind", "Position", "Tree", "Visit"]
 
 MAX_NAMES = 250_000  # names of directories that are kept
 MAX_ENTRIES = 250_000  # names in one directory
@@ -38,11 +38,11 @@ FINE = 50_000_000  # nanoseconds: what changed this recently may change again wi
 COARSE = 2_100_000_000  # the same on file systems that count in seconds
 
 Key: TypeAlias = tuple[int, int, int, int]
-Kind: TypeAlias = Literal["file", "directory"]
+Kind: TypeAlias = Literal["file", "directory", "end"]
 
 
 class Position(NamedTuple):
-    """A place in an order: after a file, or before a directory and what is in it."""
+    """A place in an order: after a file, before a directory and what is in it, or at the end of that."""
 
     kind: Kind
     parts: Parts
@@ -263,7 +263,7 @@ class Tree:
         work = work or Work()
         parts, start = (after.parts[:-1], after.parts[-1]) if after.kind == "file" else (after.parts, "")
         levels = [Level(parts[:depth], parts[depth]) for depth in range(len(within), len(parts))]
-        here: Parts | None = parts
+        here = self._next(levels, work) if after.kind == "end" else parts
         while here is not None:
             level = Level(here, "")
             opened = self._enter(here, work)
@@ -301,6 +301,9 @@ class Tree:
         while levels and work.position is None:
             level = levels[-1]
             if level.directory is None:
+                if work.is_over:
+                    work.position = Position("end", (*level.parts, level.name))
+                    return None
                 opened = self._enter(level.parts, work)
                 if opened is None:
                     levels.pop()
