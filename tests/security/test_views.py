@@ -20,6 +20,7 @@ from carrel.sources.root import Root
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Position, Tree
 from carrel.sources.tree_view import TreeView
+from carrel.sources.work import Work
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 from security.guarded import guarded_app
@@ -338,7 +339,7 @@ def test_no_position_in_a_list_names_what_is_hidden(tmp_path: Path):
     found = []
     while position is not None:
         assert not any("secret" in name for name in position.parts)
-        entries, position = view.page(position, 2, work=4)
+        entries, position = view.page(position, 2, Work(4))
         found += [entry.parts[-1] for entry in entries]
     assert found == ["open-00", "open-10", "open-20"]
 

@@ -405,7 +405,7 @@ def test_while_descriptors_run_out_a_watch_takes_nothing_for_removed(
     for path in ("a.txt", "sub/b.txt"):
         put(path)
     monkeypatch.setattr(snapshot, "PAUSES", (0.0,) * 3)
-    seen = Snapshot(Tree(Root(str(folder)), Selection()))
+    seen = Snapshot(Tree(Root(str(folder)), Selection()), lambda: False)
     seen.look((), Changes())
     known = {parts: (set(names.directories), set(names.others)) for parts, names in seen.known.items()}
     changes = Changes()

@@ -548,7 +548,8 @@ class Server:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
             result = answer(call, channel)
             if hasattr(result, "__await__"):
-                return result if operation == "listen" else self._answer_later(call, result)
+                waits = operation == "listen" and isinstance(result, asyncio.Future)  # until the server ends it
+                return result if waits else self._answer_later(call, result)
             return call.connection.reply(call, result)
         except BaseException as error:  # nobody has cancelled what has not waited yet
             return self.refuse(call, error)

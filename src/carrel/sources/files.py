@@ -33,6 +33,7 @@ from carrel.server.source import Change, Hit, Page
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.description import describe, display
 from carrel.sources.media import DIRECTORY
+from carrel.sources.notices import check_exhausted
 from carrel.sources.reading import Contents, read_file, windows_of
 from carrel.sources.root import Excluded, Parts, Root, relative_to
 from carrel.sources.selection import Selection
@@ -227,7 +228,8 @@ class FilesSource:
             try:
                 with self._tree.open(()) as node:
                     items = [self._resource((), node.info)]
-            except OSError:
+            except OSError as error:
+                check_exhausted(error)
                 return Page([])
             if self._is_file:
                 return Page(items)
