@@ -164,8 +164,8 @@ class UnsupportedVersion(ProtocolError):
     code = UNSUPPORTED_VERSION
     status = 400
 
-    def __init__(self, requested: str, supported: list[str]) -> None:
-        super().__init__("Unsupported protocol version", {"supported": supported, "requested": requested[:100]})
+    def __init__(self, requested: str, supported: list[str], message: str = "Unsupported protocol version") -> None:
+        super().__init__(message, {"supported": supported, "requested": requested[:100]})
 
 
 class ServerUnavailable(ProtocolError):

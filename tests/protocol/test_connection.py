@@ -327,7 +327,6 @@ def test_members_that_json_rpc_does_not_know_are_ignored() -> None:
             "ref.uri",
         ),
         ("tools/list", {"_meta": {"progressToken": 1.5}}, "_meta.progressToken"),
-        ("tools/list", {"_meta": {"progressToken": None}}, "_meta.progressToken"),
         ("tools/list", {"_meta": {"progressToken": True}}, "_meta.progressToken"),
     ],
 )
@@ -764,7 +763,7 @@ def test_who_the_client_is_may_stay_unsaid_and_silence_is_the_default() -> None:
     assert (peer.client, peer.log_level) == (None, None)
 
 
-@pytest.mark.parametrize("version", ["1900-01-01", "2027-01-01", "", *HANDSHAKES, "x" * 5_000])
+@pytest.mark.parametrize("version", ["1900-01-01", "2027-01-01", "", "x" * 5_000])
 def test_a_version_that_is_not_spoken_statelessly_is_unsupported(version: str) -> None:
     event = connected().receive(pack(stateless(protocolVersion=version)))
     assert isinstance(event, Refusal)
@@ -772,6 +771,41 @@ def test_a_version_that_is_not_spoken_statelessly_is_unsupported(version: str) -
     assert error["code"] == -32022
     assert error["data"] == {"supported": list(reversed(ALL)), "requested": version[:100]}
     assert event.status == 400
+
+
+@pytest.mark.parametrize("version", HANDSHAKES)
+def test_a_version_that_wants_a_handshake_is_not_among_those_to_try_instead(version: str) -> None:
+    event = connected().receive(pack(stateless(protocolVersion=version)))
+    assert isinstance(event, Refusal)
+    error = json.loads(event.reply)["error"]
+    assert (error["code"], event.status) == (-32022, 400)
+    assert error["data"] == {"supported": [LATEST], "requested": version}
+    assert "initialize" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/list", {"cursor": None}),
+        ("tools/list", {"_meta": {"progressToken": None}}),
+        ("tools/list", {"cursor": None, "_meta": {"progressToken": None, "com.example/x": None}}),
+        ("tools/call", {"name": "t", "requestState": None}),
+        ("prompts/get", {"name": "t", "arguments": None}),
+        ("completion/complete", {**VALID["completion/complete"][1], "context": None}),
+    ],
+)
+def test_null_for_an_optional_parameter_is_none_at_all(method: str, params: dict[str, Any]) -> None:
+    call = called(connected(), request(method, params, revision=LATEST))
+    assert getattr(call.params, "cursor", UNSET) is UNSET
+    assert getattr(call.params, "arguments", UNSET) is UNSET
+    assert call.progress_token is None
+    assert call.meta[f"{PREFIX}protocolVersion"] == LATEST
+    assert called(connected(JUNE), request("ping", {"_meta": None})).meta == {}
+
+
+def test_null_for_a_required_parameter_is_wrong() -> None:
+    error = error_of(connected(JUNE), request("resources/read", {"uri": None}))
+    assert (error["code"], "uri" in error["message"]) == (-32602, True)
 
 
 @pytest.mark.parametrize(

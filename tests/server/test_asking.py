@@ -509,6 +509,35 @@ async def test_a_client_that_claims_what_its_revision_does_not_have_is_not_asked
         assert await client.text("ask") == ("cannot" if revision < SINCE[kind] else "asked")
 
 
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+async def test_all_that_a_client_lacks_for_questions_side_by_side_is_named(revision: str) -> None:
+    app = Server("curious")
+
+    @app.resource("memo://ask")
+    async def everything(context: Context) -> str:
+        await asyncio.gather(Ask.form(context), Ask.page(context), Ask.tools(context), Ask.roots(context))
+        return ""
+
+    @app.resource("memo://alone")
+    async def alone(context: Context) -> str:
+        try:
+            await Ask.form(context)
+        except MissingCapability:
+            await Ask.roots(context)
+        return ""
+
+    async with memory.connect(app, revision, sampling={}) as peer:
+        refused = await error(peer, "resources/read", uri="memo://ask")
+        separate = await error(peer, "resources/read", uri="memo://alone")
+    if revision == LATEST:
+        needs = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
+        assert refused["data"] == {"requiredCapabilities": needs}
+        assert separate["data"] == {"requiredCapabilities": {"roots": {}}}
+    else:
+        for name in ("elicitation", "sampling", "roots"):
+            assert name in refused["message"]
+
+
 async def test_surroundings_are_not_asked_for_where_that_takes_a_capability_of_its_own() -> None:
     app = Server("curious")
     app.tool(name="ask")(Ask.surroundings)

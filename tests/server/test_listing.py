@@ -314,7 +314,7 @@ async def test_a_cursor_that_was_not_given_out_is_an_invalid_parameter(method: s
         assert len(found["message"]) < 200
 
 
-@pytest.mark.parametrize("bad", [None, 5, True, [], {}])
+@pytest.mark.parametrize("bad", [5, True, [], {}])
 async def test_a_cursor_that_is_no_text_is_an_invalid_parameter(bad: Any) -> None:
     async with memory.connect(shelf(3)) as peer:
         found = await error(peer, "resources/list", cursor=bad)
@@ -323,17 +323,38 @@ async def test_a_cursor_that_is_no_text_is_an_invalid_parameter(bad: Any) -> Non
 
 @given(st.integers(0, 2**31), st.integers(0, 2**62) | st.text(max_size=20))
 def test_what_is_encoded_is_decoded(segment: int, position: int | str) -> None:
-    assert decode_cursor(encode_cursor(segment, position)) == (segment, position)
+    assert decode_cursor("list", encode_cursor("list", segment, position)) == (segment, position)
+    with pytest.raises(InvalidCursor, match="another list"):
+        decode_cursor("list", encode_cursor("other", segment, position))
 
 
 @given(st.text(max_size=40) | st.binary(max_size=30).map(lambda data: base64.b64encode(data).decode()))
 def test_any_text_is_a_cursor_or_an_invalid_one(text: str) -> None:
     try:
-        segment, position = decode_cursor(text)
+        segment, position = decode_cursor("list", text)
     except InvalidCursor:
         return
     assert segment >= 0
     assert isinstance(position, str) or position >= 0
+
+
+async def test_a_cursor_of_one_list_is_none_of_another() -> None:
+    app = Server("s", page_size=1)
+    for number in range(3):
+        app.tools.add(lambda: "", name=f"t{number}")
+        app.prompts.add(lambda: "", name=f"p{number}")
+        app.resources.add(f"x://{number}", "")
+        app.resources.resource(f"y://{number}/{{name}}")(lambda name: "")
+    methods = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+    async with memory.connect(app) as peer:
+        cursors = {method: (await result(peer, method))["nextCursor"] for method in methods}
+        for method in methods:
+            for other, cursor in cursors.items():
+                if other == method:
+                    await result(peer, method, cursor=cursor)
+                    continue
+                found = await error(peer, method, cursor=cursor)
+                assert (found["code"], "another list" in found["message"]) == (-32602, True)
 
 
 # Several sources
@@ -406,7 +427,7 @@ async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_sa
     assert taken / measured < 1024, f"{taken / measured:.0f} bytes each"
     async with memory.connect(app) as peer:
         first = await walk(peer, pages=50)
-        last = await walk(peer, encode_cursor(0, count - 5001))
+        last = await walk(peer, encode_cursor("list_resources", 0, count - 5001))
         assert len(first) == len(last) == 50
         assert sorted(last)[25] < 5 * sorted(first)[25]
         begin = time.perf_counter()

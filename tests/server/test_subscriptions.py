@@ -103,20 +103,25 @@ async def test_what_is_declared_is_what_is_done(revision: str, subscribe: bool, 
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_there_is_nothing_of_is_neither_declared_nor_announced_nor_a_method(revision: str) -> None:
+async def test_what_there_is_nothing_of_is_not_declared_nor_announced_and_its_lists_are_empty(
+    revision: str,
+) -> None:
     app = Server("s")
     async with memory.connect(app, revision) as peer:
         for method, params in {
-            "resources/list": {},
-            "resources/templates/list": {},
             "resources/read": {"uri": "x://1"},
-            "tools/list": {},
             "tools/call": {"name": "t"},
-            "prompts/list": {},
             "prompts/get": {"name": "p"},
         }.items():
             found = await error(peer, method, **params)
             assert found["code"] == -32601
+        for method, members in {
+            "resources/list": "resources",
+            "resources/templates/list": "resourceTemplates",
+            "tools/list": "tools",
+            "prompts/list": "prompts",
+        }.items():
+            assert (await result(peer, method))[members] == []
         if revision == LATEST:
             capabilities = (await result(peer, "server/discover"))["capabilities"]
             assert not {"tools", "prompts", "resources", "completions"} & set(capabilities)

@@ -334,8 +334,10 @@ async def test_what_is_over_cannot_be_cancelled_and_what_is_cancelled_stays_so()
 async def test_a_tool_error_is_a_failed_task_with_a_result_and_a_protocol_error_is_one_with_an_error() -> None:
     async with memory.connect(server(), NOVEMBER) as peer:
         id = await begin(peer, "must", fail="tool")
-        assert (await settle(peer, id, "failed"))["status"] == "failed"
-        assert (await peer.request("tasks/result", {"taskId": id}))["result"]["isError"] is True
+        failed_task = await settle(peer, id, "failed")
+        failure = (await peer.request("tasks/result", {"taskId": id}))["result"]
+        assert (failed_task["status"], failure["isError"]) == ("failed", True)
+        assert failed_task["statusMessage"] == failure["content"][0]["text"] != ""
         id = await begin(peer, "must", fail="protocol")
         await settle(peer, id, "failed")
         failed = await peer.request("tasks/result", {"taskId": id})

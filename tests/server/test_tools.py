@@ -100,6 +100,23 @@ async def test_a_tool_is_listed_with_everything_its_revision_has(revision: str) 
             assert set(output["properties"]) == {"temperature", "conditions"}
 
 
+@pytest.mark.parametrize("revision", ALL)
+async def test_annotations_that_say_nothing_are_left_out(revision: str) -> None:
+    app = Server("s")
+    app.tools.add(lambda: "", name="t", annotations={})
+    app.tools.add(lambda: "", name="u", annotations=ToolAnnotations())
+    app.resources.add("x://1", "", annotations={})
+    app.resources.add("x://2", "", annotations={"lastModified": "2024-02-29T00:00:00Z"})
+    app.resources.add("x://3", "", annotations={"lastModified": "2024-02-29T00:00:00Z", "priority": 1})
+    async with memory.connect(app, revision) as peer:
+        assert all("annotations" not in tool for tool in await listed(peer, "tools"))
+        nothing, dated, both = await listed(peer, "resources")
+    assert "annotations" not in nothing
+    assert ("annotations" in dated) is (revision not in (OLDEST, MARCH))
+    assert both["annotations"].pop("lastModified", None) == dated.get("annotations", {}).get("lastModified")
+    assert both["annotations"] == {"priority": 1}
+
+
 async def test_a_tool_without_arguments_takes_an_empty_object() -> None:
     app = Server("s")
 
@@ -569,7 +586,18 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(revision: str, name: 
         assert len(found["message"]) < 300
 
 
-@pytest.mark.parametrize("arguments", ["null", "5", "[]", '"x"', "true"])
+@pytest.mark.parametrize("name", ["by_signature", "by_schema"])
+@pytest.mark.parametrize("revision", [JUNE, LATEST])
+async def test_arguments_that_are_null_are_none(revision: str, name: str) -> None:
+    app = Server("s")
+    app.tools.add(lambda: "called", name="by_signature")
+    app.tools.add(lambda **given: "called", name="by_schema", input_schema={"type": "object"})
+    async with memory.connect(app, revision) as peer:
+        reply = await peer.request("tools/call", {"name": name, "arguments": None})
+        assert texts(reply["result"]) == ["called"]
+
+
+@pytest.mark.parametrize("arguments", ["5", "[]", '"x"', "true"])
 @pytest.mark.parametrize("name", ["by_signature", "by_schema"])
 @pytest.mark.parametrize("revision", [JUNE, LATEST])
 async def test_arguments_that_are_no_object_are_refused(revision: str, name: str, arguments: str) -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from carrel.errors import ConfigError, InvalidMessage
 from carrel.log import Log
-from carrel.protocol.http import encode_value, header_parameters
+from carrel.protocol.http import SAFE_INTEGER, encode_value, header_parameters
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ class KnownTools:
         return None if tool is None else tool.tasks
 
     def headers(self, name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Return the headers that repeat the arguments of a call."""
+        """Return the headers that repeat the arguments of a call.
+
+        Raises:
+            ConfigError: an argument is an integer that not every language can read, and so cannot be in a header.
+        """
         tool = self._tools.get(name)
         if tool is None or not tool.headers:
             return {}
@@ -86,6 +90,8 @@ class KnownTools:
             value: Any = arguments
             for step in path:
                 value = value.get(step) if isinstance(value, Mapping) else None
+            if isinstance(value, int) and abs(value) > SAFE_INTEGER:
+                raise ConfigError(f"{'.'.join(path)} is repeated in a header, and goes to {SAFE_INTEGER} at most")
             if value is not None:
                 found[header] = encode_value(value)
         return found

@@ -13,7 +13,7 @@ from typing import Any
 from carrel.errors import HeaderMismatch
 from carrel.protocol.server import Call
 
-__all__ = ["decode_value", "encode_value", "event", "header_parameters", "verify", "verify_parameters"]
+__all__ = ["SAFE_INTEGER", "decode_value", "encode_value", "event", "header_parameters", "verify", "verify_parameters"]
 
 PARAMETER_PREFIX = b"mcp-param-"
 TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -153,6 +153,8 @@ def verify_parameters(
         if given is None:
             raise HeaderMismatch(f"Header mismatch: the {name} header is missing")
         text = decode_value(name, given)
+        if isinstance(value, int) and abs(value) > SAFE_INTEGER:
+            raise HeaderMismatch(f"Header mismatch: {name} header value does not match: integers go to {SAFE_INTEGER}")
         if not _same(text, value):
             raise HeaderMismatch(f"Header mismatch: {name} header value {text[:200]!r} does not match the argument")
 

@@ -77,6 +77,7 @@ class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
 _names = _Names()
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
+_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
@@ -258,10 +259,11 @@ class Connection:
             if raw is UNSET:
                 raw = _NO_PARAMS
             request = REQUESTS.get(method) or self._added(method)
+            read = _read_unknown if request is None else _read_params[request.params]
             try:
-                params = _read_unknown(raw) if request is None else _read_params[request.params](raw)
+                params = read(raw)
             except msgspec.ValidationError as error:
-                raise self._invalid_params(method, raw, error) from None
+                params, raw = self._read_without_nulls(method, raw, read, error)
             meta = params.meta
             if len(data) > SMALL:
                 refuse_duplicates(data, raw)
@@ -293,6 +295,25 @@ class Connection:
             return self._refuse(id, error, stateless=_is_stateless(message))
         except (msgspec.DecodeError, RecursionError) as error:
             return self._refuse(id, _unreadable(error))
+
+    def _read_without_nulls(
+        self, method: str, raw: Raw, read: Callable[[Any], Any], error: msgspec.ValidationError
+    ) -> tuple[Any, Raw]:
+        """Read parameters again where null stands for those that are not there, and return them without.
+
+        Raises:
+            ProtocolError: that is not what is wrong with them.
+        """
+        if b"null" in bytes(raw):
+            try:
+                members = _read_members(raw)
+                if "_meta" in members and bytes(members["_meta"]) != b"null":
+                    members["_meta"] = Raw(encode(_without_nulls(_read_members(members["_meta"]))))
+                cleaned = Raw(encode(_without_nulls(members)))
+                return read(cleaned), cleaned
+            except msgspec.ValidationError:
+                pass
+        raise self._invalid_params(method, raw, error) from None
 
     def _added(self, method: str) -> Request | None:
         extension = self.description.extended.get(method)
@@ -393,8 +414,12 @@ class Connection:
                 f"does not match body value {name[:200]!r}"
             )
         revision = self.description.revisions.get(name)
-        if revision is None or not revision.stateless:
+        if revision is None:
             raise UnsupportedVersion(name, list(self.description.revisions))
+        if not revision.stateless:  # so that no client tries the same again: only what a request can name by itself
+            supported = [other.name for other in self.description.revisions.values() if other.stateless]
+            message = f"Unsupported protocol version: {name} begins with initialize, and is in no _meta"
+            raise UnsupportedVersion(name, supported, message)
         if meta.capabilities is UNSET:
             raise _malformed("io.modelcontextprotocol/clientCapabilities")
         return Peer(
@@ -514,6 +539,10 @@ class Connection:
         if isinstance(error, ResourceError):
             return ErrorObject(INVALID_PARAMS, error.message, {"uri": error.uri})
         return ErrorObject(INTERNAL_ERROR, "Internal error")
+
+
+def _without_nulls(members: dict[str, Raw]) -> dict[str, Raw]:
+    return {name: raw for name, raw in members.items() if len(memoryview(raw)) != 4 or bytes(raw) != b"null"}
 
 
 def _malformed(key: str, hint: str = "") -> InvalidParams:

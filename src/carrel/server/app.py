@@ -167,13 +167,10 @@ class Server:
         self._operations = operations_of(self)
         self._extensions: dict[str, dict[str, Any]] = {}
         self._skills: Skills | None = None
+        # What there is of one kind only; lists are answered all the same, empty, to clients that ask for all of them.
         self._needs: dict[str, Resources | Tools | Prompts] = {
             "call_tool": self.tools,
-            "list_tools": self.tools,
             "get_prompt": self.prompts,
-            "list_prompts": self.prompts,
-            "list_resource_templates": self.resources,
-            "list_resources": self.resources,
             "read_resource": self.resources,
             "subscribe": self.resources,
             "unsubscribe": self.resources,

@@ -126,7 +126,7 @@ def begin(context: Context) -> Round:
         if current.exchange and not is_repeatable(context):
             answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
             context.app.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
-    if params.input_responses is not UNSET:
+    if params.input_responses is not UNSET and bytes(params.input_responses) != b"null":
         try:
             given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
         except msgspec.ValidationError as error:
@@ -151,8 +151,9 @@ async def ask(context: Context, questions: Mapping[str | None, Question]) -> lis
         PeerError: the client answered with an error.
         ProtocolError: its answers do not fit: those of a user again and again, those of a program once.
     """
-    for question in questions.values():
-        question.check(context)
+    from carrel.server.questions import check  # who never asks does without
+
+    await check(context, questions.values())
     if context.call.task is not None:
         return await _ask_task(context, questions)
     if context.call.peer.revision.stateless:

@@ -60,7 +60,7 @@ class Context:
     function.
     """
 
-    __slots__ = ("_loop", "_progress", "_round", "_thread", "app", "call", "channel", "over")
+    __slots__ = ("_loop", "_progress", "_round", "_thread", "app", "call", "channel", "lacking", "over")
 
     def __init__(self, app: Server, call: Call, channel: Channel) -> None:
         self.app = app
@@ -68,6 +68,8 @@ class Context:
         self.channel = channel
         self.over = False
         """Whether the handler has ended, or was cancelled: then nothing more is said about it."""
+        self.lacking: dict[str, Any] | None = None
+        """The capabilities that questions asked side by side need, and the client did not declare."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._progress: float | None = None
@@ -155,12 +157,12 @@ class Context:
             TransportError: it did not answer in time, or went away.
             ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
         """
-        from carrel.server.questions import page_question
+        from carrel.server.questions import check, page_question
 
         revision = self.call.peer.revision
         question = page_question(message, url, revision)
         if required and "elicitation_complete" in revision.events:
-            question.check(self)
+            await check(self, [question])
             raise URLElicitationRequired(msgspec.to_builtins(revision.project(question.params)))
         return await self._ask(question, key)  # type: ignore[no-any-return]
 

@@ -118,8 +118,8 @@ def answer_page(
     Raises:
         InvalidCursor: the cursor was not given out by this listing.
     """
-    cursor = call.params.cursor
-    segment, after = (0, -1) if cursor is UNSET else decode_cursor(cursor)
+    cursor, kind = call.params.cursor, call.request.operation
+    segment, after = (0, -1) if cursor is UNSET else decode_cursor(kind, cursor)
     if segment != 0 or not isinstance(after, int):
         raise InvalidCursor
     revision = call.peer.revision.name + variant
@@ -127,29 +127,33 @@ def answer_page(
     if page is None:
         changes = listing.changes
         entries, more = listing.page(after, limit)
-        result = make(entries, UNSET if more is None else encode_cursor(0, more))
+        result = make(entries, UNSET if more is None else encode_cursor(kind, 0, more))
         page = listing.keep(revision, after, encode(call.connection.finish(call, result)), changes)
     return page
 
 
-def encode_cursor(segment: int, position: int | str) -> str:
-    """Make a cursor: which part of a list, and where in it."""
-    return binascii.b2a_base64(msgspec.json.encode([segment, position]), newline=False).decode()
+def encode_cursor(listing: str, segment: int, position: int | str) -> str:
+    """Make a cursor: of which list, which part of it, and where in that."""
+    return binascii.b2a_base64(msgspec.json.encode([listing, segment, position]), newline=False).decode()
 
 
-_read_cursor = msgspec.json.Decoder(tuple[int, int | str]).decode
+_read_cursor = msgspec.json.Decoder(tuple[str, int, int | str]).decode
 
 
-def decode_cursor(cursor: str) -> tuple[int, int | str]:
-    """Read a cursor.
+def decode_cursor(listing: str, cursor: str) -> tuple[int, int | str]:
+    """Read a cursor of a list.
 
     Raises:
-        InvalidCursor: it was not made by ``encode_cursor``.
+        InvalidCursor: it was not made by ``encode_cursor``, or for another list.
     """
     try:
-        segment, position = _read_cursor(binascii.a2b_base64(cursor.encode("ascii"), strict_mode=True))
+        kind, segment, position = _read_cursor(binascii.a2b_base64(cursor.encode("ascii"), strict_mode=True))
     except (ValueError, msgspec.DecodeError, RecursionError):
         raise InvalidCursor from None
-    if segment < 0 or (isinstance(position, int) and position < 0) or encode_cursor(segment, position) != cursor:
+    if kind != listing:
+        raise InvalidCursor("Invalid params: cursor is one of another list")
+    if segment < 0 or (isinstance(position, int) and position < 0):
+        raise InvalidCursor
+    if encode_cursor(listing, segment, position) != cursor:
         raise InvalidCursor
     return segment, position

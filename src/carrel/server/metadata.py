@@ -67,7 +67,7 @@ def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | 
             raise ConfigError(
                 f"annotations: lastModified must be ISO 8601, not {annotations.last_modified!r}"
             ) from None
-    return annotations
+    return annotations if annotations != Annotations() else UNSET
 
 
 def icons_of(value: Iterable[Icon | dict[str, Any] | str] | None) -> list[Icon] | UnsetType:

@@ -44,12 +44,12 @@ def mirror(app: Server) -> None:
         visible = visible_to(context.call)
         if directory is None:
             return await _list(app, cursor, visible)
-        segment, position = (0, None) if cursor is None else decode_cursor(cursor)
+        segment, position = (0, None) if cursor is None else decode_cursor(directory, cursor)
         source, uri = app.resources.find_source(directory, visible)
         if segment != 0 or source is None:
             raise ResourceNotFound(directory)
         page = await source.children(uri, None if position is None else str(position), app.page_size)
-        more = None if page.next_cursor is None else encode_cursor(0, page.next_cursor)
+        more = None if page.next_cursor is None else encode_cursor(directory, 0, page.next_cursor)
         return _described(shown(page.items, visible), more)
 
     @_mendable

@@ -7,8 +7,9 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from carrel.protocol.revision import Revision
     from carrel.server.context import Context
 
-__all__ = ["Elicited", "Question", "form_question", "page_question", "roots_question", "sampling_question"]
+__all__ = ["Elicited", "Question", "check", "form_question", "page_question", "roots_question", "sampling_question"]
 
 log = Log("carrel")
 
@@ -65,34 +66,62 @@ class Question(msgspec.Struct, frozen=True):
     read: Callable[[Any], Any]
     again: bool = True
 
-    def check(self, context: Context) -> None:
-        """Check that the client can be asked this.
 
-        Raises:
-            MissingCapability: it did not declare that it can.
-        """
-        declared = msgspec.to_builtins(context.capabilities)
-        if "url" not in declared.get("elicitation", ("url",)):
-            declared["elicitation"]["form"] = {}  # who names no mode means this one
-        known = self.operation in context.call.peer.revision.questions
-        if not known or not _declares(declared, self.needs):
-            missing = MissingCapability(self.needs)
-            if known:
-                missing.args = (f"The client does not offer {_dotted(self.needs)}",)
-            else:
-                missing.args = (f"A client of the revision {context.revision} cannot be asked this",)
-            raise missing
+async def check(context: Context, questions: Iterable[Question]) -> None:
+    """Check that the client can be asked these questions.
+
+    Raises:
+        MissingCapability: it did not declare that it can. All that it did not declare is named, also for other
+            questions that are asked side by side.
+    """
+    declared = msgspec.to_builtins(context.capabilities)
+    if "url" not in declared.get("elicitation", ("url",)):
+        declared["elicitation"]["form"] = {}  # who names no mode means this one
+    missing: dict[str, Any] = {}
+    known = True
+    for question in questions:
+        if question.operation in context.call.peer.revision.questions:
+            _merge(missing, _undeclared(declared, question.needs))
+        else:
+            known = False
+            _merge(missing, question.needs)
+    if not missing:
+        return
+    together = context.lacking = {} if context.lacking is None else context.lacking
+    _merge(together, missing)
+    await asyncio.sleep(0)
+    if context.lacking is together:
+        context.lacking = None
+    error = MissingCapability(together)
+    if known:
+        error.args = (f"The client does not offer {_dotted(together)}",)
+    else:
+        error.args = (f"A client of the revision {context.revision} cannot be asked this",)
+    raise error
+
+
+def _merge(all: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, inner in more.items():
+        _merge(all.setdefault(name, {}), inner)
 
 
 def _dotted(needed: Mapping[str, Any]) -> str:
-    return " and ".join(f"{name}.{_dotted(inner)}" if inner else name for name, inner in needed.items())
-
-
-def _declares(declared: Any, needed: Mapping[str, Any]) -> bool:
-    return not needed or (
-        isinstance(declared, dict)
-        and all(name in declared and _declares(declared[name], inner) for name, inner in needed.items())
+    return " and ".join(
+        " and ".join(f"{name}.{part}" for part in _dotted(inner).split(" and ")) if inner else name
+        for name, inner in needed.items()
     )
+
+
+def _undeclared(declared: Any, needed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is needed and not declared."""
+    known = declared if isinstance(declared, dict) else {}
+    missing: dict[str, Any] = {}
+    for name, inner in needed.items():
+        if name not in known:
+            missing[name] = inner
+        elif lacking := _undeclared(known[name], inner):
+            missing[name] = lacking
+    return missing
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):

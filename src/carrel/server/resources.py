@@ -53,6 +53,9 @@ __all__ = ["Resources"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: What cursors of resources/list are for.
+LIST = "list_resources"
+
 
 class Freshness(msgspec.Struct, frozen=True):
     """How long a result stays fresh, and for whom. UNSET leaves it to the server's defaults."""
@@ -554,16 +557,17 @@ class Resources:
             entries, more = self._fixed.page(position, limit)
             found = shown((entry.resource for entry in entries), visible)
             if more is not None:
-                return ListResourcesResult(resources=found, next_cursor=encode_cursor(0, more))
+                return ListResourcesResult(resources=found, next_cursor=encode_cursor(LIST, 0, more))
             segment, position = 1, ""
         while segment <= len(self._sources):
             if len(found) >= limit:
-                return ListResourcesResult(resources=found, next_cursor=encode_cursor(segment, position))
+                return ListResourcesResult(resources=found, next_cursor=encode_cursor(LIST, segment, position))
             source = source_seen(self._sources[segment - 1], visible)
             page = await source.list(position or None, limit - len(found))
             found.extend(shown(page.items, visible))
             if page.next_cursor is not None:
-                return ListResourcesResult(resources=found, next_cursor=encode_cursor(segment, page.next_cursor))
+                next_cursor = encode_cursor(LIST, segment, page.next_cursor)
+                return ListResourcesResult(resources=found, next_cursor=next_cursor)
             segment, position = segment + 1, ""
         return ListResourcesResult(resources=found)
 
@@ -622,7 +626,7 @@ class Resources:
         Raises:
             InvalidCursor: the cursor was not given out here.
         """
-        segment, position = (0, -1) if cursor is None else decode_cursor(cursor)
+        segment, position = (0, -1) if cursor is None else decode_cursor(LIST, cursor)
         if segment > len(self._sources) or isinstance(position, str) == (segment == 0):
             raise InvalidCursor
         return await self._list_mixed(segment, position, visible)

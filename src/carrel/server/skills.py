@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from carrel.errors import InvalidCursor, InvalidParams, ResourceForbidden, ResourceNotFound
 from carrel.protocol.extensions.skills import SKILLS
@@ -66,23 +66,26 @@ class Skills:
 
     async def list(self, call: Call, channel: Channel) -> ListSkillsResult:
         """Answer skills/list: those of each source, in the order in which the sources were shared."""
-        return private(await self._list(call.params.cursor, visible_to(call)), call)
+        return private(await self._list(call, visible_to(call)), call)
 
-    async def _list(self, cursor: str | UnsetType, visible: Visible | None) -> ListSkillsResult:
+    async def _list(self, call: Call, visible: Visible | None) -> ListSkillsResult:
+        cursor = call.params.cursor
         shared = (source_seen(source, visible) for source in self._app.resources.sources)
         sources = [source for source in shared if isinstance(source, SkillSource)]
-        segment, position = (0, "") if cursor is UNSET else decode_cursor(cursor)
+        segment, position = (0, "") if cursor is UNSET else decode_cursor(call.request.operation, cursor)
         if not isinstance(position, str) or segment > len(sources):
             raise InvalidCursor
         found: list[Skill] = []
         for number in range(segment, len(sources)):
             room = self._app.page_size - len(found)
             if room == 0:
-                return ListSkillsResult(skills=found, next_cursor=encode_cursor(number, ""))
+                next_cursor = encode_cursor(call.request.operation, number, "")
+                return ListSkillsResult(skills=found, next_cursor=next_cursor)
             page = await sources[number].skills(position or None, room)
             found += (skill_seen(skill, visible) for skill in page.items if visible is None or visible(skill.uri))
             if page.next_cursor is not None:
-                return ListSkillsResult(skills=found, next_cursor=encode_cursor(number, page.next_cursor))
+                next_cursor = encode_cursor(call.request.operation, number, page.next_cursor)
+                return ListSkillsResult(skills=found, next_cursor=next_cursor)
             position = ""
         return ListSkillsResult(skills=found)
 

@@ -38,6 +38,7 @@ from carrel.server.metadata import or_unset
 from carrel.server.tools import Entry, run
 from carrel.wire.asking import InputRequest
 from carrel.wire.base import Result
+from carrel.wire.content import TextContent
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksResult, Task, TaskStatus
 
@@ -59,6 +60,8 @@ MAX_TTL = 24 * 60 * 60 * 1000
 POLL_INTERVAL = 1000
 #: Bytes that one task takes besides its request and its result.
 RECORD_BYTES = 4096
+#: How many characters of what a tool said are the status message of its task.
+MAX_STATUS_MESSAGE = 1_000
 TERMINAL = ("completed", "failed", "cancelled")
 
 
@@ -328,7 +331,7 @@ class Tasks:
                 return
             record.result = result
             failed = getattr(result, "is_error", False) is True and not record.call.peer.revision.stateless
-            self._end(record, "failed" if failed else "completed")
+            self._end(record, "failed" if failed else "completed", first_text(result) if failed else None)
 
     def _end(self, record: Record, status: TaskStatus, message: str | None = None) -> None:
         if record.over:
@@ -433,13 +436,13 @@ class Tasks:
     def page(self, call: Call, channel: Channel) -> Result:
         """Answer tasks/list: the tasks of this principal or, where there is none, of this session."""
         cursor = call.params.cursor
-        _, after = (0, 0) if cursor is UNSET else decode_cursor(cursor)
+        _, after = (0, 0) if cursor is UNSET else decode_cursor(call.request.operation, cursor)
         if not isinstance(after, int):
             raise InvalidCursor
         mine = [record for record in self.store.all() if not record.expired and may_see(call, record)]
         page = mine[after : after + self._app.page_size]
         more = after + len(page)
-        next_cursor = encode_cursor(0, more) if more < len(mine) else UNSET
+        next_cursor = encode_cursor(call.request.operation, 0, more) if more < len(mine) else UNSET
         return ListTasksResult(tasks=[as_task(record) for record in page], next_cursor=next_cursor)
 
     def cancel(self, call: Call, channel: Channel) -> Result:
@@ -610,6 +613,12 @@ def detailed(record: Record) -> DetailedTask:
     elif record.error is not None and record.status == "failed":
         task.error = record.error
     return task
+
+
+def first_text(result: Result) -> str | None:
+    """Return what a failed tool says about it, as far as it fits into a status."""
+    texts = (block.text for block in getattr(result, "content", ()) if isinstance(block, TextContent))
+    return next(texts, "")[:MAX_STATUS_MESSAGE] or None
 
 
 def timestamp(seconds: float) -> str:

@@ -180,7 +180,7 @@ class Tools:
         details: dict[str, Any] = {
             "title": or_unset(title),
             "description": description,
-            "annotations": UNSET if annotations is None else read_struct(annotations, ToolAnnotations, "annotations"),
+            "annotations": _hints_of(annotations),
             "icons": icons_of(icons),
             "meta": or_unset(meta),
         }
@@ -265,6 +265,8 @@ class Tools:
         if entry is None:
             raise InvalidParams(f"Invalid params: unknown tool: {params.name[:200]}", parameter="name")
         raw = NO_ARGUMENTS if params.arguments is UNSET else params.arguments
+        if len(memoryview(raw)) == 4 and bytes(raw) == b"null":
+            raw = NO_ARGUMENTS
         if call.headers is not None and entry.header_parameters():
             verify_parameters(entry.header_parameters(), call.headers, _read_object(raw))
         try:
@@ -297,6 +299,12 @@ class Tools:
             return result_of(await pending, entry)
         except BaseException as error:
             return failure_of(error, entry, stateless=stateless)
+
+
+def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | UnsetType:
+    """Return the annotations of a tool as they travel, which is not at all if they say nothing."""
+    hints = None if annotations is None else read_struct(annotations, ToolAnnotations, "annotations")
+    return UNSET if hints is None or hints == ToolAnnotations() else hints
 
 
 async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from carrel.errors import ConfigError
 from protocol.speaking import LATEST
 from requirements.client.partner import Exchange, Partner, Reply, as_json, connected, in_turn, silence
 from requirements.client.test_messages import everything, slowly
@@ -114,6 +115,12 @@ async def test_names_and_values_are_encoded_as_the_specification_has_it(value: s
 async def test_values_that_are_no_text_are_written_as_text(kind: str, value: Any, header: str) -> None:
     exchange = await called({"x": value}, tool(x={"type": kind, "x-mcp-header": "X"}))
     assert exchange.headers["mcp-param-x"] == header
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**53), 10**30])
+async def test_integers_that_not_everybody_can_read_are_not_repeated(value: int) -> None:
+    with pytest.raises(ConfigError, match="x is repeated in a header"):
+        await called({"x": value}, tool(x={"type": "integer", "x-mcp-header": "X"}))
 
 
 async def test_annotated_parameters_at_any_depth_are_repeated_and_others_are_not() -> None:

@@ -3,6 +3,9 @@
 https://modelcontextprotocol.io/specification/2025-06-18/changelog
 """
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2025_03_26
 from carrel.wire.asking import Root
@@ -19,6 +22,15 @@ def link_as_text(block: ResourceLink) -> TextContent:
     return TextContent(f"{block.name}: {block.uri}", annotations=block.annotations)
 
 
+def undated(annotations: Annotations) -> Annotations | UnsetType:
+    """Annotations had no date; without anything else they are left out."""
+    if annotations.last_modified is UNSET:
+        return annotations
+    if annotations.audience is UNSET and annotations.priority is UNSET:
+        return UNSET
+    return msgspec.structs.replace(annotations, last_modified=UNSET)
+
+
 PREVIOUS = v2025_03_26.REVISION
 
 REVISION = PREVIOUS.followed_by(
@@ -31,7 +43,7 @@ REVISION = PREVIOUS.followed_by(
         ClientCapabilities: without("elicitation"),
         CompleteParams: without("context"),
         Root: without("meta"),
-        Annotations: without("last_modified"),
+        Annotations: undated,
         Implementation: without("title"),
         Resource: without("title", "meta"),
         ResourceTemplate: without("title", "meta"),
