@@ -2,7 +2,9 @@
 
 import os
 import sys
+from binascii import b2a_base64
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.errors import InvalidCursor
-from carrel.sources.cursor import read_cursor, write_cursor
+from carrel.protocol.uri import file_uri
+from carrel.sources.cursor import check_sum, read_cursor, write_cursor
 from carrel.sources.files import FilesSource
 from carrel.sources.root import Root
 from carrel.sources.selection import Selection
 from carrel.sources.tree import START, Position, Tree
 from carrel.sources.work import PAGE, Work
-from carrel.testing import listed
+from carrel.testing import listed, running
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
@@ -242,7 +245,7 @@ def test_a_directory_that_changes_twice_within_a_tick_is_not_mistaken(folder: Pa
 
 @given(st.lists(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1), max_size=5))
 def test_a_cursor_leads_back_to_its_position_and_only_in_its_own_list(parts: list[str]) -> None:
-    for kind in ("file", "directory", "end"):
+    for kind in ("file", "directory", "end") if parts else ("directory",):
         position = Position(kind, tuple(parts))
         cursor = write_cursor(position, "one list")
         assert read_cursor(cursor, "one list") == position
@@ -255,6 +258,32 @@ def test_a_cursor_leads_back_to_its_position_and_only_in_its_own_list(parts: lis
 def test_text_that_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidCursor):
         read_cursor(text, "a list")
+
+
+@given(
+    st.sampled_from("fdex"),
+    st.lists(st.sampled_from(["", ".", "..", "a", "b.txt", ".git", "\0", "a\0b", "\udce9", "x" * 300]), max_size=4),
+)
+async def test_a_cursor_that_was_made_up_is_refused_or_does_no_harm(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, parts: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("root")
+    (folder / "a" / "a").mkdir(parents=True)
+    (folder / "a" / "b.txt").touch()
+    (folder / "b.txt").touch()
+    text = "/".join((kind, *parts)).encode("utf-8", "surrogateescape")
+    async with running(FilesSource(folder)) as source:
+        shared = {resource.uri for resource in await listed(source)}
+        for listing, ask in (
+            (f"files {folder}", source.list),
+            (f"entries {file_uri(folder)}", partial(source.children, file_uri(folder))),
+        ):
+            cursor = b2a_base64(check_sum(text, listing) + text, newline=False).decode().rstrip("=")
+            try:
+                page = await ask(cursor.replace("+", "-").replace("/", "_"), 10)
+            except InvalidCursor:
+                continue
+            assert {resource.uri for resource in page.items if resource.name != "a"} <= shared
 
 
 def test_a_cursor_of_a_name_that_is_not_utf8_works() -> None:

@@ -40,7 +40,9 @@ def read_cursor(cursor: str, listing: str) -> Position:
     if token[:4] != check_sum(text, listing):
         raise InvalidCursor
     kind, *parts = text.decode("utf-8", "surrogateescape").split("/")
-    return Position(KINDS.get(kind, "directory"), tuple(parts))
+    if kind not in KINDS or "" in parts or b"\0" in text or (kind != "d" and not parts):  # made up
+        raise InvalidCursor
+    return Position(KINDS[kind], tuple(parts))
 
 
 def check_sum(text: bytes, listing: str) -> bytes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from operator import methodcaller
 from typing import NamedTuple
 
 from carrel.errors import ConfigError
@@ -60,35 +61,25 @@ class TooMany(ValueError):
     """More patterns than may be in force at one place."""
 
 
+class Expression(NamedTuple):
+    """A regular expression that is compiled when it is first needed."""
+
+    text: str
+
+
 class Pattern(NamedTuple):
     """One pattern: what it says, whether about the path or only the name, and whether about directories only.
 
-    ``literal`` is the name or path that it matches; without one, ``matches`` decides.
+    It is a name or path to be matched as it is, what decides about one, or a regular expression.
     """
 
     verdict: bool
     in_full: bool
     directories_only: bool
-    literal: str | None
-    matches: Callable[[str], bool]
+    test: str | Callable[[str], object] | Expression
     weight: int
     cost: float = 0.0
     slope: float = 0.0
-
-
-class Expression:
-    """A regular expression that is compiled when it is first needed."""
-
-    __slots__ = ("_match", "_text")
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._match: Callable[[str], re.Match[str] | None] | None = None
-
-    def __call__(self, text: str) -> bool:
-        if self._match is None:
-            self._match = re.compile(self._text, FLAGS).fullmatch
-        return self._match(text) is not None
 
 
 class Patterns:
@@ -101,26 +92,27 @@ class Patterns:
         TooMany: they weigh more than ``MAX_WEIGHT``.
     """
 
-    __slots__ = ("_compiling", "_cost", "_others", "_slope", "_spelled", "weight")
+    __slots__ = ("_compiling", "_cost", "_others", "_slope", "_spelled", "_tests", "weight")
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         # By what they match, for anything and for directories: names, and paths with a slash before them.
         self._spelled: tuple[dict[str, tuple[int, bool]], dict[str, tuple[int, bool]]] = {}, {}
         self._others: list[tuple[int, Pattern]] = []
+        self._tests: list[tuple[int, Callable[[str], object], bool, bool, bool]] | None = None
         self._cost = self._slope = self._compiling = 0.0
         self.weight = 0
         for index, pattern in enumerate(patterns):
             self.weight += pattern.weight
             if self.weight > MAX_WEIGHT:
                 raise TooMany
-            if pattern.literal is not None:
-                key = "/" + pattern.literal if pattern.in_full else pattern.literal
+            if isinstance(pattern.test, str):
+                key = "/" + pattern.test if pattern.in_full else pattern.test
                 self._spelled[pattern.directories_only][key] = index, pattern.verdict
             else:
                 self._others.append((index, pattern))
                 self._cost += pattern.cost
                 self._slope += pattern.slope
-                self._compiling += COMPILE * isinstance(pattern.matches, Expression)
+                self._compiling += COMPILE * isinstance(pattern.test, Expression)
         self._others.reverse()
 
     def __bool__(self) -> bool:
@@ -137,12 +129,23 @@ class Patterns:
                     found = spelled.get(key)
                     if found is not None and found[0] > last:
                         last, verdict = found
-        for index, pattern in self._others:
+        tests = self._compile() if self._tests is None else self._tests
+        for index, test, says, in_full, directories_only in tests:
             if index < last:
                 break
-            if (is_directory or not pattern.directories_only) and pattern.matches(path if pattern.in_full else name):
-                return pattern.verdict
+            if (is_directory or not directories_only) and test(path if in_full else name):
+                return says
         return verdict
+
+    def _compile(self) -> list[tuple[int, Callable[[str], object], bool, bool, bool]]:
+        tests = []
+        for index, (verdict, in_full, directories_only, test, *_) in self._others:
+            if isinstance(test, Expression):
+                test = re.compile(test.text, FLAGS).fullmatch
+            assert not isinstance(test, str)
+            tests.append((index, test, verdict, in_full, directories_only))
+        self._tests = tests  # two threads may come here at once, and find the same
+        return tests
 
     def cover(self, path: str) -> bool:
         """Say whether a file, or a directory that it is in, is matched."""
@@ -256,24 +259,26 @@ def read_pattern(line: str) -> Pattern | None:
     weight = 1 + len(line) // 64
     folded = line.lower() if LOOSE else line
     if MAGIC.isdisjoint(line):
-        return Pattern(verdict, in_full, directories_only, folded, folded.__eq__, weight)
+        return Pattern(verdict, in_full, directories_only, folded, weight)
     begin, star, end = folded.partition("*")
     if star and MAGIC.isdisjoint(begin) and MAGIC.isdisjoint(end):
-        return Pattern(verdict, in_full, directories_only, None, around(begin, end), weight, cost=MATCH)
+        return Pattern(verdict, in_full, directories_only, around(begin, end, in_full), weight, cost=MATCH)
     expression = Expression(translate_path(line) if in_full else translate_name(line))
     slope = BACKWARDS * len(line) if star else 0.0
     weight = WEIGHT + len(line) // 4
-    return Pattern(verdict, in_full, directories_only, None, expression, weight, cost=SEARCH, slope=slope)
+    return Pattern(verdict, in_full, directories_only, expression, weight, cost=SEARCH, slope=slope)
 
 
-def around(begin: str, end: str) -> Callable[[str], bool]:
+def around(begin: str, end: str, in_full: bool) -> Callable[[str], object]:
     """Return what matches a pattern with one asterisk."""
+    if not begin and not in_full:
+        return methodcaller("endswith", end)
     length = len(begin) + len(end)
 
     def matches(text: str) -> bool:
         return (
-            text.endswith(end)
-            and text.startswith(begin)
+            text.startswith(begin)
+            and text.endswith(end)
             and len(text) >= length
             and "/" not in text[len(begin) : len(text) - len(end)]
         )
