@@ -93,6 +93,30 @@ class Entry(msgspec.Struct, eq=False):
             )
         return self.tool
 
+    def promise(self, input_schema: dict[str, Any] | None, output_schema: dict[str, Any] | None) -> None:
+        """Take the schemas that are given by hand, and find out what there is to find out at once.
+
+        Raises:
+            ConfigError: a schema is refused, contradicts something else, or is missing.
+        """
+        if input_schema is not None and input_schema.get("type") != "object":
+            raise ConfigError(f'{self.name}: input_schema must have "type": "object"')
+        if self.structured is False and output_schema is not None:
+            raise ConfigError(f"{self.name}: structured=False leaves out what output_schema describes")
+        try:
+            if input_schema is not None or output_schema is not None:
+                from carrel.protocol.validator import Validator
+
+                self.headers = None if input_schema is None else header_parameters(input_schema)
+                self.input = None if input_schema is None else Validator(input_schema)
+                self.output = UNSET if output_schema is None else Validator(output_schema, "result")
+            if self.output is UNSET and self.function.signature.returns_no_object:
+                self.output = None
+            if self.structured:
+                self.find_output()
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"The tool {self.name}: {error}") from None
+
     def find_output(self) -> Validator | None:
         """Return what results are checked against, which is the schema that is listed; None if there is none.
 
@@ -195,27 +219,7 @@ class Tools:
             use(self._app)
         if task != "forbidden":
             _ = self._app.tasks  # the server has tasks from now on
-        if input_schema is not None or output_schema is not None:
-            from carrel.protocol.validator import Validator
-
-            if input_schema is not None:
-                if input_schema.get("type") != "object":
-                    raise ConfigError(f'{name}: input_schema must have "type": "object"')
-                try:
-                    entry.headers = header_parameters(input_schema)
-                except ValueError as error:
-                    raise ConfigError(f"{name}: {error}") from None
-            if structured is False and output_schema is not None:
-                raise ConfigError(f"{name}: structured=False leaves out what output_schema describes")
-            try:
-                entry.input = None if input_schema is None else Validator(input_schema)
-                entry.output = UNSET if output_schema is None else Validator(output_schema, "result")
-            except ConfigError as error:
-                raise ConfigError(f"The tool {name}: {error}") from None
-        if entry.output is UNSET and called.signature.returns_no_object:
-            entry.output = None
-        if structured:
-            entry.find_output()
+        entry.promise(input_schema, output_schema)
         self._entries.put(name, entry)
         self.used = True
         self._app.announce(lists=("tools_list_changed",))
