@@ -46,27 +46,51 @@ class Name(str):
     __slots__ = ()
 
 
+class Counter:
+    """Counts the members of objects, one object at a time."""
+
+    __slots__ = ("_decode", "_seen", "_where")
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._where = ""
+        self._decode = msgspec.json.Decoder(dict[Name, Raw], dec_hook=self._note).decode
+
+    def count(self, data: Any, where: str) -> None:
+        """Refuse an object in which a member is there twice. ``where`` says in messages where it is."""
+        self._where = where
+        try:
+            self._decode(data)
+        finally:
+            self._seen.clear()
+
+    def _note(self, kind: Any, name: Any) -> Any:
+        if name in self._seen:
+            problem = DuplicateId if name == "id" and not self._where else InvalidMessage
+            raise problem(f"Invalid request: {self._where}{name[:100]!r} is there twice")
+        if len(self._seen) == MAX_MEMBERS:
+            raise InvalidMessage(f"Invalid request: {self._where}more than {MAX_MEMBERS} members")
+        self._seen.add(name)
+        return kind(name)
+
+
+#: Counters that are not in use: a decoder takes longer to make than to run. Each thread takes one of its own.
+_free: list[Counter] = []
+
+
 def refuse_duplicates(message: Any, params: Any = None) -> None:
     """Refuse a message in which a member is there twice, or one of its parameters.
 
     Raises:
         InvalidMessage: it is; or there are too many members to count.
     """
-    _refuse(message, "")
-    if params is not None:
-        _refuse(params, "params: ")
-
-
-def _refuse(data: Any, where: str) -> None:
-    seen: set[str] = set()
-
-    def note(kind: Any, name: Any) -> Any:
-        if name in seen:
-            problem = DuplicateId if name == "id" and not where else InvalidMessage
-            raise problem(f"Invalid request: {where}{name[:100]!r} is there twice")
-        if len(seen) == MAX_MEMBERS:
-            raise InvalidMessage(f"Invalid request: {where}more than {MAX_MEMBERS} members")
-        seen.add(name)
-        return kind(name)
-
-    msgspec.json.decode(data, type=dict[Name, Raw], dec_hook=note)
+    try:
+        counter = _free.pop()
+    except IndexError:
+        counter = Counter()
+    try:
+        counter.count(message, "")
+        if params is not None:
+            counter.count(params, "params: ")
+    finally:
+        _free.append(counter)
