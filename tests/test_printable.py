@@ -6,12 +6,14 @@ import json
 import logging
 import unicodedata
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import carrel
 from carrel import Client, Context, Server
 from carrel.cli.logs import configure
 from carrel.errors import InvalidMessage, PeerError, ResourceNotFound, TransportError
@@ -143,3 +145,11 @@ async def test_hostile_text_of_a_peer_is_logged_without_its_controls(
     assert "model evil" in text, "what the client answered"
     assert "notifications/evil" in text, "what the server sent"
     assert "progress evil" in text, "an exception that holds what the server sent"
+
+
+def test_every_logger_escapes_what_it_shows():
+    source = Path(carrel.__file__).parent
+    modules = {
+        str(path.relative_to(source)) for path in source.rglob("*.py") if "getLogger(" in path.read_text("utf-8")
+    }
+    assert modules <= {"log.py", "cli/logs.py"}

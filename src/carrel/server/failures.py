@@ -5,15 +5,15 @@ A failure that the client hears nothing of has a reference, which is in the answ
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 
 from carrel.errors import INTERNAL_ERROR, ConfigError, MCPError, ProtocolError, ResourceError
+from carrel.log import Log
 
 __all__ = ["Hidden", "is_interrupt", "log_failure", "told", "words_of"]
 
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 
 class Hidden(ProtocolError):

@@ -5,7 +5,6 @@ An async function that never waits is run to its end at once and costs no task.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine, Generator
 from time import monotonic
 from types import CoroutineType, coroutine
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from carrel.log import Log
 from carrel.server.context import Context
 from carrel.server.signature import Signature
 
@@ -25,7 +25,7 @@ __all__ = ["Function", "run_now"]
 
 #: Seconds after which a function that holds up the event loop again and again is named again.
 SILENCE = 60.0
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 
 def run_now(coroutine: Coroutine[Any, Any, Any]) -> Any:

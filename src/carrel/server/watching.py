@@ -8,11 +8,11 @@ long is not waited for; once it listens, clients are told that what it shares ma
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from carrel.errors import MCPError
+from carrel.log import Log
 
 if TYPE_CHECKING:
     from carrel.server.app import Server
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Following", "listening"]
 
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 #: Seconds that the answer to a subscription waits for a source to listen.
 PATIENCE = 5.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 
+from carrel.log import Log
 from carrel.sources.root import Excluded, Parts
 
 __all__ = ["Notices", "check_exhausted"]
@@ -16,7 +16,7 @@ MAX_TOLD = 1000  # problems of one folder
 EXPECTED = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG)
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-log = logging.getLogger("carrel.sources")
+log = Log("carrel.sources")
 
 
 def check_exhausted(error: OSError) -> None:

@@ -8,7 +8,6 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.log import Log
 from carrel.protocol.extensions.skills import SKILL_FILE
 from carrel.protocol.uri import UriError, encode_path, file_path, normalize
 from carrel.server.source import Change, Hit, Page
@@ -46,7 +46,7 @@ __all__ = ["SkillsSource"]
 
 T = TypeVar("T")
 
-log = logging.getLogger("carrel.sources")
+log = Log("carrel.sources")
 
 SCHEME = "skill://"
 TEMPLATE = SCHEME + "{+path}"

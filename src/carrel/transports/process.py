@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from carrel.log import Log
+
 __all__ = ["run"]
 
-log = logging.getLogger("carrel")
+log = Log("carrel")
 
 #: Seconds that threads get to finish when everything else has ended.
 GRACE = 2.0
