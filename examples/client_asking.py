@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from carrel import Client, Context, MCPError, Server
-from carrel.client.answering import Form, Page
+from carrel.client.handlers import Form, Page
 from carrel.printable import printable
 
 app = Server("club", version="1.0")

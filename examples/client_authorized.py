@@ -21,8 +21,8 @@ import uvicorn
 from carrel import Client, Context, MCPError, Server
 from carrel.errors import AuthorizationError
 from carrel.security import StaticTokens
-from carrel.security.oauth import Bearer, OAuth
-from carrel.security.static import make_token
+from carrel.security.client import Bearer, OAuth
+from carrel.security.server.static_tokens import make_token
 
 app = Server("vault", version="1.0")
 

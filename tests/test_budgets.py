@@ -31,8 +31,19 @@ UNWANTED = {
     *("jsonschema_rs", "pydantic", "pydantic_core", "watchfiles", "pathspec", "puremagic", "cryptography"),
     *("email", "html", "xml", "sqlite3", "ctypes", "multiprocessing", "unittest", "json", "hashlib", "secrets"),
     *("argparse", "importlib.metadata", "carrel.cli", "carrel.sources", "carrel.client", "carrel.host"),
-    *("carrel.studio", "carrel.security", "carrel.transports", "carrel.server.mirror", "carrel.server.schema"),
-    *("carrel.server.docstring", "carrel.server.text_values", "carrel.server.type_hints", "carrel.protocol.validator"),
+    *(
+        "carrel.studio",
+        "carrel.security",
+        "carrel.transports",
+        "carrel.server.resources_as_tools",
+        "carrel.server.schema.schema",
+    ),
+    *(
+        "carrel.server.schema.docstring",
+        "carrel.server.schema.text_values",
+        "carrel.server.schema.type_hints",
+        "carrel.protocol.json_schema",
+    ),
 }
 IMPORT = "import sys; before = set(sys.modules); import {what}; print(*sorted(set(sys.modules) - before))"
 
@@ -51,10 +62,10 @@ def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else()
 
 
 def test_serving_on_stdio_loads_no_http_and_no_schemas() -> None:
-    loaded = loaded_by("carrel, carrel.transports.stdio")
+    loaded = loaded_by("carrel, carrel.transports.server.stdio")
     unwanted = UNWANTED - {"carrel.transports"}
     assert {name for name in loaded if name in unwanted or name.partition(".")[0] in unwanted} == set()
-    assert "carrel.transports.http" not in loaded
+    assert "carrel.transports.server.http" not in loaded
 
 
 @pytest.mark.parametrize("what", ["carrel.wire.resources", "carrel.protocol.server", "carrel.protocol.http"])
@@ -120,7 +131,7 @@ async def way_of(revision: str, method: str, params: dict[str, Any]) -> Way:
     await app.start()
     try:
         peer = MemoryPeer(app, revision)
-        connection = peer.dialogue.connection
+        connection = peer.dispatcher.connection
         if revision != REVISIONS[-1]:
             client = {"name": "c", "version": "1"}
             await peer.request("initialize", {"protocolVersion": revision, "capabilities": {}, "clientInfo": client})
@@ -139,7 +150,7 @@ async def way_of(revision: str, method: str, params: dict[str, Any]) -> Way:
         assert isinstance(reply, bytes), "it was answered at once"
         assert "result" in json.loads(reply)
         assert len(asyncio.all_tasks()) == tasks
-        await peer.dialogue.close()
+        await peer.dispatcher.close()
     finally:
         await app.stop()
     return way

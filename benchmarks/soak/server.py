@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from carrel import Context, Server
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 
 IGNORE_PATTERNS = 140_000
 LINKS = 1_500

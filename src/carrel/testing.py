@@ -39,10 +39,10 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from carrel.protocol.uri import parse
-from carrel.protocol.uri_template import UriTemplate
 from carrel.server.skills import SkillSource
 from carrel.server.source import Change, Page, Source
+from carrel.uri.parse import parse
+from carrel.uri.template import UriTemplate
 from carrel.wire.resources import BlobResourceContents, Resource
 
 __all__ = ["SourceContract", "listed", "running"]

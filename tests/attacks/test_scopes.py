@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from carrel.security import StaticTokens
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 from security.asking import Reply, ask, initialize, request
 from security.guarded import TREASURE, build, fill, rules
 from serving import over_http

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attacks.server import connect, message, under_attack
-from carrel.sources.window import MAX_SCAN
+from carrel.sources.content.window import MAX_SCAN
 
 HUGE = 200 * 1024**3
 

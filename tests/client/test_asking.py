@@ -11,9 +11,15 @@ import msgspec
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.client.answering import Form, Page, may_be_shown
+from carrel.client.handlers import Form, Page, may_be_shown
 from carrel.errors import ConfigError, PeerError
-from carrel.wire.asking import CreateMessageParams, CreateMessageResult, ElicitResult, Root, ToolUseContent
+from carrel.wire.client_features import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitResult,
+    Root,
+    ToolUseContent,
+)
 from carrel.wire.content import TextContent
 from carrel.wire.tools import Tool
 from client.shelf import JUNE, LATEST, NOVEMBER, OLDEST, served

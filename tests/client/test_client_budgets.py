@@ -34,15 +34,20 @@ UNWANTED = {
     *("jsonschema_rs", "pydantic", "pydantic_core", "watchfiles", "pathspec", "puremagic", "cryptography", "joserfc"),
     *("email", "html", "xml", "sqlite3", "ctypes", "multiprocessing", "unittest", "json", "hashlib", "secrets"),
     *("argparse", "keyring", "tempfile", "webbrowser", "urllib.request", "importlib.metadata"),
-    *("carrel.cli", "carrel.sources", "carrel.host", "carrel.studio", "carrel.security", "carrel.protocol.validator"),
-    *("carrel.protocol.event_stream", "carrel.protocol.frontmatter", "carrel.client.cache", "carrel.client.tasks"),
+    *("carrel.cli", "carrel.sources", "carrel.host", "carrel.studio", "carrel.security", "carrel.protocol.json_schema"),
+    *("carrel.protocol.sse", "carrel.protocol.extensions.frontmatter", "carrel.client.cache", "carrel.client.tasks"),
     *(
         "carrel.client.skills",
-        "carrel.client.web",
-        "carrel.transports.http_client",
-        "carrel.transports.http_sse_client",
+        "carrel.client.web_resources",
+        "carrel.transports.client.http",
+        "carrel.transports.client.http_sse",
     ),
-    *("carrel.transports.memory", "carrel.transports.endpoint", "carrel.transports.stdio", "carrel.transports.http"),
+    *(
+        "carrel.transports.memory",
+        "carrel.transports.client.http_session",
+        "carrel.transports.server.stdio",
+        "carrel.transports.server.http",
+    ),
 }
 
 CONVERSATION = """
@@ -65,7 +70,7 @@ def test_a_conversation_on_stdio_loads_no_http_no_authorization_and_no_schemas()
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split())
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()
     assert len(loaded) <= 245, f"{len(loaded)} modules"
-    assert len([name for name in loaded if name.startswith("carrel")]) <= 84
+    assert len([name for name in loaded if name.startswith("carrel")]) <= 88
 
 
 # The way of one call
@@ -86,7 +91,7 @@ class Way:
                 self._server = None
         elif event == "call" and code.co_filename.startswith(SOURCE):
             name = code.co_filename[len(SOURCE) + 1 :]
-            if name == "transports/dialogue.py":
+            if name == "transports/server/dispatcher.py":
                 self._server = frame
             else:
                 self.frames.append(f"{name}:{code.co_name}")

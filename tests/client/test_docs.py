@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-import carrel.client.cached
-import carrel.client.conversation
-import carrel.client.link
-import carrel.client.rounds
-import carrel.client.watching
+import carrel.client.cached_session
+import carrel.client.connection
+import carrel.client.input_required
+import carrel.client.session
+import carrel.client.watch
 from carrel import Client, Context, Server, errors
-from carrel.client.answering import Form, Page
-from carrel.client.retrying import PASSING, Retries
-from carrel.transports.child import INHERITED, MAX_MESSAGE
-from carrel.transports.endpoint import MAX_REDIRECTS
+from carrel.client.handlers import Form, Page
+from carrel.client.retry import PASSING, Retries
+from carrel.transports.client.http_session import MAX_REDIRECTS
+from carrel.transports.client.stdio import INHERITED, MAX_MESSAGE
 from client.shelf import LATEST, NOVEMBER, OLDEST
 from serving import over_http
 
@@ -295,13 +295,13 @@ def test_everything_on_a_question_is_in_its_table(kind: type) -> None:
     ("text", "so"),
     [
         ("| 64 MiB |", MAX_MESSAGE == 64 * 1024 * 1024),
-        ("| 10,000; a cursor", carrel.client.cached.MAX_PAGES == 10_000),
-        ("| rounds of questions to one request | 20 |", carrel.client.rounds.MAX_ROUNDS == 20),
-        ("| questions of a server at a time | 100;", carrel.client.link.MAX_QUESTIONS == 100),
-        ('| 10,000, then "missed" |', carrel.client.watching.MAX_WAITING == 10_000),
-        ("| an hour, or its `timeout`", carrel.client.link.LONGEST == 3600),
+        ("| 10,000; a cursor", carrel.client.cached_session.MAX_PAGES == 10_000),
+        ("| rounds of questions to one request | 20 |", carrel.client.input_required.MAX_ROUNDS == 20),
+        ("| questions of a server at a time | 100;", carrel.client.connection.MAX_QUESTIONS == 100),
+        ('| 10,000, then "missed" |', carrel.client.watch.MAX_WAITING == 10_000),
+        ("| an hour, or its `timeout`", carrel.client.connection.LONGEST == 3600),
         ("| redirects over HTTP | 5,", MAX_REDIRECTS == 5),
-        ("with pauses of up to 30", carrel.client.watching.LONGEST_PAUSE == 30),
+        ("with pauses of up to 30", carrel.client.watch.LONGEST_PAUSE == 30),
         ("`times` is 3 by default", Retries().times == 3),
         (f"({', '.join(map(str, sorted(PASSING)))})", True),
         (f"`{'`, `'.join(INHERITED[:-1])}` and `{INHERITED[-1]}`", True),
@@ -323,7 +323,7 @@ async def test_the_code_about_keeping_and_fetching_runs(
     async def nobody_is_there(url: str) -> Any:
         raise errors.ResourceError(url, "The page cannot be fetched")
 
-    monkeypatch.setattr("carrel.client.web.fetch", nobody_is_there)
+    monkeypatch.setattr("carrel.client.web_resources.fetch", nobody_is_there)
     with over_http(app) as origin:
         names: dict[str, Any] = {}
         await run(keeping.replace("https://example.org", origin), names)

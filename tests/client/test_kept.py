@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.client import web
-from carrel.client.answering import Form
+from carrel.client import web_resources as web
 from carrel.client.cache import Cache
+from carrel.client.handlers import Form
 from carrel.errors import MethodNotFound, ResourceForbidden, ResourceMismatch, ResourceNotFound
 from carrel.wire.resources import TextResourceContents
 from client.shelf import LATEST, NOVEMBER, served

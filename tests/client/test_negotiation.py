@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel import Client
-from carrel.client import connecting
+from carrel.client import connect as connecting
 from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
 from client.shelf import LATEST, MARCH, NOVEMBER, OLDEST, make_shelf, served
 from serving import over_http

@@ -19,7 +19,7 @@ from carrel import Client, Context, Server
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, PeerError, RequestTimeout, TransportError
 from carrel.protocol.encoding import encode
 from carrel.security import StaticTokens
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 from carrel.wire.content import ImageContent, TextContent
 from carrel.wire.tools import CallToolResult
 from client.processes import free_port

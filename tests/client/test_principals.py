@@ -11,7 +11,7 @@ import pytest
 from carrel import Client, Context, Server
 from carrel.client.cache import Cache
 from carrel.security import StaticTokens
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 from serving import over_http
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from carrel import Client, Server
-from carrel.client.retrying import Retries
+from carrel.client.retry import Retries
 from carrel.errors import (
     ConfigError,
     HTTPStatusError,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.client.answering import Form
+from carrel.client.handlers import Form
 from carrel.errors import MethodNotFound, PeerError, TaskCancelled, TransportError
 from client.shelf import JUNE, LATEST, NOVEMBER, served, until
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from carrel import Client, Server
-from carrel.client.retrying import Retries
-from carrel.client.watching import MAX_WAITING, Change, Watch
+from carrel.client.retry import Retries
+from carrel.client.watch import MAX_WAITING, Change, Watch
 from carrel.errors import MCPError, MethodNotFound, PeerError
-from carrel.protocol.client import Notice
+from carrel.protocol.client import Notification
 from carrel.wire.resources import ResourceUpdatedParams
 from client.processes import free_port, restart, serving
 from client.shelf import ALL, HANDSHAKES, LATEST, NOVEMBER, WAYS, make_shelf, reach
@@ -71,8 +71,8 @@ async def test_what_happens_often_before_anybody_looks_is_there_once() -> None:
 async def test_a_change_within_a_watched_resource_is_heard() -> None:
     client: Any = None
     watch = Watch(client, ["files:///folder"], ())
-    watch.take_notice(Notice("resource_updated", ResourceUpdatedParams(uri="files:///folderol/x")))
-    watch.take_notice(Notice("resource_updated", ResourceUpdatedParams(uri="files:///folder/x")))
+    watch.take_notice(Notification("resource_updated", ResourceUpdatedParams(uri="files:///folderol/x")))
+    watch.take_notice(Notification("resource_updated", ResourceUpdatedParams(uri="files:///folder/x")))
     assert await following(watch) == Change("resource", "files:///folder/x")
 
 

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from carrel.client.web import fetch, is_textual, read_type
+from carrel.client.web_resources import fetch, is_textual, read_type
 from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.transports import addresses
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
@@ -683,12 +683,15 @@ async def test_giving_up_leaves_nothing_behind(site: Web):
 
 
 def test_nothing_of_the_web_is_loaded_before_it_is_needed(tmp_path: Path):
-    script = "import sys, carrel.client.web\nprint(sorted({'aiohttp', 'yarl', 'carrel.security'} & set(sys.modules)))\n"
+    script = (
+        "import sys, carrel.client.web_resources\n"
+        "print(sorted({'aiohttp', 'yarl', 'carrel.security'} & set(sys.modules)))\n"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
     (tmp_path / "aiohttp.py").write_text("raise ImportError('not here')")
     script = (
-        "import asyncio\nfrom carrel.client.web import fetch\nfrom carrel.errors import ConfigError\n"
+        "import asyncio\nfrom carrel.client.web_resources import fetch\nfrom carrel.errors import ConfigError\n"
         "try: asyncio.run(fetch('https://x'))\nexcept ConfigError as error: print(error)\n"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import aiohttp
 
-from carrel.security.oauth import (
+from carrel.security.client import (
     ClientCredentials,
     EnterpriseAuthorization,
     MemoryStore,
@@ -16,7 +16,7 @@ from carrel.security.oauth import (
     PrivateKey,
     WorkloadIdentity,
 )
-from carrel.transports.transport import Credentials
+from carrel.transports.client.transport import Credentials
 
 __all__ = ["credentials", "follow"]
 

@@ -19,8 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from carrel import Client, MCPError
-from carrel.client.answering import Form
-from carrel.wire.asking import CreateMessageParams
+from carrel.client.handlers import Form
+from carrel.wire.client_features import CreateMessageParams
 
 Context = Mapping[str, Any]
 Scenario = Callable[[Client, Context], Awaitable[None]]

@@ -6,7 +6,13 @@ import asyncio
 from typing import Any
 
 from carrel import Context, Server
-from carrel.wire.asking import ModelHint, ModelPreferences, SamplingMessage, ToolChoice, ToolResultContent
+from carrel.wire.client_features import (
+    ModelHint,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+    ToolResultContent,
+)
 from carrel.wire.content import AudioContent, ImageContent, TextContent
 from carrel.wire.tools import Tool
 

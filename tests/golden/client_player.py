@@ -41,9 +41,9 @@ import msgspec
 
 import carrel.errors
 from carrel.client.client import Client
-from carrel.client.watching import Watch
+from carrel.client.watch import Watch
 from carrel.protocol.encoding import encode
-from carrel.wire.asking import CreateMessageResult, ElicitResult
+from carrel.wire.client_features import CreateMessageResult, ElicitResult
 from golden.conversation import STATELESS, compare
 from golden.players import Mismatch
 from requirements.client.partner import ON, Exchange, Partner, Reply, as_events, as_json, pack

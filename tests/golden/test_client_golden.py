@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carrel.client import connecting
+from carrel.client import connect as connecting
 from golden.client_player import Script, play, scripts
 from golden.players import Mismatch
 from protocol.speaking import ALL

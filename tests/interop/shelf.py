@@ -19,10 +19,10 @@ import pytest_asyncio
 from msgspec import UNSET
 
 from carrel import Client
-from carrel.client.answering import Form
+from carrel.client.handlers import Form
 from carrel.errors import PeerError, RequestTimeout, ResourceNotFound
-from carrel.wire.asking import CreateMessageParams
 from carrel.wire.base import PageParams
+from carrel.wire.client_features import CreateMessageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from parties import node_modules, node_program, python
 

@@ -12,8 +12,14 @@ from msgspec import Raw
 from carrel.protocol.client import Question
 from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire.asking import CreateMessageResult, ElicitResult, ListRootsResult, Root, ToolUseContent
 from carrel.wire.base import ClientCapabilities, Icon, Implementation, Params
+from carrel.wire.client_features import (
+    CreateMessageResult,
+    ElicitResult,
+    ListRootsResult,
+    Root,
+    ToolUseContent,
+)
 from carrel.wire.completion import (
     CompleteParams,
     CompletionArgument,

@@ -12,8 +12,8 @@ import pytest
 
 from carrel.errors import MCPError, SessionExpired
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REVISIONS
-from carrel.transports.http_client import HTTPTransport
-from carrel.transports.http_sse_client import HTTPSSETransport
+from carrel.transports.client.http import HTTPTransport
+from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 from parties import node_environment, node_program, python

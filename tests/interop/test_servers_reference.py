@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from carrel import Client
-from carrel.client.answering import Form, Page
+from carrel.client.handlers import Form, Page
 from carrel.errors import PeerError
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import ImageContent, ResourceLink, TextContent

@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from carrel.protocol.client import Connection, Event, Failure, Notice, Outgoing, Question, Reply, Stray
+from carrel.protocol.client import (
+    Connection,
+    ErrorResponse,
+    Event,
+    Ignored,
+    Notification,
+    OutgoingMessage,
+    Question,
+    Response,
+)
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, Params
 from protocol.speaking import pack
@@ -21,7 +30,7 @@ def speaking(revision: str | None, capabilities: ClientCapabilities | None = Non
     return connection
 
 
-def sent(outgoing: Outgoing | None) -> dict[str, Any]:
+def sent(outgoing: OutgoingMessage | None) -> dict[str, Any]:
     """Return a message as it stands on the wire."""
     assert outgoing is not None
     assert b"\n" not in outgoing.data
@@ -37,7 +46,7 @@ def answer(connection: Connection, id: Any, result: Any) -> Event:
 def replied(connection: Connection, operation: str, params: Params, result: Any, owner: Any = None) -> Any:
     """Ask, answer, and return the result as it was read."""
     event = answer(connection, connection.request(operation, params, owner).id, result)
-    assert isinstance(event, Reply), event
+    assert isinstance(event, Response), event
     return event.result
 
 
@@ -45,14 +54,14 @@ def failed(connection: Connection, operation: str, params: Params, **members: An
     """Ask, answer with these members, and return the error that comes of it."""
     outgoing = connection.request(operation, params)
     event = connection.receive(pack({"jsonrpc": "2.0", "id": outgoing.id, **members}))
-    assert isinstance(event, Failure), event
+    assert isinstance(event, ErrorResponse), event
     return event.error
 
 
-def heard(connection: Connection, message: Any) -> Notice:
+def heard(connection: Connection, message: Any) -> Notification:
     """Receive what must be a notification that is known."""
     event = connection.receive(pack(message))
-    assert isinstance(event, Notice), event
+    assert isinstance(event, Notification), event
     return event
 
 
@@ -63,10 +72,10 @@ def question(connection: Connection, message: Any) -> Question:
     return event
 
 
-def strayed(connection: Connection, message: Any) -> Stray:
+def strayed(connection: Connection, message: Any) -> Ignored:
     """Receive what must mean nothing."""
     event = connection.receive(pack(message))
-    assert isinstance(event, Stray), event
+    assert isinstance(event, Ignored), event
     return event
 
 

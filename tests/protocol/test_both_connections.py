@@ -14,7 +14,8 @@ from carrel.protocol import client, server
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire.asking import (
+from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
+from carrel.wire.client_features import (
     CreateMessageResult,
     ElicitationCompleteParams,
     ElicitResult,
@@ -23,7 +24,6 @@ from carrel.wire.asking import (
     ListRootsResult,
     Root,
 )
-from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from carrel.wire.completion import (
     CompleteParams,
     CompleteResult,
@@ -109,21 +109,21 @@ class Pair:
             return
         call = self.calls(self.client.initialize(self.revision))
         event = self.client.receive(self.server.reply(call, self.server.initialize(call)))
-        assert isinstance(event, client.Reply)
+        assert isinstance(event, client.Response)
         assert isinstance(event.result, InitializeResult)
         assert event.result.protocol_version == revision
         self.client.speak(self.revision)
         self.signals(self.client.announce("initialized"), "initialized")
 
-    def calls(self, outgoing: client.Outgoing) -> server.Call:
+    def calls(self, outgoing: client.OutgoingMessage) -> server.Call:
         event = self.server.receive(outgoing.data)
         assert isinstance(event, server.Call), event
         return event
 
-    def signals(self, outgoing: client.Outgoing | None, operation: str) -> Any:
+    def signals(self, outgoing: client.OutgoingMessage | None, operation: str) -> Any:
         assert outgoing is not None
         event = self.server.receive(outgoing.data)
-        assert isinstance(event, server.Signal)
+        assert isinstance(event, server.Notification)
         assert event.operation == operation
         return event.params
 
@@ -132,7 +132,7 @@ class Pair:
 
     def hears(self, data: bytes) -> client.Event:
         event = self.client.receive(data)
-        assert not isinstance(event, client.Stray), event
+        assert not isinstance(event, client.Ignored), event
         return event
 
 
@@ -152,7 +152,7 @@ def test_a_result_arrives_as_its_revision_has_it(operation: str, revision: str) 
     pair = Pair(revision)
     call = pair.asks(operation, owner="me")
     event = pair.hears(pair.server.reply(call, RESULTS[operation]))
-    assert isinstance(event, client.Reply)
+    assert isinstance(event, client.Response)
     assert (event.id, event.waiting.owner) == (call.id, "me")
     assert encode(event.result) == encode(pair.server.finish(call, RESULTS[operation]))
 
@@ -194,7 +194,7 @@ def test_the_log_level_arrives() -> None:
 def test_an_error_arrives(revision: str, error: Exception, code: Any) -> None:
     pair = Pair(revision)
     event = pair.hears(pair.server.refuse(pair.asks("call_tool"), error).reply)
-    assert isinstance(event, client.Failure)
+    assert isinstance(event, client.ErrorResponse)
     assert isinstance(event.error, PeerError)
     if code is UNSET:
         code = -32021 if revision == LATEST else -32600
@@ -223,7 +223,7 @@ def test_every_announcement_of_a_server_arrives(revision: str) -> None:
     assert set(pair.revision.events) <= set(EVENTS)
     for event in pair.revision.events:
         notice = pair.hears(encode_event(pair.revision, event, EVENTS[event]))
-        assert isinstance(notice, client.Notice)
+        assert isinstance(notice, client.Notification)
         assert notice.event == event
         if EVENTS[event] is not UNSET:
             assert encode(notice.params) == encode(pair.revision.project(EVENTS[event]))
@@ -262,7 +262,7 @@ def test_questions_and_answers_arrive(revision: str, method: str, params: Any, r
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     event = pair.client.receive(json.dumps(message).encode())
     if method not in {"ping", *pair.revision.questions.values()}:
-        assert isinstance(event, client.Stray)
+        assert isinstance(event, client.Ignored)
         assert event.reply is not None
         refused = pair.server.receive(event.reply)
         assert isinstance(refused, server.Answer)
@@ -286,7 +286,7 @@ def test_a_round_of_questions_arrives_and_its_answers_come_back() -> None:
         operation = "call_tool" if isinstance(params, CallToolParams) else "read_resource"
         call = pair.calls(pair.client.request(operation, params))
         event = pair.hears(pair.server.reply(call, required))
-        assert isinstance(event, client.Reply)
+        assert isinstance(event, client.Response)
         assert isinstance(event.result, InputRequiredResult)
         assert event.result.input_requests == asked
         params.request_state = event.result.request_state
@@ -304,7 +304,7 @@ def test_tasks_of_the_extension_arrive_both_ways() -> None:
     pair.server.description.extend(TASKS)
     started = msgspec.structs.replace(DETAILED, result_type="task")
     event = pair.hears(pair.server.reply(pair.asks("call_tool"), started))
-    assert isinstance(event, client.Reply)
+    assert isinstance(event, client.Response)
     assert isinstance(event.result, DetailedTask)
     for operation, params in (
         ("get_task", TaskParams(task_id="t")),
@@ -314,9 +314,9 @@ def test_tasks_of_the_extension_arrive_both_ways() -> None:
         call = pair.calls(pair.client.request(operation, params))
         assert (call.request.operation, call.params.task_id) == (operation, "t")
         result = DETAILED if operation == "get_task" else Result()
-        assert isinstance(pair.hears(pair.server.reply(call, result)), client.Reply)
+        assert isinstance(pair.hears(pair.server.reply(call, result)), client.Response)
     notice = pair.hears(encode_event(pair.revision, "task", DETAILED, TASKS))
-    assert isinstance(notice, client.Notice)
+    assert isinstance(notice, client.Notification)
     assert notice.params.task_id == "t"
 
 
@@ -342,7 +342,7 @@ def test_a_batch_of_everything_arrives() -> None:
     events = [*replies, encode_event(pair.revision, "tools_list_changed")]
     heard = pair.client.receive(b"[" + b",".join(events) + b"]")
     assert isinstance(heard, client.Batch)
-    assert [type(event) for event in heard.events] == [client.Reply, client.Reply, client.Notice]
+    assert [type(event) for event in heard.events] == [client.Response, client.Response, client.Notification]
 
 
 @pytest.mark.parametrize("asked", HANDSHAKES)
@@ -353,7 +353,7 @@ def test_a_server_that_speaks_another_revision_offers_that(asked: str, spoken: s
     call = there.receive(here.initialize(REVISIONS[asked]).data)
     assert isinstance(call, server.Call)
     event = here.receive(there.reply(call, there.initialize(call)))
-    assert isinstance(event, client.Reply)
+    assert isinstance(event, client.Response)
     assert event.result.protocol_version == spoken
     here.speak(REVISIONS[spoken])
     assert isinstance(there.receive(here.request("ping", Params()).data), server.Call)
@@ -366,7 +366,7 @@ def test_a_stateless_request_to_a_server_of_sessions_is_told_what_is_spoken() ->
     refusal = there.receive(here.request("discover", Params()).data)
     assert isinstance(refusal, server.Refusal)
     event = here.receive(refusal.reply)
-    assert isinstance(event, client.Failure)
+    assert isinstance(event, client.ErrorResponse)
     assert isinstance(event.error, PeerError)
     assert (event.error.code, event.error.data["supported"]) == (-32022, [NOVEMBER])
 

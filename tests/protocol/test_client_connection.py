@@ -14,13 +14,23 @@ import pytest
 from msgspec import UNSET, Raw
 
 from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerError, ResourceNotFound
-from carrel.protocol.client import MAX_BATCH, Batch, Connection, Failure, Notice, Question, Reply, Stray
+from carrel.protocol.client import (
+    MAX_BATCH,
+    Batch,
+    Connection,
+    ErrorResponse,
+    Ignored,
+    Notification,
+    Question,
+    Response,
+)
 from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revision import Request
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire.asking import (
+from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params, Result
+from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
     ElicitParams,
@@ -29,7 +39,6 @@ from carrel.wire.asking import (
     ListRootsResult,
     Root,
 )
-from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params, Result
 from carrel.wire.completion import (
     CompleteParams,
     CompleteResult,
@@ -337,7 +346,7 @@ def test_the_answer_to_a_handshake_is_read_whatever_version_it_names(asked: str,
             "instructions": "Read.",
         },
     )
-    assert isinstance(event, Reply)
+    assert isinstance(event, Response)
     assert event.waiting.owner == "owner"
     assert isinstance(event.result, InitializeResult)
     assert event.result.protocol_version == offered
@@ -417,7 +426,7 @@ def test_a_request_that_was_answered_is_not_cancelled() -> None:
     connection = speaking(JUNE)
     id = connection.request("ping", Params()).id
     assert id is not None
-    assert isinstance(answer(connection, id, {}), Reply)
+    assert isinstance(answer(connection, id, {}), Response)
     assert connection.give_up(id, "late") is None
 
 
@@ -430,7 +439,7 @@ def test_every_result_is_read_into_its_type(operation: str, revision: str) -> No
     connection = speaking(revision)
     outgoing = connection.request(operation, params, "owner")
     event = answer(connection, outgoing.id, result)
-    assert isinstance(event, Reply)
+    assert isinstance(event, Response)
     assert (event.waiting.owner, event.id, event.waiting.request.operation) == ("owner", outgoing.id, operation)
     assert type(event.result) is kind
     assert connection.waiting == {}
@@ -508,7 +517,7 @@ def test_a_request_may_ask_for_another_result_than_the_usual_one() -> None:
     call = CallToolParams(name="t", task=TaskRequest(ttl=1000))
     outgoing = connection.request("call_tool", call, result=CreateTaskResult)
     event = answer(connection, outgoing.id, {"task": TASK})
-    assert isinstance(event, Reply)
+    assert isinstance(event, Response)
     assert isinstance(event.result, CreateTaskResult)
     assert event.result.task.task_id == "t"
 
@@ -689,14 +698,14 @@ def test_only_the_very_id_answers_a_request(id: Any, members: Any) -> None:
     assert stray.reply is None
     assert len(stray.reason) < 500
     assert list(connection.waiting) == [1]
-    assert isinstance(answer(connection, 1, {}), Reply)
+    assert isinstance(answer(connection, 1, {}), Response)
 
 
 def test_an_answer_counts_once() -> None:
     connection = speaking(JUNE)
     id = connection.request("ping", Params()).id
-    assert isinstance(answer(connection, id, {}), Reply)
-    assert isinstance(answer(connection, id, {}), Stray)
+    assert isinstance(answer(connection, id, {}), Response)
+    assert isinstance(answer(connection, id, {}), Ignored)
 
 
 def test_answers_may_come_in_any_order() -> None:
@@ -704,7 +713,7 @@ def test_answers_may_come_in_any_order() -> None:
     ids = [connection.request("list_tools", PageParams(), number).id for number in range(50)]
     for number in reversed(range(50)):
         event = answer(connection, ids[number], {"tools": []})
-        assert isinstance(event, Reply)
+        assert isinstance(event, Response)
         assert event.waiting.owner == number
 
 
@@ -712,7 +721,7 @@ def test_a_question_with_an_id_of_ours_is_a_question_all_the_same() -> None:
     connection = speaking(JUNE)
     id = connection.request("list_tools", PageParams()).id
     assert question(connection, request("ping", id=id)).id == id
-    assert isinstance(answer(connection, id, {"tools": []}), Reply)
+    assert isinstance(answer(connection, id, {"tools": []}), Response)
 
 
 # Notifications in
@@ -989,7 +998,7 @@ def test_a_batch_is_read_message_by_message() -> None:
         )
     )
     assert isinstance(batch, Batch)
-    kinds = [Reply, Failure, Notice, Question, *[Stray] * 7]
+    kinds = [Response, ErrorResponse, Notification, Question, *[Ignored] * 7]
     assert [type(event) for event in batch.events] == kinds
 
 
@@ -1007,7 +1016,7 @@ def test_revisions_without_batches_have_none(revision: str | None) -> None:
 
 @pytest.mark.parametrize("data", [b"[", b"[1,", b"[}", b'[{"jsonrpc":"2.0"', DEEP])
 def test_half_a_batch_is_a_stray(data: bytes) -> None:
-    assert isinstance(speaking(MARCH).receive(data), Stray)
+    assert isinstance(speaking(MARCH).receive(data), Ignored)
 
 
 def test_a_batch_of_too_many_messages_is_one_stray_and_takes_no_memory_to_keep() -> None:
@@ -1015,7 +1024,7 @@ def test_a_batch_of_too_many_messages_is_one_stray_and_takes_no_memory_to_keep()
     data = b"[" + b"1," * 199_999 + b"1]"
     tracemalloc.start()
     try:
-        assert isinstance(connection.receive(data), Stray)
+        assert isinstance(connection.receive(data), Ignored)
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -1055,12 +1064,12 @@ def test_what_is_no_message_is_a_stray_and_nothing_is_lost(revision: str | None,
         connection.request("list_tools", PageParams())
     for _ in range(2):
         event = connection.receive(data)
-        assert isinstance(event, Stray | Batch)
-        if isinstance(event, Stray):
+        assert isinstance(event, Ignored | Batch)
+        if isinstance(event, Ignored):
             assert event.reply is None
             assert 0 < len(event.reason) < 500
     if revision is not None:
-        assert isinstance(answer(connection, 1, {"tools": []}), Reply)
+        assert isinstance(answer(connection, 1, {"tools": []}), Response)
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -1088,25 +1097,25 @@ def test_a_result_that_attacks_the_decoder_ends_its_request_and_no_other(revisio
     connection.request("list_tools", PageParams())
     connection.request("list_tools", PageParams())
     event = connection.receive(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result)
-    if isinstance(event, Stray):  # the whole message could not be read
+    if isinstance(event, Ignored):  # the whole message could not be read
         assert set(connection.waiting) == {1, 2}
     else:
-        assert isinstance(event, Failure | Reply)
+        assert isinstance(event, ErrorResponse | Response)
         assert set(connection.waiting) == {2}
-    assert isinstance(answer(connection, 2, {"tools": []}), Reply)
+    assert isinstance(answer(connection, 2, {"tools": []}), Response)
 
 
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\xff"}}', Failure),
-        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":%b}}' % DEEP, (Failure, Stray)),
-        (b'{"jsonrpc":"2.0","id":"\xff","error":{"code":1,"message":"x"}}', Stray),
-        (b'{"jsonrpc":"2.0","method":"\xff"}', Stray),
-        (b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\xff"}}', Stray),
-        (b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%b}}' % DEEP, Stray),
-        (b'{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"a":"\xff"}}}', Stray),
-        (b'{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":%b}}' % DEEP, Stray),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\xff"}}', ErrorResponse),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":%b}}' % DEEP, (ErrorResponse, Ignored)),
+        (b'{"jsonrpc":"2.0","id":"\xff","error":{"code":1,"message":"x"}}', Ignored),
+        (b'{"jsonrpc":"2.0","method":"\xff"}', Ignored),
+        (b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\xff"}}', Ignored),
+        (b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%b}}' % DEEP, Ignored),
+        (b'{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"a":"\xff"}}}', Ignored),
+        (b'{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":%b}}' % DEEP, Ignored),
     ],
 )
 def test_text_that_is_not_utf_8_and_nesting_without_end_do_no_harm(message: bytes, kind: Any) -> None:
@@ -1123,7 +1132,7 @@ def test_of_duplicate_keys_the_last_one_counts() -> None:
     event = connection.receive(
         b'{"jsonrpc":"2.0","id":1,"id":2,"result":5,"result":{"tools":[{"name":"t","inputSchema":{}}],"tools":[]}}'
     )
-    assert isinstance(event, Reply)
+    assert isinstance(event, Response)
     assert event.result.tools == []
     assert event.waiting.owner == "second"
 
@@ -1133,7 +1142,7 @@ def test_any_buffer_of_bytes_is_read() -> None:
         connection = speaking(MARCH)
         connection.request("list_tools", PageParams())
         assert isinstance(connection.receive(kind(b"[1]")), Batch)
-        assert isinstance(connection.receive(kind(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')), Reply)
+        assert isinstance(connection.receive(kind(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')), Response)
 
 
 # Extensions
@@ -1148,7 +1157,7 @@ def test_an_extension_adds_its_operations_and_notifications_to_stateless_revisio
     for connection in (before, after):
         outgoing = connection.request("get_task", TaskParams(task_id="t"))
         assert (outgoing.method, outgoing.name) == ("tasks/get", "t")
-        assert isinstance(answer(connection, outgoing.id, DETAILED), Reply)
+        assert isinstance(answer(connection, outgoing.id, DETAILED), Response)
         assert heard(connection, notify("notifications/tasks", DETAILED)).event == "task"
         assert connection.knows("list_skills")
     session = speaking(JUNE)
@@ -1191,7 +1200,7 @@ def test_null_for_what_is_not_there_is_read_as_that(revision: str) -> None:
     tool = {"name": "t", "inputSchema": {"default": None}, **nulls}
     result = {"tools": [tool], "nextCursor": None}
     event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": result}))
-    assert isinstance(event, Reply)
+    assert isinstance(event, Response)
     assert event.result.next_cursor is UNSET
     (read,) = event.result.tools
     assert (read.title, read.annotations, read.meta, read.input_schema) == (
@@ -1207,7 +1216,7 @@ def test_null_where_there_has_to_be_something_is_wrong() -> None:
     connection.speak(REVISIONS[LATEST])
     id = connection.request("list_tools", PageParams()).id
     event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": {"tools": None}}))
-    assert isinstance(event, Failure)
+    assert isinstance(event, ErrorResponse)
 
 
 def test_what_is_described_is_cancelled_once_something_is_agreed_on() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import PeerError, ProtocolError
-from carrel.protocol.client import Batch, Connection, Event, Failure, Notice, Question, Reply, Stray
+from carrel.protocol.client import Batch, Connection, ErrorResponse, Event, Ignored, Notification, Question, Response
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.wire.asking import ElicitResult
+from carrel.wire.client_features import ElicitResult
 from protocol.answering import speaking
 from protocol.damage import DAMAGE, damaged
 from protocol.speaking import ALL, LATEST, PREFIX, pack, request
@@ -77,22 +77,22 @@ def check_event(connection: Connection, event: Event, *, outside: bool = True) -
         assert connection.revision.batches
         for part in event.events:
             check_event(connection, part, outside=False)
-    elif isinstance(event, Reply | Failure):
+    elif isinstance(event, Response | ErrorResponse):
         assert type(event.id) is int
         assert event.waiting.request.operation == event.waiting.owner
         assert event.id not in connection.waiting, "it is over"
-        if isinstance(event, Failure):
+        if isinstance(event, ErrorResponse):
             assert isinstance(event.error, PeerError | ProtocolError)
             assert str(event.error)
     elif isinstance(event, Question):
         assert connection.revision is None or not connection.revision.stateless
         check_reply(connection.answer(event, ElicitResult(action="cancel")).data)
         check_reply(connection.refuse(event, ValueError()).data)
-    elif isinstance(event, Notice):
+    elif isinstance(event, Notification):
         assert connection.revision is not None
         assert event.subscription is None or type(event.subscription) in (int, str)
     else:
-        assert isinstance(event, Stray)
+        assert isinstance(event, Ignored)
         assert 0 < len(event.reason) < 1_000
         if event.reply is not None:
             check_reply(event.reply)
@@ -105,7 +105,7 @@ def check(revision: str | None, *messages: bytes) -> None:
         event = connection.receive(message)
         check_event(connection, event)
         if not isinstance(event, Batch):
-            assert before - len(connection.waiting) == isinstance(event, Reply | Failure)
+            assert before - len(connection.waiting) == isinstance(event, Response | ErrorResponse)
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -113,7 +113,7 @@ def test_what_is_fuzzed_from_is_good(revision: str) -> None:
     connection = asking(revision)
     events = [connection.receive(pack(message)) for message in VALID[: len(ASKED)]]
     asked = [operation for operation in ASKED if asking(revision).knows(operation)]
-    assert [event.waiting.owner for event in events if isinstance(event, Reply)] == asked
+    assert [event.waiting.owner for event in events if isinstance(event, Response)] == asked
 
 
 @bounded

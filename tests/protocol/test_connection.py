@@ -27,7 +27,7 @@ from carrel.protocol.encoding import encode, encode_error, encode_event
 from carrel.protocol.peer import Peer
 from carrel.protocol.revisions import LATEST as NEWEST
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import MAX_BATCH, Answer, Batch, Call, Connection, Description, Refusal, Signal
+from carrel.protocol.server import MAX_BATCH, Answer, Batch, Call, Connection, Description, Notification, Refusal
 from carrel.wire.base import Implementation, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
@@ -148,7 +148,7 @@ def test_an_integer_of_a_million_digits_does_no_harm(digits: int) -> None:
         b'{"jsonrpc":"2.0","method":"ping","id":1,"params":{"_meta":{"progressToken":%b}}}',
         b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}',
     ):
-        assert isinstance(connection.receive(message % number), Refusal | Signal)
+        assert isinstance(connection.receive(message % number), Refusal | Notification)
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKES, None])
@@ -207,7 +207,7 @@ def test_keys_are_compared_with_their_case(key: str) -> None:
 
 
 def test_a_request_whose_id_is_written_in_capitals_is_a_notification() -> None:
-    assert isinstance(connected(JUNE).receive(b'{"jsonrpc":"2.0","ID":1,"method":"ping"}'), Signal)
+    assert isinstance(connected(JUNE).receive(b'{"jsonrpc":"2.0","ID":1,"method":"ping"}'), Notification)
     assert error_of(connected(JUNE), b'{"jsonrpc":"2.0","id":1,"METHOD":"ping"}')["code"] == -32600
 
 
@@ -516,13 +516,13 @@ def test_a_notification_is_a_signal_and_never_answered(
     revision: str | None, method: str, params: Any, operation: str
 ) -> None:
     event = connected(revision).receive(pack({"jsonrpc": "2.0", "method": method, "params": params}))
-    assert isinstance(event, Signal)
+    assert isinstance(event, Notification)
     assert event.operation == operation
 
 
 def test_a_notification_may_go_without_parameters() -> None:
     event = connected(JUNE).receive(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
-    assert isinstance(event, Signal)
+    assert isinstance(event, Notification)
 
 
 @pytest.mark.parametrize(
@@ -573,7 +573,7 @@ def test_a_batch_is_read_message_by_message() -> None:
     ]
     batch = connection.receive(pack(messages))
     assert isinstance(batch, Batch)
-    kinds = [Call, Signal, Refusal, Answer, Refusal, Refusal, Refusal, Refusal]
+    kinds = [Call, Notification, Refusal, Answer, Refusal, Refusal, Refusal, Refusal]
     assert [type(event) for event in batch.events] == kinds
     codes = [json.loads(event.reply)["error"]["code"] for event in batch.events if isinstance(event, Refusal)]
     assert codes == [-32601, -32600, -32600, -32600, -32600]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from carrel.errors import InvalidMessage
 from carrel.protocol import http
-from carrel.protocol.event_stream import MAX_ID, MAX_RETRY, EventStream
+from carrel.protocol.sse import MAX_ID, MAX_RETRY, EventStream
 
 BOM = b"\xef\xbb\xbf"
 

@@ -23,7 +23,7 @@ def modules() -> list[str]:
         found.append(module.__name__)
         if hasattr(module, "__path__"):
             found += [part.name for part in pkgutil.walk_packages(module.__path__, f"{module.__name__}.")]
-    return [name for name in found if name != "carrel.transports.uvicorn"]  # needs its extra
+    return [name for name in found if name != "carrel.transports.server.uvicorn"]  # needs its extra
 
 
 NAMES = modules()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.protocol.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
+from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 
 
 def read(text: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import ResourceNotFound
-from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Refusal, Signal
+from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
 from protocol.damage import DAMAGE, damaged
 from protocol.speaking import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
@@ -100,7 +100,7 @@ def check_event(connection: Connection, event: Event) -> None:
         if event.request.operation == "initialize" and connection.peer is None:
             check_reply(connection.reply(event, connection.initialize(event)))
     else:
-        assert isinstance(event, Signal | Answer)
+        assert isinstance(event, Notification | Answer)
 
 
 def check(revision: str | None, *messages: bytes) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.protocol import client
-from carrel.protocol.client import Connection, Event, Failure, Reply, Stray
+from carrel.protocol.client import Connection, ErrorResponse, Event, Ignored, Response
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams
 from carrel.wire.resources import ReadResourceParams
@@ -42,11 +42,11 @@ def asking(revision: str) -> Connection:
 def shown(event: Event) -> Any:
     """An event as something that can be compared."""
     match event:
-        case Reply():
+        case Response():
             return "reply", event.id, type(event.id), type(event.result), msgspec.to_builtins(event.result)
-        case Failure():
+        case ErrorResponse():
             return "failure", event.id, type(event.error), str(event.error)
-        case Stray():
+        case Ignored():
             return "stray", event.reason, event.reply
         case _:
             return type(event), str(event)

@@ -13,8 +13,18 @@ from msgspec import UNSET, Raw, UnsetType
 from carrel.protocol.projection import INSIDE, build
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire import asking, base, completion, content, lifecycle, prompts, resources, tools, utilities
-from carrel.wire.asking import CreateMessageResult, ElicitResult, ToolUseContent
+from carrel.wire import (
+    base,
+    completion,
+    content,
+    lifecycle,
+    prompts,
+    resources,
+    tools,
+    utilities,
+)
+from carrel.wire import client_features as asking
+from carrel.wire.client_features import CreateMessageResult, ElicitResult, ToolUseContent
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceContents, TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool

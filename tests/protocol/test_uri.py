@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carrel.protocol.uri import (
+from carrel.uri.parse import (
     Uri,
     UriError,
     encode_path,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from carrel.protocol import uri_expression
-from carrel.protocol.uri_template import UriTemplate, UriTemplateError, Value, Variable, order
+from carrel.uri import expression as uri_expression
+from carrel.uri.template import UriTemplate, UriTemplateError, Value, Variable, order
 
 RFC = json.loads(Path(__file__).with_name("rfc6570.json").read_text(encoding="utf-8"))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "uri-templates.md"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carrel.protocol.uri_template import UriTemplate, UriTemplateError, Value
+from carrel.uri.template import UriTemplate, UriTemplateError, Value
 
 OPERATORS = ("", "+", "#", ".", "/", ";", "?", "&")
 PARAMETERS = (";", "?", "&")

@@ -20,7 +20,7 @@ async def declared(app: Server, revision: str) -> dict[str, Any]:
         client = {"name": "test", "version": "1"}
         return await result(peer, "initialize", protocolVersion=revision, capabilities={}, clientInfo=client)
     finally:
-        await peer.dialogue.close()
+        await peer.dispatcher.close()
 
 
 def everything(**options: Any) -> Server:

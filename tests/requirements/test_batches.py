@@ -38,8 +38,8 @@ async def test_an_initialize_within_a_batch_is_refused(batch: list[object]) -> N
     peer = Silent(app)
     peer.feed(msgspec.json.encode(batch))
     assert '"protocolVersion"' not in msgspec.json.encode(peer.heard).decode()
-    assert peer.dialogue.connection.peer is None
-    await peer.dialogue.close()
+    assert peer.dispatcher.connection.peer is None
+    await peer.dispatcher.close()
     await app.stop()
     with over_http(app) as origin:
         reply = request(f"{origin}/mcp", batch, {})

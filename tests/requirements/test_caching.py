@@ -13,7 +13,7 @@ import pytest
 from carrel import Server
 from carrel.errors import ConfigError
 from carrel.security import StaticTokens
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 from carrel.transports import memory
 from requirements.declared import everything
 from security.asking import ask

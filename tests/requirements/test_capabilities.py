@@ -59,7 +59,7 @@ async def test_lists_are_the_same_on_every_connection_and_after_any_request() ->
         other.capabilities = {"elicitation": {}, "roots": {}}
         assert await lists(peer) == before
         assert await lists(other) == before
-        await other.dialogue.close()
+        await other.dispatcher.close()
 
 
 @pytest.mark.parametrize("name", ["tasks", "/tasks", "example.com/", "1example.com/tasks", "example.com/ta sks", ""])

@@ -29,4 +29,4 @@ async def test_only_the_client_that_was_asked_is_told_that_its_user_is_done() ->
         assert (await client.peer.notification())["params"] == {"elicitationId": id}
         await result(other, "ping")
         assert other._notifications.empty()
-        await other.dialogue.close()
+        await other.dispatcher.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel import Context, Server
-from carrel.wire.asking import SamplingMessage, ToolResultContent, ToolUseContent
+from carrel.wire.client_features import SamplingMessage, ToolResultContent, ToolUseContent
 from carrel.wire.content import TextContent
 from server.answering import SAMPLE, answering, said
 from server.asking import LATEST, NOVEMBER

@@ -17,7 +17,7 @@ import pytest
 
 from carrel import Context, Server
 from carrel.security import StaticTokens
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from requirements.declared import declared
@@ -265,7 +265,7 @@ async def test_whatever_task_can_be_had_is_listed() -> None:
         await result(other, "initialize", protocolVersion=NOVEMBER, capabilities={}, clientInfo=client)
         found = await other.request("tasks/get", {"taskId": id})
         tasks = (await result(other, "tasks/list"))["tasks"]
-        await other.dialogue.close()
+        await other.dispatcher.close()
         assert ("result" in found) == (id in [task["taskId"] for task in tasks])
 
 

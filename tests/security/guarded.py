@@ -14,8 +14,8 @@ import msgspec
 from carrel import Context, Server
 from carrel.protocol.principal import Caller, Challenge, Principal
 from carrel.protocol.server import Call, Refusal
-from carrel.security.bearer import BearerAuthorization
-from carrel.sources.files import FilesSource
+from carrel.security.server.bearer import BearerAuthorization
+from carrel.sources.files.source import FilesSource
 
 __all__ = ["PROTECTED", "TREASURE", "VERBS", "Guarded", "build", "fill", "guarded", "guarded_app", "rules"]
 

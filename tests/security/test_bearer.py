@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from carrel.protocol.principal import Caller, Challenge
 from carrel.security import StaticTokens
-from carrel.security.bearer import MalformedRequest, challenge, read_token
-from carrel.security.static import make_token
+from carrel.security.server.bearer import MalformedRequest, challenge, read_token
+from carrel.security.server.static_tokens import make_token
 
 SCOPE: dict[str, Any] = {"path": "/mcp", "headers": [], "type": "http"}
 

@@ -13,10 +13,10 @@ import pytest
 from carrel import Server
 from carrel.protocol.principal import Principal
 from carrel.security import Authorization, Introspection, StaticTokens
-from carrel.security.bearer import Options
-from carrel.security.resource_server import ResourceOptions
-from carrel.security.scopes import Scopes
-from carrel.security.static import make_token
+from carrel.security.server.bearer import Options
+from carrel.security.server.resource_server import ResourceOptions
+from carrel.security.server.scopes import Scopes
+from carrel.security.server.static_tokens import make_token
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "authorization.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

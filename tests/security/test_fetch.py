@@ -9,9 +9,9 @@ import pytest
 
 from carrel.errors import ConfigError
 from carrel.security import Authorization, Introspection
-from carrel.security.bearer import InvalidToken, Unverifiable
 from carrel.security.discovery import discover, locations
 from carrel.security.fetch import MAX_ANSWER, Fetcher, NotThere, check_url
+from carrel.security.server.bearer import InvalidToken, Unverifiable
 from security.issuer import Issuer
 
 OPENID = "/.well-known/openid-configuration"

@@ -24,9 +24,9 @@ import pytest
 from carrel import Context, Limits, Server
 from carrel.protocol.principal import Caller, Principal
 from carrel.security import Authorization, Introspection, StaticTokens
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 from carrel.transports import memory
-from carrel.transports.authorizer import Lease
+from carrel.transports.server.authorizer import Lease
 from security.asking import ACCEPT, META, ask, build, initialize, request
 from security.issuer import Issuer
 from serving import over_http
@@ -349,7 +349,7 @@ def test_nothing_is_loaded_that_is_not_configured(tmp_path: Any):
     path = tmp_path / "tokens.txt"
     path.write_text(make_token("alice")[1])
     assert not heavy & loaded(f"from carrel.security import StaticTokens\nStaticTokens({str(path)!r})")
-    modules = loaded("import carrel.transports.http")
+    modules = loaded("import carrel.transports.server.http")
     assert not {name for name in modules if name.startswith("carrel.security")}
 
 

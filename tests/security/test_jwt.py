@@ -15,8 +15,8 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from carrel.errors import ConfigError
 from carrel.security import Authorization
-from carrel.security.bearer import InvalidToken, Unverifiable
-from carrel.security.metadata import canonical
+from carrel.security.server.bearer import InvalidToken, Unverifiable
+from carrel.security.server.metadata import canonical
 from security.issuer import Issuer, sign
 
 RESOURCE = "https://mcp.example/mcp"

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from carrel.security import Authorization
-from carrel.security.metadata import WELL_KNOWN, canonical, local_resource, metadata_url
+from carrel.security.server.metadata import WELL_KNOWN, canonical, local_resource, metadata_url
 from security.asking import ask, build, challenge_of, request
 from security.issuer import Issuer
 from serving import over_http

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from carrel.security.fetch import Fetcher
-from carrel.transports.proxies import find_proxy
+from carrel.transports.client.proxies import find_proxy
 from security.issuer import Issuer
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from carrel.errors import ConfigError
 from carrel.protocol.server import Call
-from carrel.protocol.uri import UriError, file_path, resolve
-from carrel.security.scopes import Pattern, Scopes, names_of
+from carrel.security.server.scopes import Pattern, Scopes, names_of
 from carrel.server.app import Server
+from carrel.uri.parse import UriError, file_path, resolve
 from security.guarded import PROTECTED, VERBS, Guarded, fill, guarded
 
 RULES = {

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from carrel.cli import main
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 
 
 @contextmanager

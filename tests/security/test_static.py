@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from carrel.errors import ConfigError
 from carrel.security import StaticTokens
 from carrel.security.__main__ import main
-from carrel.security.bearer import InvalidToken
-from carrel.security.static import make_token
+from carrel.security.server.bearer import InvalidToken
+from carrel.security.server.static_tokens import make_token
 from security.asking import ask, build, initialize, request
 from serving import over_http
 

@@ -13,14 +13,14 @@ import pytest
 from carrel import Server
 from carrel.errors import ConfigError, ResourceForbidden
 from carrel.protocol.principal import Principal
-from carrel.security.scopes import Scopes
+from carrel.security.server.scopes import Scopes
 from carrel.server.source import Change, Hit, Page
-from carrel.sources.files import FilesSource
-from carrel.sources.root import Root
-from carrel.sources.selection import Selection
-from carrel.sources.tree import START, Position, Tree
-from carrel.sources.tree_view import TreeView
-from carrel.sources.work import Work
+from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.sandbox import Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.tree import START, Position, Tree
+from carrel.sources.folder.tree_view import TreeView
+from carrel.sources.folder.work import Work
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 from security.guarded import guarded_app

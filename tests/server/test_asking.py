@@ -10,7 +10,7 @@ import pytest
 from carrel import Context, Server
 from carrel.errors import MissingCapability, PeerError, ProtocolError, URLElicitationRequired
 from carrel.transports import memory
-from carrel.wire.asking import (
+from carrel.wire.client_features import (
     CreateMessageResult,
     ModelHint,
     ModelPreferences,

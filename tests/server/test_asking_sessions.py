@@ -83,7 +83,7 @@ async def test_questions_are_numbered_and_the_ids_are_ours() -> None:
             assert (question["jsonrpc"], question["id"], question["method"]) == ("2.0", expected, ELICIT)
             client.respond(question)
             await reply
-        assert client.peer.dialogue.connection.asked == {}
+        assert client.peer.dispatcher.connection.asked == {}
 
 
 async def test_an_id_of_the_client_and_one_of_ours_may_be_the_same() -> None:
@@ -165,7 +165,7 @@ async def test_an_answer_that_is_nested_deeply_is_taken_or_refused_and_the_serve
         peer.feed(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (question["id"], deep))
         if not reply.done():  # it was no message, or no answer that fits
             for _ in range(3):
-                client.reply(peer.dialogue.connection.questions, accepted(value="Ada"))
+                client.reply(peer.dispatcher.connection.questions, accepted(value="Ada"))
                 await asyncio.sleep(0)
         assert "result" in await asyncio.wait_for(reply, 5)
 
@@ -187,7 +187,7 @@ async def test_a_call_that_is_cancelled_takes_its_question_back(revision: str) -
         Respondent(peer, {}).reply(question["id"], accepted(value="late"))
         assert "result" in await peer.request("ping")
         assert not reply.done()
-        assert peer.dialogue.connection.asked == {}
+        assert peer.dispatcher.connection.asked == {}
 
 
 async def test_a_handler_may_wait_for_less_long() -> None:
@@ -220,16 +220,16 @@ async def test_what_waits_beside_the_question_that_failed_is_taken_back() -> Non
         assert isinstance(await house.ends.get(), asyncio.CancelledError)
         told = await peer.notification()
         assert (told["method"], told["params"]["requestId"]) == (CANCELLED, second["id"])
-        assert peer.dialogue.connection.asked == {}
+        assert peer.dispatcher.connection.asked == {}
 
 
 async def test_a_client_that_goes_away_leaves_nobody_waiting() -> None:
     house = House()
     async with memory.connect(house.app, NOVEMBER, **CAPABLE) as peer:
         await ask(peer)
-        await peer.dialogue.close()
+        await peer.dispatcher.close()
         assert isinstance(await house.ends.get(), asyncio.CancelledError)
-        assert peer.dialogue.connection.asked == {}
+        assert peer.dispatcher.connection.asked == {}
 
 
 async def test_so_does_one_whose_handler_goes_on_elsewhere() -> None:
@@ -244,7 +244,7 @@ async def test_so_does_one_whose_handler_goes_on_elsewhere() -> None:
 
     async with memory.connect(house.app, NOVEMBER, **CAPABLE) as peer:
         await ask(peer, "linger")
-        house.app.disconnect(peer.dialogue.connection)
+        house.app.disconnect(peer.dispatcher.connection)
         assert isinstance(await house.ends.get(), TransportError)
         assert isinstance((await asyncio.gather(*strays, return_exceptions=True))[0], TransportError)
 
@@ -270,7 +270,7 @@ async def test_answers_reach_who_asked_although_100_clients_use_the_same_ids() -
         texts = [(await reply)["result"]["content"][0]["text"] for reply, _ in waiting]
         assert texts == [f"client {number}" for number in range(100)]
         for peer in peers[1:]:
-            await peer.dialogue.close()
+            await peer.dispatcher.close()
 
 
 class Known:
@@ -308,7 +308,7 @@ async def test_a_task_asks_again_whoever_comes_for_its_result_after_its_session(
         task = {"taskId": made["result"]["task"]["taskId"]}
         while (note := await first.notification())["method"] != ELICIT:
             pass
-        await first.dialogue.close()
+        await first.dispatcher.close()
         eve, second = await connect_as(house.app, "eve"), await connect_as(house.app, "ada")
         assert (await eve.request("tasks/result", task))["error"]["code"] == -32602
         Respondent(second, {}).reply(note["id"], accepted(value="too early"))
@@ -318,8 +318,8 @@ async def test_a_task_asks_again_whoever_comes_for_its_result_after_its_session(
         Respondent(eve, {}).reply(note["id"], accepted(value="Eve"))
         Respondent(second, {}).reply(note["id"], accepted(value="Ada"))
         assert (await result)["result"]["content"][0]["text"] == "Ada"
-        await eve.dialogue.close()
-        await second.dialogue.close()
+        await eve.dispatcher.close()
+        await second.dispatcher.close()
 
 
 async def test_an_answer_in_a_batch_is_an_answer() -> None:

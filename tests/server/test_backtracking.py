@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from carrel import Server
 from carrel.errors import ConfigError
-from carrel.server.backtracking import hazard
-from carrel.server.forms import form_of
+from carrel.server.elicitation.forms import form_of
+from carrel.server.schema.backtracking import hazard
 
 
 @pytest.mark.parametrize(

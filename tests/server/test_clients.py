@@ -82,7 +82,7 @@ async def test_a_source_learns_for_which_client_it_is_asked(revision):
         peers = []
         for client in ("one", "two"):
             peer = MemoryPeer(app, revision)
-            peer.dialogue.connection.client = client
+            peer.dispatcher.connection.client = client
             if revision == "2025-11-25":
                 who = {"name": "c", "version": "1"}
                 params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": who}
@@ -93,6 +93,6 @@ async def test_a_source_learns_for_which_client_it_is_asked(revision):
         methods = ("list", "read", "read", "read", "search", "complete")
         assert sorted(source.clients) == sorted((method, client) for method in methods for client in ("one", "two"))
         for peer in peers:
-            await peer.dialogue.close()
+            await peer.dispatcher.close()
     finally:
         await app.stop()

@@ -273,7 +273,7 @@ async def test_a_session_keeps_its_level_and_another_has_its_own(revision: str) 
         await result(other, "tools/call", name="talk", _meta={f"{PREFIX}logLevel": "debug"})
         assert [note["params"]["data"] for note in notes(other)] == ["d", "e"]
         assert notes(peer) == []
-        await other.dialogue.close()
+        await other.dispatcher.close()
 
 
 async def test_there_are_eight_levels_and_no_others() -> None:
@@ -397,7 +397,7 @@ async def test_an_id_of_another_type_or_of_another_client_cancels_nothing() -> N
         await result(peer, "tools/list")
         go.set()
         assert (await answer)["result"]["content"][0]["text"] == "done"
-        await other.dialogue.close()
+        await other.dispatcher.close()
 
 
 async def test_a_handler_may_clean_up_when_it_is_cancelled_but_says_nothing_more() -> None:

@@ -342,7 +342,7 @@ async def test_words_meant_for_the_model_are_no_error_in_the_log_and_none_of_a_r
 def test_who_listens_for_other_machines_is_told_to_mask_errors(
     host: str, mask: bool, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("carrel.transports.uvicorn.serve", lambda app, **options: None)
+    monkeypatch.setattr("carrel.transports.server.uvicorn.serve", lambda app, **options: None)
     app = Server("s", mask_errors=mask)
     app.run("http", host=host)
     assert caplog.records == [], "there is no tool"
@@ -394,7 +394,7 @@ async def test_a_hundred_clients_with_the_same_ids_get_their_own_answers() -> No
         replies = await asyncio.wait_for(asyncio.gather(*asked), 10)
         assert [reply["result"]["content"][0]["text"] for reply in replies] == [str(number) for number in range(100)]
         for peer in peers:
-            await peer.dialogue.close()
+            await peer.dispatcher.close()
     finally:
         await app.stop()
 
@@ -410,6 +410,6 @@ async def test_one_client_that_sends_nonsense_does_not_disturb_another() -> None
             assert (await call(good, "t"))["content"][0]["text"] == "fine"
         assert (await call(bad, "t"))["content"][0]["text"] == "fine"
         for peer in (good, bad):
-            await peer.dialogue.close()
+            await peer.dispatcher.close()
     finally:
         await app.stop()

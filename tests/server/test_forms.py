@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from carrel import Context, Server
 from carrel.errors import ConfigError
-from carrel.server.forms import form_of
+from carrel.server.elicitation.forms import form_of
 from server.answering import ELICIT, accepted, answering
 from server.asking import JUNE, LATEST, NOVEMBER
 

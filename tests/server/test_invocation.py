@@ -37,7 +37,7 @@ async def pause() -> str:
 def call_of(app: Server) -> tuple[Call, MemoryPeer]:
     peer = MemoryPeer(app, LATEST)
     meta = f'{{"{PREFIX}protocolVersion":"{LATEST}","{PREFIX}clientCapabilities":{{}},"progressToken":1}}'
-    call = peer.dialogue.connection.receive(
+    call = peer.dispatcher.connection.receive(
         f'{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{meta}}}}}'.encode()
     )
     assert isinstance(call, Call)

@@ -21,7 +21,7 @@ from carrel import Context, Server
 from carrel.errors import ConfigError, InvalidParams
 from carrel.limits import Budget
 from carrel.protocol.principal import Principal
-from carrel.server.request_state import Exchanges, Sealer
+from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from server.answering import CAPABLE, ELICIT, SAMPLE, accepted, answering, said, state_of
@@ -35,26 +35,26 @@ VALUE = {"answers": {"a": {"secret": "Solaris"}}, "digests": {"a": b"\x00\xff"},
 
 
 def test_what_was_sealed_can_be_opened_and_looks_different_every_time() -> None:
-    sealer = Sealer([KEY])
-    one, other = sealer.seal(VALUE, b"x"), sealer.seal(VALUE, b"x")
+    state_cipher = RequestStateCipher([KEY])
+    one, other = state_cipher.seal(VALUE, b"x"), state_cipher.seal(VALUE, b"x")
     assert one != other
-    assert sealer.open(one, b"x") == sealer.open(other, b"x") == VALUE
+    assert state_cipher.open(one, b"x") == state_cipher.open(other, b"x") == VALUE
 
 
 def test_nothing_of_it_can_be_read() -> None:
-    state = Sealer([KEY]).seal(VALUE, b"x")
+    state = RequestStateCipher([KEY]).seal(VALUE, b"x")
     assert b"Solaris" not in base64.b64decode(state)
     assert "Solaris" not in state
 
 
 def test_no_bit_of_it_can_be_changed() -> None:
-    sealer = Sealer([KEY])
-    data = base64.b64decode(sealer.seal(VALUE, b"x"))
+    state_cipher = RequestStateCipher([KEY])
+    data = base64.b64decode(state_cipher.seal(VALUE, b"x"))
     for index in range(len(data)):
         for bit in (1, 128):
             changed = data[:index] + bytes([data[index] ^ bit]) + data[index + 1 :]
             with pytest.raises(InvalidParams, match="requestState is not valid"):
-                sealer.open(base64.b64encode(changed).decode(), b"x")
+                state_cipher.open(base64.b64encode(changed).decode(), b"x")
 
 
 @pytest.mark.parametrize(
@@ -75,43 +75,47 @@ def test_no_bit_of_it_can_be_changed() -> None:
     ],
 )
 def test_what_is_not_a_whole_state_is_refused(change: Callable[[str], str]) -> None:
-    sealer = Sealer([KEY])
+    state_cipher = RequestStateCipher([KEY])
     with pytest.raises(InvalidParams, match="requestState is not valid"):
-        sealer.open(change(sealer.seal(VALUE, b"x")), b"x")
+        state_cipher.open(change(state_cipher.seal(VALUE, b"x")), b"x")
 
 
 @given(st.text())
 @settings(max_examples=200)
 def test_any_text_is_refused_in_the_same_way(text: str) -> None:
     with pytest.raises(InvalidParams):
-        Sealer([KEY]).open(text, b"x")
+        RequestStateCipher([KEY]).open(text, b"x")
 
 
 def test_it_does_not_open_for_another_request() -> None:
-    sealer = Sealer([KEY])
+    state_cipher = RequestStateCipher([KEY])
     with pytest.raises(InvalidParams, match="requestState is not valid"):
-        sealer.open(sealer.seal(VALUE, b"x"), b"y")
+        state_cipher.open(state_cipher.seal(VALUE, b"x"), b"y")
 
 
 def test_it_has_its_time() -> None:
     with pytest.raises(InvalidParams, match="requestState has expired"):
-        Sealer([KEY]).open(Sealer([KEY], ttl=-1).seal(VALUE, b"x"), b"x")
+        RequestStateCipher([KEY]).open(RequestStateCipher([KEY], ttl=-1).seal(VALUE, b"x"), b"x")
 
 
 def test_keys_can_be_changed_without_losing_what_is_on_its_way() -> None:
-    old = Sealer([KEY]).seal(VALUE, b"x")
-    both = Sealer([OTHER, KEY])
+    old = RequestStateCipher([KEY]).seal(VALUE, b"x")
+    both = RequestStateCipher([OTHER, KEY])
     assert both.open(old, b"x") == VALUE
     new = both.seal(VALUE, b"x")
-    assert Sealer([OTHER]).open(new, b"x") == VALUE
-    for sealer, state in ((Sealer([KEY]), new), (Sealer([OTHER]), old), (Sealer(), old)):
+    assert RequestStateCipher([OTHER]).open(new, b"x") == VALUE
+    for state_cipher, state in (
+        (RequestStateCipher([KEY]), new),
+        (RequestStateCipher([OTHER]), old),
+        (RequestStateCipher(), old),
+    ):
         with pytest.raises(InvalidParams, match="requestState is not valid"):
-            sealer.open(state, b"x")
+            state_cipher.open(state, b"x")
 
 
 @pytest.mark.parametrize("key", [b"", b"short", bytes(31), bytes(33)])
 def test_a_key_has_32_bytes(key: bytes) -> None:
-    for make in (Sealer, lambda keys: Server("s", state_keys=keys)):
+    for make in (RequestStateCipher, lambda keys: Server("s", state_keys=keys)):
         with pytest.raises(ConfigError, match="32 bytes"):
             make([KEY, key])
 
@@ -374,7 +378,7 @@ async def ask_as(app: Server, peer: MemoryPeer, who: str | None, **params: Any) 
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     body = {**message, "params": {"name": "book", "arguments": {}, "_meta": meta, **params}}
-    call = peer.dialogue.connection.receive(msgspec.json.encode(body))
+    call = peer.dispatcher.connection.receive(msgspec.json.encode(body))
     call.principal = None if who is None else Principal(subject=who, issuer="https://example.com")
     answer = await app.answer(call, peer)
     reply: dict[str, Any] = msgspec.json.decode(getattr(answer, "reply", answer))
@@ -509,7 +513,7 @@ async def test_what_is_remembered_of_used_states_is_bounded_and_forgotten_when_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("carrel.server.request_state.time.monotonic", lambda: now)
+    monkeypatch.setattr("carrel.server.elicitation.request_state.time.monotonic", lambda: now)
     budget = Budget(total=10_000_000, share=5120)
     exchanges = Exchanges(budget, ttl=600)
     for number in range(10):

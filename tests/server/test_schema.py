@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import ConfigError
+from carrel.protocol.json_schema import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator
 from carrel.protocol.json_values import InvalidArguments
-from carrel.protocol.validator import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator
-from carrel.server.docstring import read_docstring
+from carrel.server.schema.docstring import read_docstring
 
 SCHEMA = {
     "type": "object",
@@ -409,7 +409,7 @@ def test_a_schema_is_a_copy():
 def test_the_validator_is_loaded_at_the_first_use():
     code = """
 import sys
-from carrel.protocol.validator import Validator
+from carrel.protocol.json_schema import Validator
 validator = Validator({"type": "object"})
 print("jsonschema_rs" in sys.modules)
 validator.validate({})

@@ -27,8 +27,8 @@ from pydantic import BaseModel, Field
 
 from carrel.errors import ConfigError
 from carrel.protocol.json_values import InvalidArguments, to_json, to_jsonable
-from carrel.server.parameter import Parameter
-from carrel.server.signature import Signature
+from carrel.server.schema.parameter import Parameter
+from carrel.server.schema.signature import Signature
 from carrel.wire.content import ImageContent
 from carrel.wire.tools import CallToolResult
 
@@ -926,7 +926,7 @@ def test_definitions_of_the_same_name_do_not_clash():
     assert len(schema["$defs"]) == 2
 
 
-IMPORTS = "import sys; from carrel.server.signature import Signature; from carrel.errors import ConfigError\n"
+IMPORTS = "import sys; from carrel.server.schema.signature import Signature; from carrel.errors import ConfigError\n"
 
 
 def test_pydantic_and_the_validator_are_never_imported_by_us():

@@ -16,9 +16,9 @@ import pytest
 from carrel import Server
 from carrel.errors import ConfigError, ResourceNotFound, TransportError
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.uri import file_uri
 from carrel.server.source import Page
 from carrel.transports import memory
+from carrel.uri.parse import file_uri
 from carrel.wire.resources import Resource
 from carrel.wire.skills import Skill
 

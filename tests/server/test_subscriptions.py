@@ -14,7 +14,7 @@ import pytest
 from carrel import Limits, Server
 from carrel.protocol.revisions import REVISIONS
 from carrel.server.source import Change
-from carrel.server.subscriptions import Entry, Hub
+from carrel.server.subscriptions import Hub, Subscription
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import SubscriptionFilter
@@ -534,13 +534,13 @@ async def test_a_client_that_went_away_is_forgotten() -> None:
         for peer in peers:
             await listen(peer, resourceSubscriptions=["x://1"], toolsListChanged=True)
         assert len(app.hub) == 3
-        await peers[0].dialogue.close()
+        await peers[0].dispatcher.close()
         assert len(app.hub) == 2
         app.resources.changed("x://1")
         assert [await updated(peer) for peer in peers[1:]] == ["x://1", "x://1"]
         assert peers[0]._notifications.empty()
         for peer in peers[1:]:
-            await peer.dialogue.close()
+            await peer.dispatcher.close()
         assert len(app.hub) == 0
         assert app.hub._by_uri == {}
     finally:
@@ -619,7 +619,7 @@ async def test_for_a_slow_reader_repeated_changes_become_one_but_listeners_stay_
     hub, channel = Hub(), Slow()
     for tag in (1, "1", None):
         revision = REVISIONS[NOVEMBER if tag is None else LATEST]
-        hub.open(Entry(channel, revision, frozenset({"tools_list_changed"}), {"a:b": "a:b"}, tag=tag))
+        hub.open(Subscription(channel, revision, frozenset({"tools_list_changed"}), {"a:b": "a:b"}, tag=tag))
     for _ in range(3):
         hub.changed(["a:b"], ["tools_list_changed"])
         hub._flush()
@@ -635,7 +635,9 @@ async def test_a_change_is_encoded_once_for_a_thousand_listeners(monkeypatch: py
     channels = [Slow() for _ in range(1000)]
     for number, channel in enumerate(channels):
         hub.open(
-            Entry(channel, REVISIONS[ALL[number % 5]], uris={"a:b": "a:b"}, tag=number if number % 5 == 4 else None)
+            Subscription(
+                channel, REVISIONS[ALL[number % 5]], uris={"a:b": "a:b"}, tag=number if number % 5 == 4 else None
+            )
         )
     encoded = 0
     encode = Hub._encode
@@ -662,7 +664,7 @@ async def test_a_listener_that_goes_away_while_others_are_told_does_no_harm() ->
             for entry in entries:
                 hub.close(entry)
 
-    entries = [Entry(Leaving(), REVISIONS[NOVEMBER], frozenset(), {"a:b": "a:b"}) for _ in range(3)]
+    entries = [Subscription(Leaving(), REVISIONS[NOVEMBER], frozenset(), {"a:b": "a:b"}) for _ in range(3)]
     for entry in entries:
         hub.open(entry)
     hub.changed(["a:b"])

@@ -264,10 +264,10 @@ async def test_a_task_outlives_the_connection_that_began_it() -> None:
         id = await begin(peer, "work", gate="c")
         other = MemoryPeer(app, peer.revision)
         other.capabilities = CAPABLE
-        await peer.dialogue.close()
+        await peer.dispatcher.close()
         app.state["c"].set()
         assert (await settle(other, id, "completed"))["result"]["content"][0]["text"] == "done"
-        await other.dialogue.close()
+        await other.dispatcher.close()
 
 
 # 2025-11-25

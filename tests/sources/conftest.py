@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 from carrel.testing import running
 
 

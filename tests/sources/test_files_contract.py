@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from carrel.errors import InvalidCursor
-from carrel.protocol.uri import file_uri
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 from carrel.testing import SourceContract, running
+from carrel.uri.parse import file_uri
 
 
 class TestFolder(SourceContract):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from carrel import Server
 from carrel.cli import main
 from carrel.errors import ConfigError
-from carrel.sources.files import FilesSource
-from carrel.sources.notices import Notices
-from carrel.sources.patterns import CLASSES, read_globs
-from carrel.sources.selection import Selection
-from carrel.sources.skills import SkillsSource
-from carrel.sources.work import Work
+from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.notices import Notices
+from carrel.sources.folder.patterns import CLASSES, read_globs
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.work import Work
+from carrel.sources.skills.source import SkillsSource
 from carrel.testing import listed
 
 Share = Callable[..., Awaitable[FilesSource]]

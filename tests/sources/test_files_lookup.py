@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.sources.patterns import read_lines
+from carrel.sources.folder.patterns import read_lines
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound, ResourceTooLarge
-from carrel.sources.files import FilesSource
-from carrel.sources.media import is_textual, type_of_bytes, type_of_name
+from carrel.sources.content.media_types import is_textual, type_of_bytes, type_of_name
+from carrel.sources.files.source import FilesSource
 from carrel.testing import listed, running
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from carrel.errors import MCPError, ResourceForbidden, ResourceNotFound
-from carrel.protocol.uri import encode_path
-from carrel.protocol.uri_template import UriTemplate
-from carrel.sources.files import FilesSource
-from carrel.sources.root import Root
-from carrel.sources.selection import Selection
-from carrel.sources.tree import START, Tree
+from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.sandbox import Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.tree import START, Tree
 from carrel.testing import listed
+from carrel.uri.parse import encode_path
+from carrel.uri.template import UriTemplate
 
 SECRET = "the secret"
 Share = Callable[..., Awaitable[FilesSource]]

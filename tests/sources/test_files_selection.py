@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 from carrel.testing import listed
 
 Share = Callable[..., Awaitable[FilesSource]]
@@ -163,7 +163,7 @@ def test_a_source_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.log\n")
     program = f"""
 import asyncio, sys
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 loaded = set(sys.modules)
 async def main():
     source = FilesSource({str(tmp_path)!r})
@@ -172,7 +172,8 @@ async def main():
     await source.read(source.uri + "/a.txt")
     await source.stop()
 asyncio.run(main())
-unwanted = {{"watchfiles", "puremagic", "mimetypes", "hashlib", "carrel.sources.watch", "carrel.sources.lookup"}}
+unwanted = {{"watchfiles", "puremagic", "mimetypes", "hashlib"}}
+unwanted |= {{"carrel.sources.folder.watch", "carrel.sources.files.search"}}
 assert not unwanted & set(sys.modules)
 assert len(set(sys.modules) - loaded) < 10, set(sys.modules) - loaded
 """

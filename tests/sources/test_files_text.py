@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.sources.text import character_start, decode, decode_as, recognise
+from carrel.sources.content.text import character_start, decode, decode_as, recognise
 
 CHINESE = "糖尿病是一组以高血糖为特征的代谢性疾病。\r\n高血压患者应当低盐饮食,并按时服药。\n"
 FRENCH = "Un résumé naïf, où l'été à Besançon a été très agréable.\n"
@@ -120,6 +120,6 @@ def test_long_text_is_decoded_in_pieces_as_it_is_in_one(
     in_one = decode_as(data, encoding)
     recognised = recognise(data), recognise(data, cut=True)
     for length in (1, 2, 3, 100):
-        monkeypatch.setattr("carrel.sources.text.PIECE", length)
+        monkeypatch.setattr("carrel.sources.content.text.PIECE", length)
         assert decode_as(data, encoding) == in_one
         assert (recognise(data), recognise(data, cut=True)) == recognised

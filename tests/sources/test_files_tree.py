@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.errors import InvalidCursor
-from carrel.protocol.uri import file_uri
 from carrel.sources.cursor import check_sum, read_cursor, write_cursor
-from carrel.sources.files import FilesSource
-from carrel.sources.root import Root
-from carrel.sources.selection import Selection
-from carrel.sources.tree import START, Position, Tree
-from carrel.sources.work import PAGE, Work
+from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.sandbox import Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.tree import START, Position, Tree
+from carrel.sources.folder.work import PAGE, Work
 from carrel.testing import listed, running
+from carrel.uri.parse import file_uri
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from carrel.errors import ConfigError, ResourceError, ResourceForbidden, ResourceNotFound
-from carrel.sources import snapshot
-from carrel.sources.files import FilesSource
-from carrel.sources.notices import MAX_TOLD, Notices
-from carrel.sources.root import Excluded, Handle, Place, Root
-from carrel.sources.selection import MAX_IGNORE_FILE, Selection
-from carrel.sources.skills import SkillsSource
-from carrel.sources.snapshot import Changes, Snapshot
-from carrel.sources.tree import Tree
+from carrel.sources.files.source import FilesSource
+from carrel.sources.folder import snapshot
+from carrel.sources.folder.notices import MAX_TOLD, Notices
+from carrel.sources.folder.sandbox import Excluded, Handle, Place, Root
+from carrel.sources.folder.selection import MAX_IGNORE_FILE, Selection
+from carrel.sources.folder.snapshot import Changes, Snapshot
+from carrel.sources.folder.tree import Tree
+from carrel.sources.skills.source import SkillsSource
 from carrel.testing import count_descriptors, listed, running
 
 Share = Callable[..., Awaitable[FilesSource]]

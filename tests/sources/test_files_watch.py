@@ -13,8 +13,8 @@ import pytest
 
 from carrel.errors import ConfigError
 from carrel.server.source import Change
-from carrel.sources.files import FilesSource
-from carrel.sources.watch import file_system, must_poll
+from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.watch import file_system, must_poll
 from carrel.testing import listed
 
 Share = Callable[..., Awaitable[FilesSource]]
@@ -392,7 +392,7 @@ def test_without_watchfiles_watching_says_what_to_install_and_all_else_works(tmp
 import asyncio, sys
 sys.modules["watchfiles"] = None
 from carrel.errors import ConfigError
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 async def main():
     source = FilesSource({str(tmp_path)!r})
     await source.start()
@@ -413,7 +413,7 @@ asyncio.run(main())
 async def test_a_thread_that_watches_does_not_keep_a_program_from_ending(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 async def main():
     source = FilesSource({str(tmp_path)!r})
     await source.start()

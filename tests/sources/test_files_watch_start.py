@@ -13,10 +13,10 @@ import pytest
 from carrel import Server
 from carrel.server import watching
 from carrel.server.source import Change, Page
-from carrel.sources.root import Root
-from carrel.sources.selection import Selection
-from carrel.sources.snapshot import Changes, Snapshot
-from carrel.sources.tree import Tree
+from carrel.sources.folder.sandbox import Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.snapshot import Changes, Snapshot
+from carrel.sources.folder.tree import Tree
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import Resource
 
@@ -190,8 +190,8 @@ async def test_a_listener_that_goes_away_meanwhile_is_forgotten(app, slow):
     listen(peer, resourceSubscriptions=["slow:1"])
     waiting = old.start("resources/subscribe", {"uri": "slow:1"})
     await asyncio.sleep(0)
-    await peer.dialogue.close()
-    await old.dialogue.close()
+    await peer.dispatcher.close()
+    await old.dispatcher.close()
     slow.go.set()
     while app.forming:
         await asyncio.sleep(0)

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from carrel.errors import ConfigError, InvalidParams, ResourceTooLarge, ServerUnavailable
 from carrel.server.context import CLIENT
-from carrel.sources.files import FilesSource
-from carrel.sources.reading import read_file
-from carrel.sources.text import line_feed
-from carrel.sources.window import (
+from carrel.sources.content.text import line_feed
+from carrel.sources.content.window import (
     TooFar,
     TooWide,
     Window,
@@ -27,6 +25,8 @@ from carrel.sources.window import (
     cut_tail,
     parse_window,
 )
+from carrel.sources.files.read import read_file
+from carrel.sources.files.source import FilesSource
 from carrel.threads import Job
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from carrel.errors import ConfigError, MCPError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
-from carrel.protocol.uri import normalize
 from carrel.server.source import Change
-from carrel.sources import skill_folder
-from carrel.sources.skills import SkillsSource
+from carrel.sources.skills import folder as skill_folder
+from carrel.sources.skills.source import SkillsSource
 from carrel.testing import Listener, listed, running
+from carrel.uri.parse import normalize
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 from carrel.wire.skills import Skill
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.sources.skills import SkillsSource
+from carrel.sources.skills.source import SkillsSource
 from carrel.testing import SourceContract
 
 

@@ -7,7 +7,7 @@ import pytest
 from carrel import sources
 from carrel.errors import ConfigError
 from carrel.server.source import Source
-from carrel.sources.files import FilesSource
+from carrel.sources.files.source import FilesSource
 
 
 @pytest.mark.parametrize("form", ["path", "string", "file://", "file:", "FILE://localhost"])

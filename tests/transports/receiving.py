@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Raw
 
 from carrel.errors import MCPError
-from carrel.protocol.client import Connection, Outgoing
+from carrel.protocol.client import Connection, OutgoingMessage
 from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.tools import CallToolParams
@@ -147,4 +147,4 @@ class Asker:
     def answer(self, id: Any, result: Any) -> Any:
         """Answer a question of the server."""
         data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
-        return self.transport.send(Outgoing(data, revision=self.connection.revision))
+        return self.transport.send(OutgoingMessage(data, revision=self.connection.revision))

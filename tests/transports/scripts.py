@@ -7,7 +7,7 @@ from typing import Any
 
 from carrel.errors import MCPError
 from carrel.protocol.revisions import LATEST_HANDSHAKE
-from carrel.transports.http_client import HTTPTransport
+from carrel.transports.client.http import HTTPTransport
 from carrel.wire.base import PageParams
 
 from .receiving import Asker

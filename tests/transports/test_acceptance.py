@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from carrel import Server
-from carrel.transports.request import accepts
+from carrel.transports.server.http_request import accepts
 from serving import over_http
 
 from .child import initialize, request

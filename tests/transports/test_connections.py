@@ -3,7 +3,7 @@
 import asyncio
 
 from carrel import Limits
-from carrel.transports.connections import Connections
+from carrel.transports.server.connections import Connections
 
 
 class Member:

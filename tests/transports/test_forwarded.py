@@ -3,7 +3,7 @@
 import pytest
 
 from carrel.errors import ConfigError
-from carrel.transports.forwarded import TrustedProxies
+from carrel.transports.server.forwarded import TrustedProxies
 
 PROXIES = TrustedProxies(["10.0.0.0/8", "fd00::/8", "192.0.2.7"])
 

@@ -11,8 +11,8 @@ import pytest
 
 from carrel.errors import ConfigError, MCPError, PeerError, SessionExpired
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.http_client import HTTPTransport, load_endpoint, probe
-from carrel.transports.http_sse_client import HTTPSSETransport
+from carrel.transports.client.http import HTTPTransport, load_endpoint, probe
+from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 
@@ -142,13 +142,13 @@ async def test_the_other_side_of_a_long_stream_is_asked_by_tcp_whether_it_is_the
 
 def test_without_aiohttp_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "carrel.transports.endpoint", raising=False)
+    monkeypatch.delitem(sys.modules, "carrel.transports.client.http_session", raising=False)
     for kind in (HTTPTransport, HTTPSSETransport):
         with pytest.raises(ConfigError, match=r"pip install 'carrel\[client\]'"):
             kind("http://127.0.0.1/mcp")
 
 
 def test_aiohttp_is_loaded_when_it_is_needed() -> None:
-    program = "import sys, carrel.transports.http_sse_client; print('aiohttp' in sys.modules)"
+    program = "import sys, carrel.transports.client.http_sse; print('aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

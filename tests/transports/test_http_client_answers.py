@@ -14,8 +14,8 @@ from carrel.errors import (
     PeerError,
     TransportError,
 )
-from carrel.transports import endpoint
-from carrel.transports.http_client import HTTPTransport
+from carrel.transports.client import http_session as endpoint
+from carrel.transports.client.http import HTTPTransport
 from carrel.wire.base import PageParams
 
 from .receiving import Asker

@@ -16,8 +16,8 @@ from carrel.errors import (
     HTTPStatusError,
     TransportError,
 )
-from carrel.transports import http_client
-from carrel.transports.http_client import HTTPTransport
+from carrel.transports.client import http as http_client
+from carrel.transports.client.http import HTTPTransport
 from carrel.wire.base import PageParams
 
 from .receiving import Asker
@@ -118,7 +118,7 @@ async def test_a_stream_that_stays_open_after_the_answer_is_closed(monkeypatch: 
     async with scripted(linger) as server, client_of(server) as client:
         await client.ask("list_resources", PageParams())
         async with asyncio.timeout(2):
-            while client.transport._errands._requests:
+            while client.transport._background._requests:
                 await asyncio.sleep(0)
         await client.ask("list_resources", PageParams())
         assert server.connections == 2

@@ -9,7 +9,8 @@ import random
 import pytest
 
 from carrel.errors import MCPError
-from carrel.transports import endpoint, http_client
+from carrel.transports.client import http as http_client
+from carrel.transports.client import http_session as endpoint
 from carrel.wire.base import PageParams
 
 from .scripted import Asked, scripted
@@ -71,10 +72,10 @@ async def test_a_mangled_response_ends_a_request_in_an_orderly_way(seed: int, mo
             asked.writer.close()
 
     async with scripted(babble) as server, client_of(server, max_message=100_000) as client:
-        recorder, errands = client.recorder, client.transport._errands
+        recorder, background = client.recorder, client.transport._background
         for _ in range(200):
             id = client.start("list_resources", PageParams())
-            while id in errands._requests:
+            while id in background._requests:
                 await asyncio.sleep(0)
             assert recorder.raw or isinstance(recorder.failures[id], MCPError)
             recorder.raw.clear()

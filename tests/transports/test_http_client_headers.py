@@ -13,7 +13,7 @@ from carrel.errors import (
     TransportError,
 )
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.http_client import HTTPTransport
+from carrel.transports.client.http import HTTPTransport
 from carrel.wire.base import PageParams
 
 from .scripted import Asked, scripted

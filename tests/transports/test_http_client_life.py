@@ -13,9 +13,9 @@ import pytest_asyncio
 
 from carrel.errors import TransportError
 from carrel.protocol.revisions import LATEST_HANDSHAKE
-from carrel.transports import http_client
-from carrel.transports.http_client import HTTPTransport
-from carrel.transports.http_sse_client import HTTPSSETransport
+from carrel.transports.client import http as http_client
+from carrel.transports.client.http import HTTPTransport
+from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.wire.base import PageParams
 
 from .receiving import Asker, Recorder
@@ -160,7 +160,7 @@ async def test_fifty_cancelled_calls_leave_nothing_behind(server: Scripted, ours
         for id in ids:
             client.transport.abandon(id)
         await client.ask("list_resources", PageParams())
-        while len(ours()) > before or client.transport._errands._requests:
+        while len(ours()) > before or client.transport._background._requests:
             await asyncio.sleep(0)
     assert ours() == set()
 
@@ -188,4 +188,4 @@ async def test_memory_is_the_same_after_thousands_of_calls(server: Scripted) -> 
         tracemalloc.stop()
         assert grown < 25_000
         await asyncio.sleep(0)
-        assert client.transport._errands._requests == {}
+        assert client.transport._background._requests == {}

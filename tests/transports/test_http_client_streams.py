@@ -10,7 +10,8 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
-from carrel.transports import backoff, http_client
+from carrel.transports.client import backoff
+from carrel.transports.client import http as http_client
 from carrel.wire.base import PageParams
 
 from .scripted import Asked, scripted

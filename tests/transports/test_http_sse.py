@@ -24,7 +24,7 @@ from starlette.routing import Mount
 
 from carrel import Context, Limits, Server
 from carrel.errors import ConfigError
-from carrel.transports import http_sse
+from carrel.transports.server import http_sse
 from serving import over_http
 
 from .listening import PATIENCE, Listening, Response, exchange, listening
@@ -631,5 +631,5 @@ def test_changes_of_the_same_thing_wait_once_for_a_reader_that_stalls() -> None:
 
 
 def test_it_is_not_loaded_unless_it_is_asked_for() -> None:
-    code = "import sys, carrel.transports.http; sys.exit('carrel.transports.http_sse' in sys.modules)"
+    code = "import sys, carrel.transports.server.http; sys.exit('carrel.transports.server.http_sse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=False).returncode == 0

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, PeerError, TransportError
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.http_sse_client import HTTPSSETransport
+from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 

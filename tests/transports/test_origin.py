@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from carrel.transports.origin import MAX_REMEMBERED, Origins
+from carrel.transports.server.origin import MAX_REMEMBERED, Origins
 
 from .child import encode, initialize, note, request
 from .site import BOTH, modern, modern_headers

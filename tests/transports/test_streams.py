@@ -11,7 +11,7 @@ import socket
 import pytest
 
 from carrel import Context, Limits
-from carrel.transports.streams import MAX_EVENTS, MAX_STREAMS
+from carrel.transports.server.streams import MAX_EVENTS, MAX_STREAMS
 
 from .child import encode, request, text_of
 from .site import BOTH, PATIENCE, head, modern, modern_headers, serving

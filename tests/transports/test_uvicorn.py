@@ -15,7 +15,7 @@ import pytest
 
 from carrel import Server
 from carrel.errors import ConfigError
-from carrel.transports import uvicorn as transport
+from carrel.transports.server import uvicorn as transport
 
 from .child import SERVERS, environment, text_of
 from .site import PATIENCE, Site
@@ -97,7 +97,10 @@ async def test_open_streams_end_properly_and_soon(number):
 
 async def test_requests_that_take_too_long_are_ended_quietly():
     path = str(SERVERS / "web.py")
-    code = f"import runpy, carrel.transports.uvicorn as t; t.GRACE = 0.2; runpy.run_path({path!r}, run_name='__main__')"
+    code = (
+        "import runpy, carrel.transports.server.uvicorn as t; t.GRACE = 0.2; "
+        f"runpy.run_path({path!r}, run_name='__main__')"
+    )
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", code, "{}"),
         stdout=asyncio.subprocess.PIPE,

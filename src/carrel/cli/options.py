@@ -225,7 +225,7 @@ def size(text: str) -> int:
 
 def glob(text: str) -> str:
     """Check a pattern for what is shared: one that is none would share everything, or leave out nothing."""
-    from carrel.sources.patterns import Malformed, check_glob  # not before there is one
+    from carrel.sources.folder.patterns import Malformed, check_glob  # not before there is one
 
     try:
         check_glob(text)

@@ -137,7 +137,7 @@ def is_empty(path: str) -> bool:
 def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -> Server:
     """Return the server that shares the paths and the skills."""
     from carrel import Server, __version__
-    from carrel.sources.files import FilesSource
+    from carrel.sources.files.source import FilesSource
 
     app = Server(
         options.name or default_name([*paths, *skills]),

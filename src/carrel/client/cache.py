@@ -77,7 +77,7 @@ class CacheStatistics(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int
 
 
-class Entry(msgspec.Struct):
+class CacheEntry(msgspec.Struct):
     """A result, taken apart. ``expires`` is on the cache's clock; ``size`` is in memory, ``disk_size`` in files."""
 
     kind: type[CacheableResult]
@@ -131,7 +131,7 @@ class Cache:
         self._max_ttl_ms = max_ttl_ms
         self._clock = clock
         self._files = CacheFiles(directory)
-        self._entries: OrderedDict[Name, Entry] = OrderedDict()
+        self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._on_disk: OrderedDict[Name, None] = OrderedDict()  # in the same order
         self._names: dict[tuple[str, str], dict[str, set[Name]]] = {}  # by server and operation, by key
         self._uris: dict[str, UriIndex] = {}  # of what was read, by server
@@ -182,7 +182,7 @@ class Cache:
         self._hits += 1
         return put_together(entry, contents, int(left * 1000))
 
-    def _find(self, server: str, principal: str, operation: str, key: str) -> tuple[Name, Entry] | None:
+    def _find(self, server: str, principal: str, operation: str, key: str) -> tuple[Name, CacheEntry] | None:
         for owner in (principal, None):
             name = (server, owner, operation, key)
             entry = self._entries.get(name)
@@ -244,7 +244,7 @@ class Cache:
             return False
         stored = iter(files)
         kept: list[Payload] = [next(stored) if self._is_large(payload) else payload for payload in payloads]
-        self._add(name, Entry(type(result), encoded, kept, expires, size, disk_size))
+        self._add(name, CacheEntry(type(result), encoded, kept, expires, size, disk_size))
         return True
 
     def _lifetime(self, result: CacheableResult) -> float:
@@ -291,7 +291,7 @@ class Cache:
         if not future.cancelled() and future.exception() is None:
             self._files.remove(future.result() or ())
 
-    def _add(self, name: Name, entry: Entry) -> None:
+    def _add(self, name: Name, entry: CacheEntry) -> None:
         server, _, operation, key = name
         while self._entries and (len(self._entries) >= self._max_entries or self._bytes + entry.size > self._max_bytes):
             self._evict(self._entries)
@@ -456,7 +456,7 @@ def hollow(content: ResourceContents, payloads: list[str | bytes]) -> ResourceCo
     return content
 
 
-def put_together(entry: Entry, payloads: Iterable[str | bytes], left: int) -> CacheableResult:
+def put_together(entry: CacheEntry, payloads: Iterable[str | bytes], left: int) -> CacheableResult:
     """Return a new result from its parts; ``left`` is in milliseconds."""
     result: CacheableResult = _decoder(entry.kind)(entry.encoded)
     if isinstance(result, ReadResourceResult):

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw
 
-from carrel.client.answering import Answers, FormHandler, PageHandler, RootsSource, SampleHandler
-from carrel.client.cached import CachedConversation
-from carrel.client.conversation import LogReceiver, Wait
+from carrel.client.cached_session import CachedSession
+from carrel.client.connection import Progress
+from carrel.client.endpoints import Target, find_endpoint
+from carrel.client.handlers import ClientHandlers, FormHandler, PageHandler, RootsSource, SampleHandler
 from carrel.client.known_tools import KnownTools
-from carrel.client.link import Progress
-from carrel.client.retrying import Retries
-from carrel.client.targets import Target, find_way
-from carrel.client.watching import Watch
+from carrel.client.retry import Retries
+from carrel.client.session import LogReceiver, Wait
+from carrel.client.watch import Watch
 from carrel.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -31,12 +31,12 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.protocol import VERSION
-from carrel.protocol.client import Notice
+from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.transport import Credentials
+from carrel.transports.client.transport import Credentials
 from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
 from carrel.wire.completion import (
     CompleteParams,
@@ -70,7 +70,7 @@ logger = Log("carrel.client")
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
 
-class Client(CachedConversation):
+class Client(CachedSession):
     """A connection to one server, which is made again when it was lost.
 
         async with Client("https://example.org/mcp") as client:
@@ -95,7 +95,7 @@ class Client(CachedConversation):
         cache: keeps what servers allow to be kept. See ``carrel.client.cache``.
         fetch_web: resources with https: URIs are fetched from where they are, without the server.
         headers, auth: for URLs: headers of every request; a token, or credentials such as those of
-            ``carrel.security.oauth``.
+            ``carrel.security.client``.
         env, cwd, stderr: for commands: environment variables, working directory, and what gets each line that the
             server writes to its standard error.
 
@@ -136,9 +136,9 @@ class Client(CachedConversation):
         for identifier in extensions or ():
             Extension(name=identifier)  # finds out whether it is one
         super().__init__(
-            find_way(target, headers=headers, auth=auth, env=env, cwd=cwd, stderr=stderr),
+            find_endpoint(target, headers=headers, auth=auth, env=env, cwd=cwd, stderr=stderr),
             Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
-            Answers(
+            ClientHandlers(
                 elicit_form=elicit_form, elicit_url=elicit_url, sample=sample, sample_tools=sample_tools, roots=roots
             ),
             {
@@ -222,7 +222,7 @@ class Client(CachedConversation):
             PeerError: the server refuses.
         """
         if self._fetch_web and uri[:8].lower() == "https://":
-            from carrel.client.web import fetch
+            from carrel.client.web_resources import fetch
 
             try:
                 return await fetch(uri)
@@ -485,7 +485,7 @@ class Client(CachedConversation):
 
     # What has changed
 
-    def changed(self, notice: Notice) -> None:
+    def changed(self, notice: Notification) -> None:
         """Forget what a notification says has changed."""
         if notice.event == "tools_list_changed":
             self._tools.forget()

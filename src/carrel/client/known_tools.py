@@ -18,7 +18,7 @@ from carrel.protocol.http import SAFE_INTEGER, encode_value, header_parameters
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
-    from carrel.protocol.validator import Validator
+    from carrel.protocol.json_schema import Validator
 
 __all__ = ["KnownTools"]
 
@@ -108,7 +108,7 @@ class KnownTools:
         if result.structured_content is UNSET:
             raise InvalidMessage(f"The tool {name} has an output schema, and gave back no structured content")
         if tool.validator is None:
-            from carrel.protocol.validator import Validator
+            from carrel.protocol.json_schema import Validator
 
             try:
                 tool.validator = Validator(tool.output_schema, "result", foreign=True)

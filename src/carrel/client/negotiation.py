@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from carrel.client.link import Link
+from carrel.client.connection import ClientConnection
 from carrel.errors import (
     HEADER_MISMATCH,
     MISSING_CAPABILITY,
@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
     instructions: str | None
 
 
-async def negotiate(link: Link, wanted: Revision | None, *, timeout: float, patience: float) -> Found:
+async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout: float, patience: float) -> Found:
     """Agree with a server on a revision: ``wanted``, or the newest that both sides speak.
 
     ``timeout`` is for each request, ``patience`` for the first one: a server that is silent for so long is taken for
@@ -105,7 +105,7 @@ def unspoken(offered: Iterable[str], wanted: Revision | None) -> ProtocolError:
     return ProtocolError(f"The server speaks {', '.join(offered) or 'nothing that it names'}; wanted is {ours}"[:500])
 
 
-async def discover(link: Link, revision: Revision, *, timeout: float) -> Found:
+async def discover(link: ClientConnection, revision: Revision, *, timeout: float) -> Found:
     """Ask the server to describe itself.
 
     https://modelcontextprotocol.io/specification/2026-07-28/server/discover
@@ -138,7 +138,7 @@ def _identity(meta: dict[str, Any]) -> Implementation | None:
         return None
 
 
-async def shake_hands(link: Link, revision: Revision, *, timeout: float, insist: bool = False) -> Found:
+async def shake_hands(link: ClientConnection, revision: Revision, *, timeout: float, insist: bool = False) -> Found:
     """Open a session, in ``revision`` or, unless we ``insist``, in the one that the server has instead.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation

@@ -27,9 +27,9 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
+from carrel.protocol.extensions.frontmatter import FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE, SKILLS
-from carrel.protocol.frontmatter import FrontmatterError, check_skill, read_frontmatter
-from carrel.protocol.uri import UriError, encode_path, normalize, parse, percent_decode
+from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
 from carrel.wire.base import PageParams, Params
 from carrel.wire.resources import ReadResourceParams, Resource, ResourceContents, TextResourceContents
 from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, SkillResource

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.client.rounds import answer_all
+from carrel.client.input_required import answer_all
 from carrel.errors import InvalidMessage, PeerError, TaskCancelled
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
-from carrel.wire.asking import InputRequest
+from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
 from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
-    from carrel.client.conversation import Conversation
+    from carrel.client.session import Session
 
 __all__ = ["TaskAnswers", "ToolTask"]
 
@@ -90,7 +90,7 @@ class ToolTask:
     ``Client.task``.
     """
 
-    def __init__(self, client: Conversation, state: DetailedTask | Task | CallToolResult) -> None:
+    def __init__(self, client: Session, state: DetailedTask | Task | CallToolResult) -> None:
         self._client = client
         self._state = state
 

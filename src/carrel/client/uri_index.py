@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from carrel.protocol.uri import UriError, normalize
+from carrel.uri.parse import UriError, normalize
 
 __all__ = ["UriIndex", "are_related", "normal_form"]
 

@@ -38,20 +38,31 @@ from carrel.protocol.results import (
     reader,
 )
 from carrel.protocol.revision import Request, Revision
-from carrel.wire.asking import (
+from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
+from carrel.wire.client_features import (
     CreateMessageParams,
     ElicitationCompleteParams,
     ElicitParams,
     ListRootsParams,
 )
-from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
-from carrel.wire.jsonrpc import Message, Notification, RequestMessage, Response
+from carrel.wire.jsonrpc import Message, NotificationMessage, RequestMessage, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams
 from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams
 from carrel.wire.tasks import DetailedTask, Task
 from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams
 
-__all__ = ["Batch", "Connection", "Event", "Failure", "Notice", "Outgoing", "Question", "Reply", "Stray", "Waiting"]
+__all__ = [
+    "Batch",
+    "Connection",
+    "ErrorResponse",
+    "Event",
+    "Ignored",
+    "Notification",
+    "OutgoingMessage",
+    "Question",
+    "Response",
+    "Waiting",
+]
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
@@ -88,7 +99,7 @@ QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
 OPENING = frozenset(("discover", "initialize"))
 
 
-class Outgoing(msgspec.Struct, gc=False):
+class OutgoingMessage(msgspec.Struct, gc=False):
     """A message on its way to a server.
 
     ``id`` is that of a request, None for everything else. ``name`` is what the Mcp-Name header repeats, ``headers`` are
@@ -105,7 +116,7 @@ class Outgoing(msgspec.Struct, gc=False):
     endless: bool = False
 
 
-class Reply(msgspec.Struct, gc=False):
+class Response(msgspec.Struct, gc=False):
     """The result of a request; ``InputRequiredResult`` or ``DetailedTask`` where it is not the end of it."""
 
     waiting: Waiting
@@ -113,7 +124,7 @@ class Reply(msgspec.Struct, gc=False):
     result: Any
 
 
-class Failure(msgspec.Struct, gc=False):
+class ErrorResponse(msgspec.Struct, gc=False):
     """A request that was answered with an error, or with a result that cannot be read."""
 
     waiting: Waiting
@@ -129,7 +140,7 @@ class Question(msgspec.Struct, gc=False):
     params: Any
 
 
-class Notice(msgspec.Struct, gc=False):
+class Notification(msgspec.Struct, gc=False):
     """A notification of the server, by our name for it; ``subscription`` is the listen request it belongs to."""
 
     event: str
@@ -137,7 +148,7 @@ class Notice(msgspec.Struct, gc=False):
     subscription: Id | None = None
 
 
-class Stray(msgspec.Struct, gc=False):
+class Ignored(msgspec.Struct, gc=False):
     """A message that means nothing here: it is said why. ``reply`` is what to answer, if anything."""
 
     reason: str
@@ -150,7 +161,7 @@ class Batch(msgspec.Struct, gc=False):
     events: list[Event]
 
 
-Event: TypeAlias = "Reply | Failure | Question | Notice | Stray | Batch"
+Event: TypeAlias = "Response | ErrorResponse | Question | Notification | Ignored | Batch"
 
 
 class Connection:
@@ -238,7 +249,7 @@ class Connection:
         meta: Mapping[str, Any] | None = None,
         progress: bool = False,
         result: type[Result] | None = None,
-    ) -> Outgoing:
+    ) -> OutgoingMessage:
         """Return a request, which waits for its answer from now on.
 
         ``meta`` are further keys of ``_meta``. With ``progress``, the request's id is its progress token. ``result`` is
@@ -267,9 +278,9 @@ class Connection:
         name = None if row.name_field is None else getattr(params, row.name_field)
         data = encode(RequestMessage("2.0", id, row.method, params))
         self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
-        return Outgoing(data, row.method, id, name, revision, {}, operation == "listen")
+        return OutgoingMessage(data, row.method, id, name, revision, {}, operation == "listen")
 
-    def initialize(self, revision: Revision, owner: Any = None) -> Outgoing:
+    def initialize(self, revision: Revision, owner: Any = None) -> OutgoingMessage:
         """Return the request that opens a session in ``revision``, or in another one, as the server will have it.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
@@ -286,9 +297,9 @@ class Connection:
         params = revision.project(
             InitializeParams(protocol_version=revision.name, capabilities=capabilities, client_info=self.info)
         )
-        return Outgoing(encode(RequestMessage("2.0", id, row.method, params)), row.method, id)
+        return OutgoingMessage(encode(RequestMessage("2.0", id, row.method, params)), row.method, id)
 
-    def announce(self, operation: str, params: Any = UNSET) -> Outgoing:
+    def announce(self, operation: str, params: Any = UNSET) -> OutgoingMessage:
         """Return a notification, by our name for it.
 
         Raises:
@@ -299,9 +310,9 @@ class Connection:
         if operation not in rows:
             raise MethodNotFound(f"There is no notification {operation.replace('_', ' ')} in what the server speaks")
         method = rows[operation].method
-        return Outgoing(encode(Notification("2.0", method, params)), method, revision=revision)
+        return OutgoingMessage(encode(NotificationMessage("2.0", method, params)), method, revision=revision)
 
-    def give_up(self, id: Id, reason: str) -> Outgoing | None:
+    def give_up(self, id: Id, reason: str) -> OutgoingMessage | None:
         """Forget a request that nobody waits for, and return what tells the server so; None if it must not be told.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
@@ -311,7 +322,7 @@ class Connection:
             return None
         return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
 
-    def answer(self, question: Question, result: Any) -> Outgoing:
+    def answer(self, question: Question, result: Any) -> OutgoingMessage:
         """Return the answer to a question of the server. If that belongs to a task, its answer says so too.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
@@ -323,16 +334,16 @@ class Connection:
                 related = {**({} if own is UNSET else own), RELATED_TASK: meta[RELATED_TASK]}
                 result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
-        return Outgoing(encode(Response("2.0", question.id, result)), revision=self.revision)
+        return OutgoingMessage(encode(ResponseMessage("2.0", question.id, result)), revision=self.revision)
 
-    def refuse(self, question: Question, error: BaseException) -> Outgoing:
+    def refuse(self, question: Question, error: BaseException) -> OutgoingMessage:
         """Return the refusal of a question. What is not in ``carrel.errors`` says nothing about us."""
         if isinstance(error, ProtocolError | PeerError):
             data = UNSET if error.data is None else error.data
             refusal = encode_error(question.id, error.code, error.message, data)
         else:
             refusal = encode_error(question.id, INTERNAL_ERROR, "Internal error")
-        return Outgoing(refusal, revision=self.revision)
+        return OutgoingMessage(refusal, revision=self.revision)
 
     # Bytes in, events out
 
@@ -347,10 +358,10 @@ class Connection:
         except UNREADABLE as error:
             if self.revision is not None and self.revision.batches and bytes(data[:64]).lstrip()[:1] == b"[":
                 return self._receive_batch(data)
-            return Stray(f"not a message: {printable(error)}")
+            return Ignored(f"not a message: {printable(error)}")
         id, method = message.id, message.method
         if message.jsonrpc != "2.0":
-            return Stray('not a message: jsonrpc is not "2.0"')
+            return Ignored('not a message: jsonrpc is not "2.0"')
         if method is UNSET:
             return self._receive_answer(id, message)
         params: Raw = Raw(b"{}") if message.params is UNSET else message.params
@@ -358,7 +369,7 @@ class Connection:
             return self._receive_notice(method, params)
         return self._receive_question(id, method, params)
 
-    def _receive_large(self, data: bytes | memoryview) -> Reply | None:
+    def _receive_large(self, data: bytes | memoryview) -> Response | None:
         """Read a result in one go, without a first look at where it ends; None if it may be anything else."""
         guess = guess_id(data)
         waiting = None if guess is None else self.waiting.get(guess)
@@ -368,62 +379,68 @@ class Connection:
         if answer is None or self.waiting.get(answer.id if type(answer.id) is int else None) is not waiting:  # type: ignore[arg-type]
             return None
         del self.waiting[answer.id]
-        return Reply(waiting, answer.id, answer.result)
+        return Response(waiting, answer.id, answer.result)
 
     def _receive_answer(self, id: Any, message: Message) -> Event:
         waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
         if waiting is None:
             told = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
-            return Stray(f"an answer to {printable(id) if _is_id(id) else 'no request'}, which nothing waits for{told}")
+            return Ignored(
+                f"an answer to {printable(id) if _is_id(id) else 'no request'}, which nothing waits for{told}"
+            )
         if message.error is not UNSET:
-            return Failure(waiting, id, read_error(message.error))
+            return ErrorResponse(waiting, id, read_error(message.error))
         if message.result is UNSET:
-            return Failure(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is empty"))
+            return ErrorResponse(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is empty"))
         typed = self.revision is not None and self.revision.stateless
         try:
-            return Reply(waiting, id, read_result(waiting, message.result, typed=typed, tasks="get_task" in self._rows))
+            return Response(
+                waiting, id, read_result(waiting, message.result, typed=typed, tasks="get_task" in self._rows)
+            )
         except ProtocolError as error:
-            return Failure(waiting, id, error)
+            return ErrorResponse(waiting, id, error)
 
     def _receive_notice(self, method: str, params: Raw) -> Event:
         event = self._notices.get(method)
         if event is None:
-            return Stray(f"the notification {printable(method, 100)}, not known here")
+            return Ignored(f"the notification {printable(method, 100)}, not known here")
         try:
             read: Any = reader(NOTICES.get(event, _Anything))(params)
         except UNREADABLE as error:
-            return Stray(f"the notification {method} is wrong: {printable(error)}")
+            return Ignored(f"the notification {method} is wrong: {printable(error)}")
         meta = getattr(read, "meta", None)
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-        return Notice(event, read, subscription if _is_id(subscription) else None)
+        return Notification(event, read, subscription if _is_id(subscription) else None)
 
     def _receive_question(self, id: Any, method: str, params: Raw) -> Event:
         """Read a request of the server. In a stateless revision there are none, and nothing may answer them."""
         revision = self.revision
         if not _is_id(id):
-            return Stray(f"the request {printable(method, 100)} has no proper id")
+            return Ignored(f"the request {printable(method, 100)} has no proper id")
         if revision is not None and revision.stateless:
-            return Stray(f"the request {printable(method, 100)}, which servers of this revision must not send")
+            return Ignored(f"the request {printable(method, 100)}, which servers of this revision must not send")
         if method == "ping":
             return Question(id, "ping", None)
         operation, kind = QUESTIONS.get(method, ("", Wire))
         if not operation or revision is None or method not in revision.questions.values():
             refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {printable(method, 200)}")
-            return Stray(f"the request {printable(method, 100)}, not known here", refusal)
+            return Ignored(f"the request {printable(method, 100)}, not known here", refusal)
         try:
             return Question(id, operation, reader(kind)(params))
         except UNREADABLE as error:
             refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
-            return Stray(f"the request {method} is wrong: {printable(error)}", refusal)
+            return Ignored(f"the request {method} is wrong: {printable(error)}", refusal)
 
     def _receive_batch(self, data: bytes | memoryview) -> Event:
         try:
             messages = [bytes(raw) for raw in _read_batch(data)]
         except UNREADABLE as error:
-            return Stray(f"not a message: {printable(error)}")
+            return Ignored(f"not a message: {printable(error)}")
         if len(messages) > MAX_BATCH:
-            return Stray(f"a batch of {len(messages)} messages; {MAX_BATCH} are allowed")
-        return Batch([Stray("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages])
+            return Ignored(f"a batch of {len(messages)} messages; {MAX_BATCH} are allowed")
+        return Batch(
+            [Ignored("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages]
+        )
 
 
 class _Anything(Wire, kw_only=True):

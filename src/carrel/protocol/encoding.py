@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
-from carrel.wire.jsonrpc import ErrorObject, ErrorResponse, Notification
+from carrel.wire.jsonrpc import ErrorObject, ErrorResponse, NotificationMessage
 
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
@@ -32,7 +32,7 @@ def encode_event(revision: Revision, event: str, params: Any = UNSET, extension:
     """Encode a notification from the server, by our name for it, as ``revision`` or ``extension`` has it."""
     if isinstance(params, msgspec.Struct):
         params = revision.project(params)
-    return encode(Notification("2.0", (extension or revision).events[event], params))
+    return encode(NotificationMessage("2.0", (extension or revision).events[event], params))
 
 
 def encode_error(id: Id | UnsetType | None, code: int, message: str, data: Any = UNSET) -> bytes:

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.protocol.revision import Downgrade, Without
-from carrel.wire.asking import (
+from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation
+from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
     ListRootsResult,
@@ -22,7 +23,6 @@ from carrel.wire.asking import (
     ToolResultContent,
     ToolUseContent,
 )
-from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation
 from carrel.wire.completion import (
     CompleteParams,
     CompleteResult,

@@ -19,8 +19,8 @@ from carrel.printable import printable
 from carrel.protocol.encoding import encode
 from carrel.protocol.json_values import without_nulls
 from carrel.protocol.revision import Request
-from carrel.wire.asking import InputRequiredResult
 from carrel.wire.base import Result
+from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.resources import read_contents
 from carrel.wire.tasks import DetailedTask

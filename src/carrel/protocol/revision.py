@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from carrel.wire.base import CacheableResult, Params, Result
 
-__all__ = ["Announcement", "Downgrade", "Request", "Revision", "Without", "without"]
+__all__ = ["Downgrade", "NotificationType", "Request", "Revision", "Without", "without"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 Downgrade: TypeAlias = Callable[[Any], Any]
@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
     """The parameter that the Mcp-Name header repeats (2026-07-28, Streamable HTTP)."""
 
 
-class Announcement(msgspec.Struct, frozen=True):
+class NotificationType(msgspec.Struct, frozen=True):
     """A notification: its name on the wire, what we call it, and its parameters if a client may send it."""
 
     method: str
@@ -51,7 +51,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     requests: Mapping[str, Request]
-    announcements: Mapping[str, Announcement]
+    announcements: Mapping[str, NotificationType]
     events: Mapping[str, str]
     questions: Mapping[str, str] = {}
     """What a server may ask of a client: wire names by our names."""

@@ -39,7 +39,7 @@ from carrel.protocol.peer import Peer
 from carrel.protocol.revision import Request, Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result
-from carrel.wire.jsonrpc import ErrorObject, Identified, Message, Response
+from carrel.wire.jsonrpc import ErrorObject, Identified, Message, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
 from carrel.wire.utilities import SEVERITY
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import Principal
 
-__all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Refusal", "Signal"]
+__all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Notification", "Refusal"]
 
 #: How many messages one batch may hold.
 MAX_BATCH = 500
@@ -157,7 +157,7 @@ class Call(msgspec.Struct):
         return None if meta is UNSET or meta.progress_token is UNSET else meta.progress_token
 
 
-class Signal(msgspec.Struct, gc=False):
+class Notification(msgspec.Struct, gc=False):
     """A notification from the client, by our name for it."""
 
     operation: str
@@ -185,7 +185,7 @@ class Batch(msgspec.Struct, gc=False):
     events: list[Event]
 
 
-Event: TypeAlias = "Call | Signal | Answer | Refusal | Batch"
+Event: TypeAlias = "Call | Notification | Answer | Refusal | Batch"
 
 
 class Connection:
@@ -344,12 +344,12 @@ class Connection:
         if method is not UNSET:
             row = ANNOUNCEMENTS.get(method)
             if row is None:
-                return Signal("unknown", None)
+                return Notification("unknown", None)
             try:
                 params = _read_params[row.params](_NO_PARAMS if message.params is UNSET else message.params)
             except msgspec.ValidationError:
-                return Signal("unknown", None)  # nobody can be told: a notification has no answer
-            return Signal(row.operation, params)
+                return Notification("unknown", None)  # nobody can be told: a notification has no answer
+            return Notification(row.operation, params)
         if id is not UNSET and (message.result is UNSET) != (message.error is UNSET):
             return Answer(id, message.result, message.error)
         raise InvalidMessage("Invalid request: neither a method, nor a result, nor an error")
@@ -501,7 +501,7 @@ class Connection:
         """Encode the answer to a call. ``result`` in bytes is one that is finished and encoded already."""
         if type(result) is bytes:
             return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        return encode(Response("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        return encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
 
     def refuse(self, call: Call, error: BaseException) -> Refusal:
         """Encode an error. What is not in ``carrel.errors`` becomes a plain -32603 that says nothing about us."""

@@ -6,8 +6,8 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
 
 from carrel.protocol.principal import Principal
-from carrel.security.introspection import Introspection
-from carrel.security.jwt import Authorization
-from carrel.security.static import StaticTokens
+from carrel.security.server.introspection import Introspection
+from carrel.security.server.jwt import Authorization
+from carrel.security.server.static_tokens import StaticTokens
 
 __all__ = ["Authorization", "Introspection", "Principal", "StaticTokens"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from carrel.errors import ConfigError
-from carrel.security.static import make_token
+from carrel.security.server.static_tokens import make_token
 
 
 def main(arguments: list[str]) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
-from carrel.security.bearer import Unverifiable
 from carrel.security.fetch import Fetcher, check_url
+from carrel.security.server.bearer import Unverifiable
 
 __all__ = ["check_issuer", "discover", "find_endpoint", "locations"]
 

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.security.bearer import Unverifiable
+from carrel.security.server.bearer import Unverifiable
 from carrel.transports.addresses import is_loopback, is_public, public_connector, read_address
-from carrel.transports.proxies import find_proxy
+from carrel.transports.client.proxies import find_proxy
 
 if TYPE_CHECKING:
     import aiohttp

@@ -31,9 +31,9 @@ from carrel.errors import (
 from carrel.limits import Budget, Limits
 from carrel.log import Log
 from carrel.protocol.server import Connection, Description, Refusal
-from carrel.server.asking import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.completion import CompletableFunction
 from carrel.server.context import CLIENT
+from carrel.server.elicitation.input_required import InputRequired, abandon, required_by, take_answer, withdraw
 from carrel.server.failures import is_interrupt, told
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.operations import operations_of
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Answer, Call
     from carrel.server.context import Context
-    from carrel.server.request_state import Exchanges, Sealer
+    from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.skills import Skills
     from carrel.server.source import Source
     from carrel.server.tasks import Tasks
@@ -150,7 +150,7 @@ class Server:
             raise ConfigError(f"state_ttl must be more than 0 seconds, not {state_ttl}")
         self.state_ttl = state_ttl
         self._state_keys = tuple(state_keys)
-        self._sealer: Sealer | None = None
+        self._state_cipher: RequestStateCipher | None = None
         self._exchanges: Exchanges | None = None
         self._tasks: Tasks | None = None
         self._threads: ThreadPool | None = None
@@ -374,7 +374,7 @@ class Server:
 
     def mirror_tools(self) -> None:
         """Offer the resources as read-only tools too, for hosts whose model cannot see resources."""
-        from carrel.server.mirror import mirror
+        from carrel.server.resources_as_tools import mirror
 
         mirror(self)
 
@@ -396,12 +396,12 @@ class Server:
         Over HTTP, ``host`` ("127.0.0.1"), ``port`` (8000) and ``path`` ("/mcp") say where; ``asgi`` takes the rest.
         """
         if transport == "stdio":
-            from carrel.transports.stdio import run
+            from carrel.transports.server.stdio import run
 
             run(self, **options)
         elif transport == "http":
             from carrel.transports.addresses import is_loopback
-            from carrel.transports.uvicorn import serve
+            from carrel.transports.server.uvicorn import serve
 
             host = options.get("host", "127.0.0.1")
             if self.tools.tells_errors and not is_loopback(host):
@@ -415,8 +415,8 @@ class Server:
             raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
 
     def asgi(self, path: str = "/mcp", **options: Any) -> Any:
-        """Return the server as an ASGI application. See ``carrel.transports.http.StreamableHTTP`` for the options."""
-        from carrel.transports.http import StreamableHTTP
+        """Return the server as an ASGI application. ``transports.server.http.StreamableHTTP`` has the options."""
+        from carrel.transports.server.http import StreamableHTTP
 
         return StreamableHTTP(self, path=path, **options)
 
@@ -581,19 +581,19 @@ class Server:
         return self._tasks is not None
 
     @property
-    def sealer(self) -> Sealer:
+    def state_cipher(self) -> RequestStateCipher:
         """What seals the states that stateless clients keep for this server."""
-        if self._sealer is None:
-            from carrel.server.request_state import Sealer
+        if self._state_cipher is None:
+            from carrel.server.elicitation.request_state import RequestStateCipher
 
-            self._sealer = Sealer(self._state_keys, self.state_ttl)
-        return self._sealer
+            self._state_cipher = RequestStateCipher(self._state_keys, self.state_ttl)
+        return self._state_cipher
 
     @property
     def exchanges(self) -> Exchanges:
         """The requests of stateless clients that were answered with questions, and came back with answers."""
         if self._exchanges is None:
-            from carrel.server.request_state import Exchanges
+            from carrel.server.elicitation.request_state import Exchanges
 
             self._exchanges = Exchanges(self.budget, self.state_ttl)
         return self._exchanges

@@ -14,9 +14,9 @@ from msgspec import UNSET, to_builtins
 
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.ui import UI
-from carrel.protocol.uri import UriError, normalize
 from carrel.server.contents import Contents
 from carrel.server.metadata import or_unset, read_struct
+from carrel.uri.parse import UriError, normalize
 from carrel.wire.apps import PageMeta, PagePermissions, PageSecurity, ToolMeta
 from carrel.wire.tools import Tool
 

@@ -14,9 +14,15 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
-from carrel.server.asking import InputRequired, Round, ask, begin
-from carrel.wire.asking import CreateMessageResult, ElicitationCompleteParams, ListRootsResult, Root, SamplingMessage
+from carrel.server.elicitation.input_required import InputRequired, Round, ask, begin
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
+from carrel.wire.client_features import (
+    CreateMessageResult,
+    ElicitationCompleteParams,
+    ListRootsResult,
+    Root,
+    SamplingMessage,
+)
 from carrel.wire.resources import ReadResourceParams
 from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
 
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.app import Server
-    from carrel.server.questions import Elicited, Question
+    from carrel.server.elicitation.questions import Elicited, Question
 
 __all__ = ["CLIENT", "Context"]
 
@@ -136,7 +142,7 @@ class Context:
             TransportError: it did not answer in time, or went away.
             ConfigError: the form has fields that a form cannot have.
         """
-        from carrel.server.questions import form_question  # here and below: who never asks does without
+        from carrel.server.elicitation.questions import form_question  # here and below: who never asks does without
 
         return await self._ask(form_question(message, form), key)  # type: ignore[no-any-return]
 
@@ -157,7 +163,7 @@ class Context:
             TransportError: it did not answer in time, or went away.
             ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
         """
-        from carrel.server.questions import check, page_question
+        from carrel.server.elicitation.questions import check, page_question
 
         revision = self.call.peer.revision
         question = page_question(message, url, revision)
@@ -194,7 +200,7 @@ class Context:
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
-        from carrel.server.questions import sampling_question
+        from carrel.server.elicitation.questions import sampling_question
 
         question = sampling_question(messages, max_tokens, details, self.call.peer.revision)
         return await self._ask(question, key)  # type: ignore[no-any-return]
@@ -207,7 +213,7 @@ class Context:
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
         """
-        from carrel.server.questions import roots_question
+        from carrel.server.elicitation.questions import roots_question
 
         found: ListRootsResult = await self._ask(roots_question(), key)
         return found.roots

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from carrel.log import Log
 from carrel.server.context import Context
-from carrel.server.signature import Signature
+from carrel.server.schema.signature import Signature
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel

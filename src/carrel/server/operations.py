@@ -16,10 +16,10 @@ from msgspec import UNSET
 
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
 from carrel.limits import Quota
-from carrel.protocol.uri_template import UriTemplate, UriTemplateError
 from carrel.server.completion import limited
-from carrel.server.subscriptions import SUBSCRIPTION, Entry
+from carrel.server.subscriptions import SUBSCRIPTION, Subscription
 from carrel.server.views import Visible, suggested, visible_to
+from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import Result
 from carrel.wire.completion import CompleteResult, ResourceTemplateReference
 from carrel.wire.lifecycle import DiscoverResult
@@ -78,7 +78,7 @@ class Operations:
         connection = call.connection
         result = connection.initialize(call)
         lists = frozenset(self._app.announced())
-        entry = Entry(connection.channel or channel, call.peer.revision, lists, connection=connection)
+        entry = Subscription(connection.channel or channel, call.peer.revision, lists, connection=connection)
         try:
             entry.take(PEER_FACTOR * len(bytes(call.raw)))
             self._app.hub.open(entry)
@@ -210,13 +210,13 @@ class Operations:
             self._app.hub.acknowledge(entry, honored)
         return answer
 
-    def _close(self, entry: Entry) -> None:
+    def _close(self, entry: Subscription) -> None:
         self._app.hub.close(entry)
         if entry.connection is not None:
             self._listeners.give(entry.connection.client)
 
     async def _acknowledge_later(
-        self, call: Call, entry: Entry, honored: SubscriptionFilter, forming: Collection[Following]
+        self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[Following]
     ) -> None:
         from carrel.server.watching import PATIENCE, listening
 
@@ -230,7 +230,9 @@ class Operations:
         else:
             self._app.hub.acknowledge(entry, honored)
 
-    def _entry(self, call: Call, channel: Channel, wanted_uris: Iterable[str]) -> tuple[Entry, SubscriptionFilter]:
+    def _entry(
+        self, call: Call, channel: Channel, wanted_uris: Iterable[str]
+    ) -> tuple[Subscription, SubscriptionFilter]:
         """Return the entry of a listener, and what of its wishes can be honored."""
         app = self._app
         wanted: SubscriptionFilter = call.params.notifications
@@ -251,7 +253,7 @@ class Operations:
             honored.task_ids = app.tasks.honored(call, wanted.task_ids)
             tasks = frozenset(honored.task_ids)
         connection = call.connection
-        return Entry(
+        return Subscription(
             channel, call.peer.revision, frozenset(lists), uris, call.id, tasks, connection=connection
         ), honored
 

@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ROLES: tuple[str, ...] = get_args(Role)
 
 
-class Entry(msgspec.Struct, eq=False):
+class RegisteredPrompt(msgspec.Struct, eq=False):
     prompt: Prompt
     function: Function
     completers: Completers
@@ -44,7 +44,7 @@ class Prompts:
 
     def __init__(self, app: Server) -> None:
         self._app = app
-        self._entries: Listing[Entry] = Listing()
+        self._entries: Listing[RegisteredPrompt] = Listing()
         self.used = False
 
     def add(
@@ -86,7 +86,7 @@ class Prompts:
         )
         choices = {parameter.name: signature.choices(parameter) for parameter in signature.parameters}
         completers = Completers({argument: values for argument, values in choices.items() if values})
-        self._entries.put(name, Entry(prompt, called, completers))
+        self._entries.put(name, RegisteredPrompt(prompt, called, completers))
         self.used = True
         self._app.announce(lists=("prompts_list_changed",))
         return CompletableFunction(function, completers, [argument.name for argument in arguments])
@@ -148,7 +148,7 @@ class Prompts:
             )
         return entry.completers.suggest(argument, value, context, run)
 
-    def _find(self, name: str) -> Entry:
+    def _find(self, name: str) -> RegisteredPrompt:
         entry = self._entries.get(name)
         if entry is None:
             raise InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
@@ -178,7 +178,7 @@ def _checked(message: PromptMessage) -> PromptMessage:
     return message
 
 
-def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListPromptsResult:
+def _list_result(entries: Sequence[RegisteredPrompt], next_cursor: str | UnsetType) -> ListPromptsResult:
     return ListPromptsResult(prompts=[entry.prompt for entry in entries], next_cursor=next_cursor)
 
 

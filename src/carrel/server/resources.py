@@ -16,8 +16,6 @@ from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
 from carrel.protocol.json_values import InvalidArguments
-from carrel.protocol.uri import UriError, normalize, resolve
-from carrel.protocol.uri_template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.contents import contents_of, guess_mime_type, returns_paths
 from carrel.server.invocation import Function
@@ -33,6 +31,8 @@ from carrel.server.views import (
     template_seen,
     visible_to,
 )
+from carrel.uri.parse import UriError, normalize, resolve
+from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.wire.base import Annotations, Icon
 from carrel.wire.resources import (
     ListResourcesResult,
@@ -57,18 +57,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 LIST = "list_resources"
 
 
-class Freshness(msgspec.Struct, frozen=True):
+class CacheHint(msgspec.Struct, frozen=True):
     """How long a result stays fresh, and for whom. UNSET leaves it to the server's defaults."""
 
     ttl_ms: int | UnsetType = UNSET
     scope: Any = UNSET
 
 
-class Fixed(msgspec.Struct, eq=False):
+class StaticResource(msgspec.Struct, eq=False):
     """A resource of one URI: ready made, or made by a function."""
 
     resource: Resource
-    freshness: Freshness
+    freshness: CacheHint
     declared: str | UnsetType = UNSET
     """The MIME type that was given, as opposed to the one that follows from the value."""
     value: Any = UNSET
@@ -76,12 +76,12 @@ class Fixed(msgspec.Struct, eq=False):
     ready: ReadResourceResult | None = None
 
 
-class Family(msgspec.Struct, eq=False):
+class Template(msgspec.Struct, eq=False):
     """A template: what is common to its members, and the function that reads one, or the source that does."""
 
     template: ResourceTemplate
     pattern: UriTemplate
-    freshness: Freshness
+    freshness: CacheHint
     completers: Completers
     function: Function | None = None
     source: Any = None
@@ -92,9 +92,9 @@ class Resources:
 
     def __init__(self, app: Server) -> None:
         self._app = app
-        self._fixed: Listing[Fixed] = Listing()
-        self._families: Listing[Family] = Listing()
-        self._by_precedence: list[Family] = []
+        self._fixed: Listing[StaticResource] = Listing()
+        self._families: Listing[Template] = Listing()
+        self._by_precedence: list[Template] = []
         self._sources: list[Source] = []
         self.used = False
 
@@ -150,7 +150,7 @@ class Resources:
         }
         kept |= {"size": None, "mime_type": old.declared or None} | details
         given = _freshness(kept.pop("ttl", None), kept.pop("scope", None))
-        freshness = Freshness(
+        freshness = CacheHint(
             old.freshness.ttl_ms if given.ttl_ms is UNSET else given.ttl_ms,
             old.freshness.scope if given.scope is UNSET else given.scope,
         )
@@ -198,7 +198,7 @@ class Resources:
         size: int | None,
         annotations: Annotations | dict[str, Any] | None,
         icons: Iterable[Icon | dict[str, Any] | str] | None,
-        freshness: Freshness,
+        freshness: CacheHint,
         meta: Meta | None,
     ) -> None:
         function: Function | None = None
@@ -222,7 +222,7 @@ class Resources:
             icons=icons_of(icons),
             meta=or_unset(meta),
         )
-        entry = Fixed(resource, freshness, resource.mime_type, value, function)
+        entry = StaticResource(resource, freshness, resource.mime_type, value, function)
         if function is None and not returns_paths(value):
             try:
                 contents = contents_of(value, uri, resource.mime_type)
@@ -255,7 +255,7 @@ class Resources:
         ttl: float | None = None,
         scope: str | None = None,
         meta: Meta | None = None,
-    ) -> Family:
+    ) -> Template:
         if size is not None:
             raise ConfigError(f"{uri_template}: a template has no size; its resources may have one each")
         if uri_template in self._families:
@@ -290,7 +290,7 @@ class Resources:
             meta=or_unset(meta),
         )
         completers = Completers({name: values for name, values in choices.items() if values})
-        family = Family(template, pattern, _freshness(ttl, scope), completers, called)
+        family = Template(template, pattern, _freshness(ttl, scope), completers, called)
         self._families.put(uri_template, family)
         families = [*self._by_precedence, family]  # a new list: the old one may be in use on another thread
         self._by_precedence = sorted(families, key=lambda other: -other.pattern.literal_length)
@@ -303,7 +303,7 @@ class Resources:
         self._sources.append(source)
         for template in source.templates():
             pattern = UriTemplate(template.uri_template)
-            family = Family(template, pattern, Freshness(), Completers({}), source=source)
+            family = Template(template, pattern, CacheHint(), Completers({}), source=source)
             self._families.put(template.uri_template, family)
         self.used = True
         self._app.announce(lists=("resources_list_changed",))
@@ -356,7 +356,7 @@ class Resources:
             return result  # of a source, a link may have led anywhere
         return private_later(result, call) if hasattr(result, "__await__") else private(result, call)
 
-    def _read_fixed(self, entry: Fixed, call: Call, channel: Channel) -> Any:
+    def _read_fixed(self, entry: StaticResource, call: Call, channel: Channel) -> Any:
         if entry.ready is not None:
             return entry.ready
         if entry.function is None:
@@ -411,7 +411,7 @@ class Resources:
         source = self._owner(normal) if visible is None or visible(normal) else None
         return None if source is None else source_seen(source, visible), normal
 
-    def _fixed_as(self, uri: str) -> Fixed | None:
+    def _fixed_as(self, uri: str) -> StaticResource | None:
         try:
             return self._fixed.get(normalize(uri))
         except UriError:
@@ -447,7 +447,7 @@ class Resources:
         arguments: dict[str, Any],
         uri: str,
         mime_type: str | UnsetType,
-        freshness: Freshness,
+        freshness: CacheHint,
         call: Call,
         channel: Channel,
     ) -> Any:
@@ -461,7 +461,7 @@ class Resources:
         return _result(contents_of(value, uri, mime_type), freshness)
 
     async def _invoke_later(
-        self, pending: Any, uri: str, mime_type: str | UnsetType, freshness: Freshness, call: Call
+        self, pending: Any, uri: str, mime_type: str | UnsetType, freshness: CacheHint, call: Call
     ) -> Any:
         value = await pending
         if value is None:
@@ -471,7 +471,7 @@ class Resources:
         return _result(contents_of(value, uri, mime_type), freshness)
 
     @staticmethod
-    async def _finish_later(pending: Any, freshness: Freshness) -> ReadResourceResult:
+    async def _finish_later(pending: Any, freshness: CacheHint) -> ReadResourceResult:
         return _result(await pending, freshness)
 
     @staticmethod
@@ -643,25 +643,25 @@ def _too_long(uri: str) -> InvalidParams:
 
 
 def _resources_result(
-    entries: Sequence[Fixed], next_cursor: str | UnsetType, visible: Visible | None = None
+    entries: Sequence[StaticResource], next_cursor: str | UnsetType, visible: Visible | None = None
 ) -> ListResourcesResult:
     return ListResourcesResult(resources=shown((entry.resource for entry in entries), visible), next_cursor=next_cursor)
 
 
 def _templates_result(
-    entries: Sequence[Family], next_cursor: str | UnsetType, visible: Visible | None = None
+    entries: Sequence[Template], next_cursor: str | UnsetType, visible: Visible | None = None
 ) -> ListResourceTemplatesResult:
     templates = [entry.template for entry in entries if template_seen(entry.pattern, visible)]
     return ListResourceTemplatesResult(resource_templates=templates, next_cursor=next_cursor)
 
 
-def _freshness(ttl: float | None, scope: str | None) -> Freshness:
+def _freshness(ttl: float | None, scope: str | None) -> CacheHint:
     if ttl is not None and ttl < 0:
         raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
     if scope not in (None, "public", "private"):
         raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
-    return Freshness(UNSET if ttl is None else round(ttl * 1000), UNSET if scope is None else scope)
+    return CacheHint(UNSET if ttl is None else round(ttl * 1000), UNSET if scope is None else scope)
 
 
-def _result(contents: Any, freshness: Freshness) -> ReadResourceResult:
+def _result(contents: Any, freshness: CacheHint) -> ReadResourceResult:
     return ReadResourceResult(contents=contents, ttl_ms=freshness.ttl_ms, cache_scope=freshness.scope)

@@ -60,7 +60,7 @@ class Skills:
         if self._folders is None:
             from importlib import import_module
 
-            self._folders = import_module("carrel.sources.skills").SkillsSource()
+            self._folders = import_module("carrel.sources.skills.source").SkillsSource()
             self._app.share(self._folders)
         self._folders.add(*folders, **options)
 

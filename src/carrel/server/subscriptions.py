@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Connection
     from carrel.wire.tasks import DetailedTask
 
-__all__ = ["Entry", "Hub"]
+__all__ = ["Hub", "Subscription"]
 
 #: The lists that can change, by our names; they are the events too.
 LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
@@ -43,7 +43,7 @@ SUBSCRIPTION_BYTES = 512
 QUIET = 0.05
 
 
-class Entry(msgspec.Struct, eq=False, weakref=True, gc=True):
+class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one; the answer
     to that is ``farewell``, when the server ends it.
 
@@ -88,10 +88,10 @@ class Hub:
     """All listeners of a server."""
 
     def __init__(self) -> None:
-        self._entries: set[Entry] = set()
-        self._by_uri: dict[str, set[Entry]] = {}
-        self._by_task: dict[str, set[Entry]] = {}
-        self._by_list: dict[str, set[Entry]] = {name: set() for name in LISTS}
+        self._entries: set[Subscription] = set()
+        self._by_uri: dict[str, set[Subscription]] = {}
+        self._by_task: dict[str, set[Subscription]] = {}
+        self._by_list: dict[str, set[Subscription]] = {name: set() for name in LISTS}
         self._pending: dict[tuple[str, str], None] = {}
         self._timer: asyncio.Handle | None = None
         self._last: dict[tuple[str, str], float] = {}
@@ -104,7 +104,7 @@ class Hub:
         """The resources that any listener wants to hear of."""
         return self._by_uri
 
-    def open(self, entry: Entry) -> None:
+    def open(self, entry: Subscription) -> None:
         """Begin to tell ``entry`` what it wants to hear.
 
         Raises:
@@ -120,7 +120,7 @@ class Hub:
         for id in entry.tasks:
             self._by_task.setdefault(id, set()).add(entry)
 
-    def close(self, entry: Entry) -> None:
+    def close(self, entry: Subscription) -> None:
         """Tell ``entry`` nothing more. Closing twice does no harm."""
         self._entries.discard(entry)
         entry.give(entry.size)
@@ -132,14 +132,14 @@ class Hub:
             self._forget(self._by_task, id, entry)
 
     @staticmethod
-    def _forget(index: dict[str, set[Entry]], key: str, entry: Entry) -> None:
+    def _forget(index: dict[str, set[Subscription]], key: str, entry: Subscription) -> None:
         listeners = index.get(key)
         if listeners is not None:
             listeners.discard(entry)
             if not listeners:
                 del index[key]
 
-    def subscribe(self, entry: Entry, uri: str, spelled: str) -> None:
+    def subscribe(self, entry: Subscription, uri: str, spelled: str) -> None:
         """Add a resource to what a session hears of. It will hear of it as it is ``spelled``.
 
         Raises:
@@ -154,7 +154,7 @@ class Hub:
         entry.uris[uri] = spelled
         self._by_uri.setdefault(uri, set()).add(entry)
 
-    def unsubscribe(self, entry: Entry, uri: str) -> None:
+    def unsubscribe(self, entry: Subscription, uri: str) -> None:
         """Take a resource away again; one that was never there is no error."""
         if entry.uris is not None and uri in entry.uris:
             entry.give(entry.weigh(uri, entry.uris.pop(uri)))
@@ -203,7 +203,7 @@ class Hub:
             if listeners:
                 self._tell(listeners, event, uri)
 
-    def _tell(self, listeners: set[Entry], event: str, uri: str) -> None:
+    def _tell(self, listeners: set[Subscription], event: str, uri: str) -> None:
         encoded: dict[tuple[str, str], bytes] = {}
         for entry in tuple(listeners):
             revision, tag = entry.revision, entry.tag
@@ -233,7 +233,7 @@ class Hub:
             params = msgspec.structs.replace(task, meta={SUBSCRIPTION: entry.tag})
             entry.channel.send(encode_event(entry.revision, "task", params, extension=TASKS), ("task", id))
 
-    def acknowledge(self, entry: Entry, honored: SubscriptionFilter) -> None:
+    def acknowledge(self, entry: Subscription, honored: SubscriptionFilter) -> None:
         """Tell a listener what it will hear of. Must be its first message."""
         params = AcknowledgedParams(meta={SUBSCRIPTION: entry.tag}, notifications=honored)
         entry.channel.send(encode_event(entry.revision, "subscription_acknowledged", params))

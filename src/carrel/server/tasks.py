@@ -31,13 +31,13 @@ from carrel.errors import (
 from carrel.limits import NO_ROOM, Quota
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.server.asking import misfit
+from carrel.server.elicitation.input_required import misfit
 from carrel.server.failures import is_interrupt, told
 from carrel.server.listing import decode_cursor, encode_cursor
 from carrel.server.metadata import or_unset
-from carrel.server.tools import Entry, run
-from carrel.wire.asking import InputRequest
+from carrel.server.tools import RegisteredTool, run
 from carrel.wire.base import Result
+from carrel.wire.client_features import InputRequest
 from carrel.wire.content import TextContent
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksResult, Task, TaskStatus
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Connection
     from carrel.server.app import Server
-    from carrel.server.asking import Pending
     from carrel.server.context import Context
-    from carrel.server.questions import Question
+    from carrel.server.elicitation.input_required import Pending
+    from carrel.server.elicitation.questions import Question
 
 __all__ = ["MemoryTasks", "Record", "TaskStore", "Tasks", "as_task", "call_as_task"]
 
@@ -494,7 +494,7 @@ class Tasks:
 
 
 def call_as_task(
-    tasks: Tasks, entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel
+    tasks: Tasks, entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel
 ) -> Result | Awaitable[Result] | None:
     """Call a tool as a task, and return the answer that tells of it; None if it is to be called as usual.
 
@@ -525,7 +525,7 @@ def call_as_task(
 
 
 async def _call_detaching(
-    tasks: Tasks, entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel
+    tasks: Tasks, entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel
 ) -> Result:
     """Call a tool that says itself when it becomes a task; until then it may ask as every call may."""
     detached: asyncio.Future[Record] = asyncio.get_running_loop().create_future()

@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call
-from carrel.server.asking import InputRequired
+from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import words_of
 
 __all__ = ["is_configured", "observe"]

@@ -25,7 +25,7 @@ from carrel.errors import (
 from carrel.log import Log
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.protocol.json_values import InvalidArguments, to_json
-from carrel.server.asking import InputRequired
+from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import Hidden, is_interrupt, log_failure, words_of
 from carrel.server.invocation import Function
 from carrel.server.listing import Listing, answer_page
@@ -37,11 +37,11 @@ from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotat
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.json_schema import Validator
     from carrel.protocol.server import Call
-    from carrel.protocol.validator import Validator
     from carrel.server.app import Server
 
-__all__ = ["Entry", "TaskSupport", "Tools", "block_of", "result_of", "run"]
+__all__ = ["RegisteredTool", "TaskSupport", "Tools", "block_of", "result_of", "run"]
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ NO_ARGUMENTS = Raw(b"{}")
 log = Log("carrel")
 
 
-class Entry(msgspec.Struct, eq=False):
+class RegisteredTool(msgspec.Struct, eq=False):
     """A registered tool. Its listing is made when somebody first asks for it."""
 
     name: str
@@ -105,7 +105,7 @@ class Entry(msgspec.Struct, eq=False):
             raise ConfigError(f"{self.name}: structured=False leaves out what output_schema describes")
         try:
             if input_schema is not None or output_schema is not None:
-                from carrel.protocol.validator import Validator
+                from carrel.protocol.json_schema import Validator
 
                 self.headers = None if input_schema is None else header_parameters(input_schema)
                 self.input = None if input_schema is None else Validator(input_schema)
@@ -124,7 +124,7 @@ class Entry(msgspec.Struct, eq=False):
             ConfigError: structured results were asked for, and their type is unknown, has no schema or a refused one.
         """
         if self.output is UNSET:
-            from carrel.protocol.validator import Validator
+            from carrel.protocol.json_schema import Validator
 
             signature = self.function.signature
             schema = signature.output_schema
@@ -154,7 +154,7 @@ class Tools:
 
     def __init__(self, app: Server) -> None:
         self._app = app
-        self._entries: Listing[Entry] = Listing()
+        self._entries: Listing[RegisteredTool] = Listing()
         self._have_pages = False
         self.used = False
 
@@ -209,7 +209,7 @@ class Tools:
             "meta": or_unset(meta),
         }
         mask = self._app.mask_errors if mask_errors is None else mask_errors
-        entry = Entry(name, details, called, structured, task, detaches, mask)
+        entry = RegisteredTool(name, details, called, structured, task, detaches, mask)
         if ui is not None or visibility is not None:
             from carrel.server.apps import tool_meta, use
 
@@ -298,7 +298,7 @@ class Tools:
         return self._call_later(value, entry, call.peer.revision.stateless)
 
     @staticmethod
-    async def _call_later(pending: Any, entry: Entry, stateless: bool) -> CallToolResult:
+    async def _call_later(pending: Any, entry: RegisteredTool, stateless: bool) -> CallToolResult:
         try:
             return result_of(await pending, entry)
         except BaseException as error:
@@ -311,7 +311,7 @@ def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnot
     return UNSET if hints is None or hints == ToolAnnotations() else hints
 
 
-async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:
+async def run(entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:
     """Call a tool from beginning to end.
 
     Raises:
@@ -324,18 +324,18 @@ async def run(entry: Entry, arguments: dict[str, Any], call: Call, channel: Chan
         return failure_of(error, entry, stateless=call.peer.revision.stateless)
 
 
-def _list_result(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
+def _list_result(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
     return ListToolsResult(tools=[entry.describe() for entry in entries], next_cursor=next_cursor)
 
 
 # What depends on the client must not be kept by anybody for others, whatever the server says of its lists.
 
 
-def _list_result_with_pages(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
+def _list_result_with_pages(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
     return msgspec.structs.replace(_list_result(entries, next_cursor), cache_scope="private")
 
 
-def _list_result_without_pages(entries: Sequence[Entry], next_cursor: str | UnsetType) -> ListToolsResult:
+def _list_result_without_pages(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
     from carrel.server.apps import for_models, without_page
 
     tools = [without_page(entry.describe()) for entry in entries if for_models(entry.ui)]
@@ -349,7 +349,7 @@ def _read_object(raw: Raw) -> dict[str, Any]:
         raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
 
 
-def failure_of(error: BaseException, entry: Entry, *, stateless: bool) -> CallToolResult:
+def failure_of(error: BaseException, entry: RegisteredTool, *, stateless: bool) -> CallToolResult:
     """Turn what a tool raised into a result that the model can read.
 
     Raises:
@@ -371,7 +371,7 @@ def failure_of(error: BaseException, entry: Entry, *, stateless: bool) -> CallTo
     return CallToolResult(content=[TextContent(_explain(error, entry))], is_error=True)
 
 
-def _explain(error: BaseException, entry: Entry) -> str:
+def _explain(error: BaseException, entry: RegisteredTool) -> str:
     """Return what the model is told of an error, and log the error."""
     words, name = words_of(error), f"tool {entry.name}"
     if isinstance(error, ToolError):
@@ -385,7 +385,7 @@ def _explain(error: BaseException, entry: Entry) -> str:
     return f"{words} (reference {reference})"
 
 
-def result_of(value: Any, entry: Entry) -> CallToolResult:
+def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
     """Turn what a tool function returned into a result.
 
     Text and content blocks become content, several of them stay several. Everything else becomes JSON text, and
@@ -416,7 +416,7 @@ def result_of(value: Any, entry: Entry) -> CallToolResult:
     return CallToolResult(content=content)
 
 
-def _checked_result(value: Any, entry: Entry, output: Validator) -> CallToolResult:
+def _checked_result(value: Any, entry: RegisteredTool, output: Validator) -> CallToolResult:
     """Turn what a tool function returned into a result with structured content that fits the output schema."""
     try:
         if isinstance(value, CallToolResult):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
-from carrel.protocol.uri_template import UriTemplate, UriTemplateError
+from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import CacheableResult
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["open", "schemes"]
 
 REGISTRY = {
-    "file": ("carrel.sources.files", "open_files"),
+    "file": ("carrel.sources.files.source", "open_files"),
 }
 """Scheme of a URL -> module, and the function in it that makes a source of the URL."""
 

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from carrel.errors import ConfigError, TransportError
-from carrel.protocol.client import Outgoing
+from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, REVISIONS
-from carrel.transports.application import Application
-from carrel.transports.dialogue import Dialogue
-from carrel.transports.transport import Receiver
+from carrel.transports.client.transport import Receiver
+from carrel.transports.server.application import Application
+from carrel.transports.server.dispatcher import Dispatcher
 from carrel.wire.base import Id
 
 __all__ = ["MemoryPeer", "MemoryTransport", "connect"]
@@ -37,7 +37,7 @@ class MemoryPeer:
         self._stateless = REVISIONS[revision].stateless
         self.revision = revision
         self.capabilities: dict[str, Any] = {}
-        self.dialogue = Dialogue(app, self)
+        self.dispatcher = Dispatcher(app, self)
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Take a message from the server."""
@@ -91,7 +91,7 @@ class MemoryPeer:
 
     def feed(self, data: bytes) -> None:
         """Send bytes as they are, whatever they are."""
-        reply = self.dialogue.receive(data)
+        reply = self.dispatcher.receive(data)
         if reply is not None:
             self.send(reply)
 
@@ -132,18 +132,18 @@ class MemoryTransport:
     def __init__(self, app: Application) -> None:
         self._app = app
         self._receiver: Receiver | None = None
-        self._dialogue: Dialogue | None = None
+        self._dispatcher: Dispatcher | None = None
 
     async def open(self, receiver: Receiver) -> None:
         """Start the server."""
         self._receiver = receiver
         await Visited.enter(self._app)
-        self._dialogue = Dialogue(self._app, _Ear(receiver))
+        self._dispatcher = Dispatcher(self._app, _Ear(receiver))
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         """Hand a message over."""
-        if self._dialogue is not None and self._receiver is not None:
-            reply = self._dialogue.receive(message.data)
+        if self._dispatcher is not None and self._receiver is not None:
+            reply = self._dispatcher.receive(message.data)
             if reply is not None:
                 self._receiver.receive(reply)
 
@@ -155,10 +155,10 @@ class MemoryTransport:
 
     async def close(self) -> None:
         """Stop the server."""
-        dialogue, self._dialogue = self._dialogue, None
-        if dialogue is not None:
+        dispatcher, self._dispatcher = self._dispatcher, None
+        if dispatcher is not None:
             try:
-                await dialogue.close()
+                await dispatcher.close()
             finally:
                 await Visited.leave(self._app)
 
@@ -259,7 +259,7 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
                 peer.notify(INITIALIZED)
             yield peer
         finally:
-            await peer.dialogue.close()
+            await peer.dispatcher.close()
             peer.leave()
     finally:
         await app.stop()

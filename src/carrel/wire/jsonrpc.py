@@ -39,7 +39,7 @@ class RequestMessage(msgspec.Struct, gc=False):
     params: Any
 
 
-class Response(msgspec.Struct, gc=False):
+class ResponseMessage(msgspec.Struct, gc=False):
     """A result on its way out."""
 
     jsonrpc: str
@@ -47,7 +47,7 @@ class Response(msgspec.Struct, gc=False):
     result: Any
 
 
-class Notification(msgspec.Struct, omit_defaults=True, gc=False):
+class NotificationMessage(msgspec.Struct, omit_defaults=True, gc=False):
     """A notification on its way out. ``jsonrpc`` has no default, so that it is never left out."""
 
     jsonrpc: str

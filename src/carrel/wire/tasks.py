@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from carrel.wire.asking import InputRequest
 from carrel.wire.base import PageParams, Params, Result
+from carrel.wire.client_features import InputRequest
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carrel.client import connecting
+from carrel.client import connect as connecting
 
 
 @pytest.fixture(autouse=True)

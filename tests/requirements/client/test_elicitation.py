@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from carrel.client.answering import Form, Page
-from carrel.wire.asking import ElicitResult
+from carrel.client.handlers import Form, Page
+from carrel.wire.client_features import ElicitResult
 from protocol.speaking import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
 from requirements.client.partner import Partner, connected, in_turn, required
 

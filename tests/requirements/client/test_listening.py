@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from carrel.client.watching import Change
+from carrel.client.watch import Change
 from protocol.speaking import HANDSHAKES, LATEST, NOVEMBER
 from requirements.client.partner import Partner, connected
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import ConfigError
-from carrel.wire.asking import Root
+from carrel.wire.client_features import Root
 from protocol.speaking import ALL, HANDSHAKES, LATEST, NOVEMBER
 from requirements.client.partner import Partner, connected, in_turn, required
 from requirements.client.test_elicitation import capabilities

@@ -9,7 +9,7 @@ import pytest
 
 from carrel.client.client import Client
 from carrel.errors import InvalidMessage, ProtocolError
-from carrel.wire.asking import CreateMessageParams
+from carrel.wire.client_features import CreateMessageParams
 from requirements.client.partner import Partner, connected, in_turn, required
 
 ASK = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": {"type": "object"}}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import PeerError
-from carrel.wire.asking import CreateMessageParams, CreateMessageResult, ToolUseContent
+from carrel.wire.client_features import CreateMessageParams, CreateMessageResult, ToolUseContent
 from carrel.wire.content import TextContent
 from protocol.speaking import ALL, HANDSHAKES, LATEST, NOVEMBER
 from requirements.client.partner import Partner, connected, in_turn, required

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from carrel.client.client import Client
-from carrel.protocol.client import Outgoing
+from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
-from carrel.transports.transport import Receiver
+from carrel.transports.client.transport import Receiver
 from protocol.speaking import ALL, LATEST, MARCH, NOVEMBER
 from requirements.client.partner import Partner, connected, pack
 from requirements.client.test_messages import everything, slowly
@@ -32,7 +32,7 @@ class Wire:
         self.receiver = receiver
         self.partner._say[None] = lambda data: asyncio.get_running_loop().call_soon(receiver.receive, data)
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         self.partner.written += message.data + b"\n"
         self.partner.spawn(self.hand_over(json.loads(message.data)))
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import aiohttp
 from aiohttp import web
 
-from carrel.transports.transport import Credentials
+from carrel.transports.client.transport import Credentials
 
 __all__ = ["Asked", "Authority", "running", "visit"]
 

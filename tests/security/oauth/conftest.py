@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from carrel.security.oauth import MemoryStore, OAuth
+from carrel.security.client import MemoryStore, OAuth
 from security.oauth.authority import Authority, running
 
 

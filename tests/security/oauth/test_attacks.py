@@ -12,8 +12,8 @@ from aiohttp import web
 
 from carrel import Client
 from carrel.errors import AuthorizationError, TransportError
+from carrel.security.client import Bearer, OAuth
 from carrel.security.fetch import MAX_ANSWER
-from carrel.security.oauth import Bearer, OAuth
 from security.oauth.authority import OAUTH, PROTECTED, Authority, running, visit
 
 Make = Callable[..., OAuth]
@@ -95,7 +95,7 @@ async def test_a_server_from_elsewhere_does_not_lead_to_metadata_in_here(authori
 @pytest.mark.parametrize("host", INSIDE)
 async def test_documents_from_elsewhere_do_not_lead_to_addresses_in_here(authority: Authority, user: Make, host: str):
     """The document is one of this machine here; what it names is looked at by the same rules."""
-    from carrel.security.oauth.protected_resource import check_place
+    from carrel.security.client.protected_resource import check_place
 
     for url in (f"https://{host}/x", f"http://{host}/x"):
         with pytest.raises(AuthorizationError, match="cannot be followed"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from carrel.errors import AuthorizationError
-from carrel.security.oauth import OAuth
+from carrel.security.client import OAuth
 from security.oauth.authority import Authority, visit
 
 Make = Callable[..., OAuth]

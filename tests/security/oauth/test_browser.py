@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carrel.errors import AuthorizationError
-from carrel.security.oauth.browser import MAX_LENGTH, check_page, open_page
+from carrel.security.client.browser import MAX_LENGTH, check_page, open_page
 
 #: A page whose address a shell would do something with.
 URL = "https://auth.example/authorize?x=$(touch$IFS%s)&y=;id;'a'&z=%25s*?[a]!"
@@ -48,7 +48,7 @@ def opened(tmp_path: Path, url: str, **environment: str) -> tuple[list[list[str]
     browser.chmod(0o755)
     code = (
         "import asyncio, logging, sys; logging.basicConfig()\n"
-        "from carrel.security.oauth.browser import open_page\n"
+        "from carrel.security.client.browser import open_page\n"
         "asyncio.run(open_page(sys.argv[1]))"
     )
     clean = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}

@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 
 from carrel.errors import AuthorizationError, ConfigError
-from carrel.security.oauth import MemoryStore, OAuth
-from carrel.security.oauth.callback import MAX_REQUEST, Callback
+from carrel.security.client import MemoryStore, OAuth
+from carrel.security.client.callback import MAX_REQUEST, Callback
 from security.oauth.authority import Authority, query_of, visit
 
 Make = Callable[..., OAuth]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.security.oauth.challenges import choose_challenge, read_challenges
+from carrel.security.client.challenges import choose_challenge, read_challenges
 
 
 @pytest.mark.parametrize(

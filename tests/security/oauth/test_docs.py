@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey
 
-import carrel.security.oauth
-from carrel.security.oauth import ClientCredentials, EnterpriseAuthorization, OAuth, WorkloadIdentity
-from carrel.security.oauth.issued import Options
+import carrel.security.client
+from carrel.security.client import ClientCredentials, EnterpriseAuthorization, OAuth, WorkloadIdentity
+from carrel.security.client.credentials import Options
 
 PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "client-authorization.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -28,7 +28,7 @@ def test_every_option_is_documented(kind: type):
 
 
 def test_everything_there_is_is_named():
-    for name in set(carrel.security.oauth.__all__) - {"UserStore"}:
+    for name in set(carrel.security.client.__all__) - {"UserStore"}:
         assert name in PAGE, name
 
 
@@ -46,8 +46,8 @@ def test_the_code_makes_credentials(tmp_path: Path):
 
 
 def test_every_message_in_the_table_is_one():
-    sources = "".join(path.read_text() for path in Path(carrel.security.oauth.__file__).parent.glob("*.py"))
-    sources += (Path(carrel.security.oauth.__file__).parent.parent / "discovery.py").read_text()
+    sources = "".join(path.read_text() for path in Path(carrel.security.client.__file__).parent.glob("*.py"))
+    sources += (Path(carrel.security.client.__file__).parent.parent / "discovery.py").read_text()
     sources += (Path(carrel.__file__).parent / "transports" / "addresses.py").read_text()
     joined = re.sub(r'"\s*\n\s*f?"', "", sources)
     messages = re.findall(r'^\| "([^"]+)" \|', PAGE, re.MULTILINE)

@@ -12,7 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from carrel.errors import AuthorizationError
-from carrel.security.oauth import MemoryStore, OAuth
+from carrel.security.client import MemoryStore, OAuth
 from security.oauth.authority import Authority, visit
 from security.oauth.conftest import Clock
 

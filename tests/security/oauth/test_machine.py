@@ -11,7 +11,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from carrel.errors import AuthorizationError, ConfigError
-from carrel.security.oauth import (
+from carrel.security.client import (
     Bearer,
     ClientCredentials,
     EnterpriseAuthorization,

@@ -15,9 +15,9 @@ from joserfc.jwk import ECKey
 from carrel import Client
 from carrel.errors import AuthorizationError
 from carrel.security import Authorization, Introspection
-from carrel.security.oauth import ClientCredentials, MemoryStore, OAuth, PrivateKey
-from carrel.security.oauth.authorization_server import find_server
-from carrel.security.oauth.places import Place
+from carrel.security.client import ClientCredentials, MemoryStore, OAuth, PrivateKey
+from carrel.security.client.authorization_server import find_server
+from carrel.security.client.authorization_target import AuthorizationTarget
 from security.asking import build
 from security.oauth.conftest import Clock
 from security.provider import Provider
@@ -226,7 +226,7 @@ async def test_the_provider_binds_tokens_to_our_keys(auth: Provider, site: str):
     who = ClientCredentials("robot", "robot's s%&+ecret", issuer=auth.issuer, dpop=True)
     assert await who.headers(site) == {}
     server = await find_server(auth.issuer, who.fetcher, who.hosts, {})
-    token = await who.grant(Place(server, site, None, False, True), frozenset(["mcp"]))
+    token = await who.grant(AuthorizationTarget(server, site, None, False, True), frozenset(["mcp"]))
     assert token.token_type == "DPoP"
     payload = token.access_token.split(".")[1]
     claims = json.loads(__import__("base64").urlsafe_b64decode(payload + "=="))

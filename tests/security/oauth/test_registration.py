@@ -10,10 +10,10 @@ import pytest
 from joserfc.jwk import ECKey
 
 from carrel.errors import AuthorizationError
-from carrel.security.oauth import MemoryStore, OAuth, PrivateKey
-from carrel.security.oauth.authorization_server import find_server
-from carrel.security.oauth.client_authentication import ClientIdentity
-from carrel.security.oauth.tokens import request_token
+from carrel.security.client import MemoryStore, OAuth, PrivateKey
+from carrel.security.client.authorization_server import find_server
+from carrel.security.client.client_authentication import ClientIdentity
+from carrel.security.client.tokens import request_token
 from security.oauth.authority import Authority, running, visit
 from security.oauth.conftest import Clock
 

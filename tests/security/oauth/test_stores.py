@@ -16,8 +16,8 @@ from keyring.backends.fail import Keyring as NoKeyring
 from keyring.errors import PasswordDeleteError, PasswordSetError
 
 from carrel.errors import AuthorizationError, ConfigError
-from carrel.security.oauth import FileStore, KeyringStore, MemoryStore, OAuth, TokenStore, UserStore
-from carrel.security.oauth.file_store import default_directory
+from carrel.security.client import FileStore, KeyringStore, MemoryStore, OAuth, TokenStore, UserStore
+from carrel.security.client.file_store import default_directory
 from security.oauth.authority import Authority, visit
 
 LONG = '{"access_token":"' + "é" * 9000 + '"}'
@@ -177,7 +177,7 @@ async def test_without_a_keyring_tokens_go_to_files(
 def test_a_keyring_whose_package_is_missing_is_named_with_what_brings_it():
     code = (
         "import sys; sys.modules['keyring'] = None\n"
-        "from carrel.security.oauth import KeyringStore\n"
+        "from carrel.security.client import KeyringStore\n"
         "from carrel.errors import ConfigError\n"
         "assert not KeyringStore.available()\n"
         "try:\n    KeyringStore()\nexcept ConfigError as error:\n    print(error)"
@@ -188,6 +188,6 @@ def test_a_keyring_whose_package_is_missing_is_named_with_what_brings_it():
 
 
 def test_nothing_heavy_is_loaded_before_it_is_needed():
-    code = "import sys, carrel.security.oauth; print(*sys.modules)"
+    code = "import sys, carrel.security.client; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert not {"aiohttp", "joserfc", "cryptography", "keyring", "http"} & set(done.stdout.split())

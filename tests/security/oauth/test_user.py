@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import AuthorizationError, ConfigError
-from carrel.security.oauth import MemoryStore, OAuth
+from carrel.security.client import MemoryStore, OAuth
 from security.oauth.authority import OAUTH, OPENID, PROTECTED, ROOT, Authority, running, visit
 from security.oauth.conftest import Clock
 

@@ -9,7 +9,8 @@ import sys
 import threading
 
 from carrel import Context, Limits, Server
-from carrel.transports import process, stdio
+from carrel.transports import process
+from carrel.transports.server import stdio
 
 LISTING = "import os; print(sorted(os.listdir('/proc/self/fd'), key=int))"
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from carrel import Context, Server
-from carrel.transports import http_sse
+from carrel.transports.server import http_sse
 
 app = Server("sse", version="1")
 

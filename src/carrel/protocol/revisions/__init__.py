@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from carrel.protocol.projection import build
-from carrel.protocol.revision import Announcement, Request, Revision
+from carrel.protocol.revision import NotificationType, Request, Revision
 from carrel.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
 
 __all__ = ["ANNOUNCEMENTS", "LATEST", "LATEST_HANDSHAKE", "REQUESTS", "REVISIONS"]
@@ -30,6 +30,6 @@ LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revis
 REQUESTS: Mapping[str, Request] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }
-ANNOUNCEMENTS: Mapping[str, Announcement] = {
+ANNOUNCEMENTS: Mapping[str, NotificationType] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.announcements.items()
 }

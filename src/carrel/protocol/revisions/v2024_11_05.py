@@ -1,6 +1,6 @@
 """2024-11-05, the first revision. https://modelcontextprotocol.io/specification/2024-11-05"""
 
-from carrel.protocol.revision import Announcement, Request, Revision
+from carrel.protocol.revision import NotificationType, Request, Revision
 from carrel.wire.base import PageParams
 from carrel.wire.completion import CompleteParams, CompleteResult
 from carrel.wire.lifecycle import InitializeParams, InitializeResult
@@ -36,10 +36,10 @@ REQUESTS = (
 )
 
 ANNOUNCEMENTS = (
-    Announcement("notifications/initialized", "initialized"),
-    Announcement("notifications/cancelled", "cancelled", CancelledParams),
-    Announcement("notifications/progress", "progress"),
-    Announcement("notifications/roots/list_changed", "roots_list_changed"),
+    NotificationType("notifications/initialized", "initialized"),
+    NotificationType("notifications/cancelled", "cancelled", CancelledParams),
+    NotificationType("notifications/progress", "progress"),
+    NotificationType("notifications/roots/list_changed", "roots_list_changed"),
 )
 
 REVISION = Revision(

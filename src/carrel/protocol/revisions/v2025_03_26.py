@@ -7,7 +7,7 @@ import msgspec
 
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2024_11_05
-from carrel.wire.asking import CreateMessageResult
+from carrel.wire.client_features import CreateMessageResult
 from carrel.wire.content import AudioContent, EmbeddedResource, TextContent
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import BlobResourceContents

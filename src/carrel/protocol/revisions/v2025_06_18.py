@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2025_03_26
-from carrel.wire.asking import Root
 from carrel.wire.base import Annotations, ClientCapabilities, Implementation
+from carrel.wire.client_features import Root
 from carrel.wire.completion import CompleteParams, PromptReference
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.prompts import Prompt, PromptArgument

@@ -10,14 +10,14 @@ from msgspec import UNSET
 
 from carrel.protocol.revision import Request, without
 from carrel.protocol.revisions import v2025_06_18
-from carrel.wire.asking import (
+from carrel.wire.base import ClientCapabilities, Implementation
+from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
     ElicitParams,
     SamplingMessage,
     ToolUseContent,
 )
-from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.content import ResourceLink, TextContent
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import Prompt

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from carrel.errors import INVALID_PARAMS
 from carrel.protocol.revision import Downgrade, Request, without
 from carrel.protocol.revisions import v2025_11_25
-from carrel.wire.asking import ElicitResult, ListRootsResult
 from carrel.wire.base import ClientCapabilities
+from carrel.wire.client_features import ElicitResult, ListRootsResult
 from carrel.wire.completion import CompleteResult
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
 from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult

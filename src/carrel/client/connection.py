@@ -1,0 +1,394 @@
+"""One live connection to a server: a transport, the state machine that speaks through it, and what waits for answers.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import (
+    INTERNAL_ERROR,
+    MCPError,
+    MethodNotFound,
+    PeerError,
+    ProtocolError,
+    RequestTimeout,
+    SessionExpired,
+    TransportError,
+)
+from carrel.log import Log
+from carrel.protocol.client import (
+    Batch,
+    Connection,
+    ErrorResponse,
+    Event,
+    Ignored,
+    Notification,
+    OutgoingMessage,
+    Question,
+    Response,
+)
+from carrel.transports.client.transport import Transport
+from carrel.wire.base import Id, Params, Result
+from carrel.wire.utilities import ProgressParams
+
+__all__ = ["ClientConnection", "Progress", "Subscriber"]
+
+log = Log("carrel.client")
+
+#: Told of progress: how far, of how much (None: not known), and in words (None: none).
+Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
+
+#: The longest that progress can keep a request alive, in seconds, unless its own time limit is longer.
+LONGEST = 3600.0
+#: Seconds after which it is looked at again whether a transport still waits for credentials.
+HELD = 0.25
+#: Later than any time on the loop's clock.
+NEVER = float("inf")
+#: How many questions of a server may be in work at a time.
+MAX_QUESTIONS = 100
+#: Seconds that what is still in work gets at the end.
+CLEANUP = 1.0
+
+
+class Owner(Protocol):
+    """What a link needs of the client."""
+
+    def take_notice(self, notice: Notification) -> None:
+        """Take a notification that belongs to no request."""
+
+    async def answer(self, question: Question) -> Any:
+        """Return the answer to a question of the server; an error becomes a refusal."""
+
+    def interrupted(self) -> None:
+        """Take note that notifications may have been missed."""
+
+    def lost(self, link: ClientConnection) -> None:
+        """Take note that the connection is gone."""
+
+
+class Subscriber(Protocol):
+    """Who hears what belongs to one listen request."""
+
+    def take_notice(self, notice: Notification) -> None:
+        """Take a notification of the subscription."""
+
+
+class Waiter(msgspec.Struct, gc=False):
+    """Somebody who waits for an answer."""
+
+    future: asyncio.Future[Any]
+    progress: Progress | None = None
+    subscriber: Subscriber | None = None
+    timeout: float | None = None
+    deadline: float = NEVER
+    """When the time is up, on the loop's clock."""
+    latest: float = NEVER
+    """When progress cannot keep it alive any longer."""
+    held: bool = False
+    """A user is being asked, as far as is known: the time does not run."""
+
+
+class ClientConnection:
+    """One live connection. Use ``open`` first, ``close`` last; it is not opened again."""
+
+    def __init__(self, transport: Transport, connection: Connection, owner: Owner) -> None:
+        self.transport = transport
+        self.connection = connection
+        self.error: MCPError | None = None
+        """Why the connection is gone; None while it is there."""
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._questions: dict[Id, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        # One timer for all that wait: one for each would cost more than encoding and decoding.
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_time = NEVER
+
+    async def open(self) -> None:
+        """Connect. See ``Transport.open``."""
+        await self.transport.open(self)
+
+    async def close(self) -> None:
+        """Fail whatever waits, tell the server so, and close the transport."""
+        waiting = list(self.connection.waiting.items())
+        for id, each in waiting:
+            if not each.owner.future.done():
+                each.owner.future.set_exception(TransportError("the client was closed"))
+            self._give_up(id, "the client is being closed")
+        self._end(TransportError("the client was closed"))
+        tasks = {*self._questions.values(), *self._tasks}
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=CLEANUP)
+        finally:
+            await self.transport.close()
+
+    # Asking
+
+    def call(
+        self,
+        operation: str,
+        params: Params,
+        *,
+        timeout: float | None,
+        progress: Progress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        result: type[Result] | None = None,
+        subscriber: Subscriber | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Return what sends a request and returns its result, to be awaited.
+
+        Cancelling it, or its time limit, tells the server. ``timeout`` is in seconds and begins anew with every
+        progress notification. ``subscriber`` hears the notifications that belong to the request, if it is one that
+        listens.
+
+        Raises:
+            PeerError: the server answered with an error.
+            RequestTimeout: there was no answer in time.
+            TransportError: the connection was lost.
+            ProtocolError: the answer makes no sense.
+            MethodNotFound: the server's revision has no such request.
+        """
+        waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout)
+        message = self.connection.request(
+            operation, params, waiter, meta=meta, progress=progress is not None, result=result
+        )
+        if headers:
+            message.headers = headers
+        return self._ask(message, waiter)
+
+    def initialize(self, message: OutgoingMessage, timeout: float) -> Coroutine[Any, Any, Any]:
+        """Send the request that opens a session, as ``call`` does."""
+        waiter = Waiter(self._loop.create_future(), timeout=timeout)
+        self.connection.waiting[message.id].owner = waiter  # type: ignore[index]
+        return self._ask(message, waiter)
+
+    async def _ask(self, message: OutgoingMessage, waiter: Waiter) -> Any:
+        id: Any = message.id
+        if self.error is not None:
+            self.connection.waiting.pop(id, None)
+            raise TransportError(str(self.error), delivered=False)
+        try:
+            timeout = waiter.timeout
+            if timeout is not None:
+                now = self._loop.time()
+                waiter.deadline = now + timeout
+                if waiter.progress is not None:
+                    waiter.latest = now + max(LONGEST, timeout)
+                if waiter.deadline < self._alarm_time:
+                    self._set_alarm(waiter.deadline)
+            full = self.transport.send(message)
+            if full is not None:
+                await self._wait_for_room(full, waiter.future)
+            return await waiter.future
+        finally:
+            if id in self.connection.waiting:
+                self._give_up(id, "nobody waits for the answer any more")
+
+    @staticmethod
+    async def _wait_for_room(full: Awaitable[None], future: asyncio.Future[Any]) -> None:
+        """Wait until more can be sent, or there is nothing to wait for any more."""
+        room = asyncio.ensure_future(full)
+        try:
+            await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            room.cancel()
+
+    def announce(self, operation: str, params: Any = UNSET) -> None:
+        """Send a notification, if the revision has it."""
+        self._send(self.connection.announce(operation, params))
+
+    def _send(self, message: OutgoingMessage) -> None:
+        if self.error is None:
+            full = self.transport.send(message)
+            if full is not None:
+                self.spawn(full)
+
+    def _give_up(self, id: Id, reason: str) -> None:
+        message = self.connection.give_up(id, reason)
+        if message is not None and not self.transport.cancels:
+            self._send(message)
+        self.transport.abandon(id)
+
+    def _set_alarm(self, when: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(when, self._ring)
+        self._alarm_time = when
+
+    def _ring(self) -> None:
+        """Fail what has waited for too long; the next time is when the first of the others will have."""
+        self._alarm, self._alarm_time = None, NEVER
+        now, earliest = self._loop.time(), NEVER
+        held = self.transport.held or bool(self._questions)  # a user logs in, or is asked something
+        for waiting in self.connection.waiting.values():
+            waiter: Waiter = waiting.owner
+            if waiter.deadline > now:
+                earliest = min(earliest, waiter.deadline)
+            elif waiter.timeout is not None and (held or waiter.held):
+                waiter.held = held  # the time for the answer begins after that
+                waiter.deadline = now + (min(HELD, waiter.timeout) if waiter.held else waiter.timeout)
+                earliest = min(earliest, waiter.deadline)
+            elif not waiter.future.done():
+                what = f"no answer to {waiting.request.method} within {waiter.timeout:g} seconds"
+                waiter.future.set_exception(RequestTimeout(what))
+        if earliest < NEVER:
+            self._set_alarm(earliest)
+
+    # What a transport calls
+
+    def receive(self, data: bytes) -> None:
+        """Take a message from the server."""
+        event = self.connection.receive(data)
+        if type(event) is Response:
+            future: asyncio.Future[Any] = event.waiting.owner.future
+            if not future.done():
+                future.set_result(event.result)
+            return
+        self._take(event)
+
+    def fail(self, id: Id, error: MCPError) -> None:
+        """Take note that a request will have no answer."""
+        waiting = self.connection.waiting.pop(id, None)
+        if waiting is not None and not waiting.owner.future.done():
+            waiting.owner.future.set_exception(error)
+
+    def interrupted(self) -> None:
+        """Take note that messages may have been missed."""
+        self._owner.interrupted()
+
+    def closed(self, error: MCPError) -> None:
+        """Take note that the connection is gone. What is under way in a session that is gone is still answered."""
+        if self.error is None:
+            if isinstance(error, SessionExpired):
+                self.error = error
+            else:
+                self._end(error)
+            self._owner.lost(self)
+
+    async def finish(self) -> None:
+        """Wait for the answers to what is under way, and close."""
+        futures = [waiting.owner.future for waiting in self.connection.waiting.values()]
+        if futures:
+            await asyncio.wait(futures)
+        await self.close()
+
+    def _end(self, error: MCPError) -> None:
+        if self.error is None:
+            self.error = error
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm, self._alarm_time = None, NEVER
+        waiting, self.connection.waiting = self.connection.waiting, {}
+        for each in waiting.values():
+            if not each.owner.future.done():
+                each.owner.future.set_exception(error)
+
+    def _take(self, event: Event) -> None:
+        if type(event) is Response:
+            if not event.waiting.owner.future.done():
+                event.waiting.owner.future.set_result(event.result)
+        elif type(event) is ErrorResponse:
+            if not event.waiting.owner.future.done():
+                event.waiting.owner.future.set_exception(event.error)
+        elif type(event) is Notification:
+            self._take_notice(event)
+        elif type(event) is Question:
+            self._take_question(event)
+        elif type(event) is Ignored:
+            log.debug("ignored: %s", event.reason)
+            if event.reply is not None:
+                self._send(OutgoingMessage(event.reply, revision=self.connection.revision))
+        elif type(event) is Batch:
+            for each in event.events:
+                self._take(each)
+
+    def _take_notice(self, notice: Notification) -> None:
+        if notice.event == "progress":
+            self._take_progress(notice.params)
+            return
+        if notice.event == "cancelled" and notice.params.request_id is not UNSET:
+            self._take_cancellation(notice.params.request_id)
+            return
+        if notice.subscription is not None:
+            waiting = self.connection.waiting.get(notice.subscription)
+            if waiting is not None and waiting.owner.subscriber is not None:
+                waiting.owner.subscriber.take_notice(notice)
+            return
+        self._owner.take_notice(notice)
+
+    def _take_progress(self, params: ProgressParams) -> None:
+        waiting = self.connection.waiting.get(params.progress_token)
+        if waiting is None or waiting.owner.progress is None:
+            return
+        waiter: Waiter = waiting.owner
+        if waiter.timeout is not None:  # never earlier than it was, so that the alarm rings in time
+            waiter.deadline = min(self._loop.time() + waiter.timeout, waiter.latest)
+        assert waiter.progress is not None
+        total = None if params.total is UNSET else params.total
+        try:
+            done = waiter.progress(params.progress, total, None if params.message is UNSET else params.message)
+        except Exception:
+            log.exception("a progress callback failed")
+            return
+        if inspect.isawaitable(done):
+            self.spawn(done)
+
+    def _take_cancellation(self, id: Id) -> None:
+        """End what the server does not want any more: a question, or a subscription."""
+        task = self._questions.get(id)
+        if task is not None:
+            task.cancel()
+            return
+        waiting = self.connection.waiting.get(id)
+        if waiting is not None and waiting.owner.subscriber is not None:
+            self.fail(id, TransportError("the server has ended the subscription"))
+
+    # Being asked
+
+    def _take_question(self, question: Question) -> None:
+        if question.operation == "ping":
+            self._send(self.connection.answer(question, {}))
+            return
+        if len(self._questions) >= MAX_QUESTIONS or question.id in self._questions:
+            self._send(self.connection.refuse(question, PeerError(INTERNAL_ERROR, "Too many questions at a time")))
+            return
+        task = self._questions[question.id] = self._loop.create_task(self._answer(question))
+        task.add_done_callback(lambda _: self._questions.pop(question.id, None))
+
+    async def _answer(self, question: Question) -> None:
+        try:
+            message = self.connection.answer(question, await self._owner.answer(question))
+        except (ProtocolError, PeerError) as error:
+            message = self.connection.refuse(question, error)
+        except Exception as error:
+            log.exception("the answer to a question of the server failed")
+            message = self.connection.refuse(question, error)
+        self._send(message)
+
+    def spawn(self, work: Awaitable[Any]) -> None:
+        """Do something on the side, until the link is closed. A failure is logged."""
+        task = asyncio.ensure_future(_quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _quietly(work: Awaitable[Any]) -> None:
+    try:
+        await work
+    except (TransportError, MethodNotFound) as error:
+        log.debug("gave up: %s", error)
+    except Exception:
+        log.exception("something on the side failed")

@@ -1,0 +1,387 @@
+"""A conversation with one server that outlives its connections: requests, answers to questions, what comes unasked.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from carrel.client.connect import open_link
+from carrel.client.connection import ClientConnection, Progress
+from carrel.client.endpoints import ServerEndpoint
+from carrel.client.handlers import ClientHandlers
+from carrel.client.input_required import MAX_ROUNDS, next_round, visit_pages
+from carrel.client.negotiation import Found
+from carrel.client.retry import Retries
+from carrel.errors import (
+    UNSUPPORTED_VERSION,
+    URL_ELICITATION_REQUIRED,
+    ConfigError,
+    MethodNotFound,
+    PeerError,
+    ProtocolError,
+    SessionExpired,
+    TransportError,
+)
+from carrel.log import Log
+from carrel.printable import printable
+from carrel.protocol.client import Connection, Notification, Question
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.revision import Revision
+from carrel.wire.base import Implementation, LoggingLevel, Params, Result
+from carrel.wire.client_features import InputRequiredResult
+from carrel.wire.lifecycle import ServerCapabilities
+from carrel.wire.utilities import LoggingMessageParams, SetLevelParams
+
+if TYPE_CHECKING:
+    from carrel.client.tasks import TaskAnswers
+
+__all__ = ["LogReceiver", "Session", "Wait", "Watcher"]
+
+logger = Log("carrel.client")
+
+#: Seconds; UNSET for what the client has as its own limit, None for no limit.
+Wait: TypeAlias = float | UnsetType | None
+#: Gets the log messages of a server.
+LogReceiver: TypeAlias = Callable[[LoggingMessageParams], Awaitable[None] | None]
+
+#: The capability that a server declares if it has an operation.
+NEEDS: Mapping[str, str] = {
+    "call_tool": "tools",
+    "complete": "completions",
+    "get_prompt": "prompts",
+    "list_prompts": "prompts",
+    "list_resource_templates": "resources",
+    "list_resources": "resources",
+    "list_tools": "tools",
+    "read_resource": "resources",
+    "set_level": "logging",
+}
+COMPLETING = ServerCapabilities(completions={})
+
+
+class Watcher(Protocol):
+    """Who hears of changes. ``carrel.client.watch`` has them."""
+
+    def take_notice(self, notice: Notification) -> None:
+        """Take a notification, if it is about something that is watched."""
+
+    def miss(self) -> None:
+        """Take note that changes may have been missed."""
+
+    async def close(self) -> None:
+        """Stop listening."""
+
+
+class Session:
+    """What ``Client`` is made of, below its face. ``watches`` are those who hear of changes."""
+
+    def __init__(
+        self,
+        way: ServerEndpoint,
+        info: Implementation,
+        answers: ClientHandlers,
+        extensions: Mapping[str, Mapping[str, Any]],
+        *,
+        wanted: Revision | None,
+        timeout: float | None,
+        patience: float,
+        retries: Retries,
+        log: LogReceiver | None,
+        log_level: LoggingLevel | None,
+    ) -> None:
+        self.timeout = timeout
+        self.watches: set[Watcher] = set()
+        self._way = way
+        self._wanted = wanted
+        self._info = info
+        self._answers = answers
+        self._capabilities = answers.capabilities(extensions)
+        self._patience = patience
+        self._retries = retries
+        self._log = log
+        self._log_level = log_level
+        self._link: ClientConnection | None = None
+        self._found: Found | None = None
+        self._missing: frozenset[str] = frozenset()
+        self._has_tasks = False
+        self.task_answers: dict[str, TaskAnswers] = {}
+        """The answers to questions of tasks, by the ids of the tasks."""
+        self._open = False
+        self._connecting = asyncio.Lock()
+        self._lost: dict[ClientConnection, asyncio.Event] = {}
+        self._leaving: dict[ClientConnection, asyncio.Task[None]] = {}
+        self._held: dict[str, int] = {}
+
+    # Coming and going
+
+    async def connect(self) -> ClientConnection:
+        """Return the connection; it is made, if it is not there.
+
+        Raises:
+            ConfigError: the client is closed, or the server's program or something else is not installed.
+            TransportError: there is nobody.
+            PeerError: the server refuses.
+            ProtocolError: there is no revision that both sides speak.
+            AuthorizationError: the server wants to know who asks.
+        """
+        link = self._link
+        if link is not None and link.error is None:
+            return link
+        async with self._connecting:
+            link = self._link
+            if link is not None and link.error is None:
+                return link
+            if not self._open:
+                raise ConfigError("The client is closed; it is open within `async with Client(…) as client:`")
+            if link is not None:
+                self._link = None
+                await self._leave(link)
+            link, self._found = await open_link(
+                self._way, self._new_connection, self, self._wanted, timeout=self.timeout, patience=self._patience
+            )
+            self._link = link
+            self._missing = frozenset(operation for operation in NEEDS if not self.offers(operation))
+            self._has_tasks = self.capabilities.tasks is not UNSET
+            self._lost[link] = asyncio.Event()
+            self._held = {}
+            self._renewed()
+            if self._log_level is not None and not self.stateless and self.offers("set_level"):
+                await link.call("set_level", SetLevelParams(level=self._log_level), timeout=self.timeout)
+            return link
+
+    async def _leave(self, link: ClientConnection) -> None:
+        """Let go of a connection; of one whose session has ended, once what is under way has been answered."""
+        if not isinstance(link.error, SessionExpired):
+            await link.close()
+            return
+        task = asyncio.get_running_loop().create_task(link.finish())
+        self._leaving[link] = task
+        task.add_done_callback(lambda _: self._leaving.pop(link, None))
+
+    def _new_connection(self) -> Connection:
+        connection = Connection(self._info, self._capabilities)
+        connection.extend(TASKS)
+        connection.extend(SKILLS)
+        connection.set_log_level(self._log_level or (None if self._log is None else "info"))
+        return connection
+
+    def _renewed(self) -> None:
+        """Forget what was known of the server: it may be another one now."""
+
+    async def close(self) -> None:
+        """End every watch, fail every request that waits, and let go of the server. May be called more than once."""
+        self._open = False
+        for watch in list(self.watches):
+            await watch.close()
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+            self.lost(link)
+        for old, task in list(self._leaving.items()):
+            await old.close()
+            await asyncio.wait([task])
+
+    # What the server is
+
+    @property
+    def revision(self) -> str:
+        """The revision that is spoken."""
+        return self._facts.revision.name
+
+    @property
+    def stateless(self) -> bool:
+        """Whether the revision has no sessions."""
+        return self._facts.revision.stateless
+
+    @property
+    def server(self) -> Implementation | None:
+        """Who the server says it is. Nothing to rely on."""
+        return self._facts.server
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What the server offers."""
+        return self._facts.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server is best used, for a model."""
+        return self._facts.instructions
+
+    @property
+    def _facts(self) -> Found:
+        if self._found is None:
+            raise ConfigError("The client has not been connected yet; use `async with Client(…) as client:`")
+        return self._found
+
+    @property
+    def _server_name(self) -> str:
+        """What the server is called when a user is asked: by its own name, and by where it is."""
+        server = None if self._found is None else self._found.server
+        shown = printable(self._way.shown)
+        return shown if server is None else f"{printable(server.name, 100)} ({shown})"
+
+    def offers(self, operation: str) -> bool:
+        """Say whether the server has declared what an operation belongs to."""
+        need = NEEDS.get(operation)
+        if need is None or getattr(self.capabilities, need) is not UNSET:
+            return True
+        # The oldest revision had completion without a word for it.
+        return need == "completions" and self._facts.revision.project(COMPLETING).completions is UNSET
+
+    def announces(self, kind: str) -> bool:
+        """Say whether the server announces changes of a list: "resources", "tools" or "prompts"."""
+        offered = getattr(self.capabilities, kind)
+        return offered is not UNSET and offered.list_changed is True
+
+    # Requests
+
+    async def request(
+        self,
+        operation: str,
+        params: Params,
+        *,
+        timeout: Wait = UNSET,
+        progress: Progress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        headers: Callable[[], Mapping[str, str]] | None = None,
+        result: type[Result] | None = None,
+        repeatable: bool = False,
+        answered: list[InputRequiredResult] | None = None,
+    ) -> Any:
+        """Send a request of the protocol, by our name for it, and return its result.
+
+        Questions in between are answered, lost connections made again, and what is safe to repeat is repeated;
+        ``repeatable`` says that this one is. ``answered`` gets the questions, as the result may depend on the answers.
+
+        Raises:
+            PeerError: the server answered with an error.
+            RequestTimeout: there was no answer in time.
+            TransportError: the server cannot be reached.
+            ProtocolError: the server's answer makes no sense.
+            MethodNotFound: the server does not offer this.
+        """
+        failures = rounds = 0
+        mended = False
+        link = self._link
+        while True:
+            try:
+                if link is None or link.error is not None:
+                    link = await self.connect()
+                if operation in self._missing:
+                    raise MethodNotFound(f"The server does not offer {NEEDS[operation]}")
+                answer = await link.call(
+                    operation,
+                    params,
+                    timeout=self.timeout if timeout is UNSET else timeout,
+                    progress=progress,
+                    meta=meta,
+                    headers=None if headers is None else headers(),
+                    result=result,
+                )
+            except TransportError as error:
+                failures += 1
+                pause = self._retries.pause(operation, error, failures, safe=repeatable) if self._open else None
+                if pause is None:
+                    raise
+                if isinstance(error, SessionExpired) and link is not None:
+                    link.closed(error)
+                await asyncio.sleep(pause)
+                link = self._link
+                continue
+            except PeerError as error:
+                if mended or not await self._mend(error, operation):
+                    raise
+                mended = True
+                link = self._link
+                continue
+            if type(answer) is not InputRequiredResult:
+                return answer
+            if answered is not None:
+                answered.append(answer)
+            rounds += 1
+            if rounds > MAX_ROUNDS:
+                raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")
+            params = await next_round(params, answer, self._answers, self._server_name)
+
+    async def _mend(self, error: PeerError, operation: str) -> bool:
+        """Do what an error asks for, if it asks for something; say whether the request is worth making again."""
+        if error.code == UNSUPPORTED_VERSION and self._link is not None:
+            self._link.closed(TransportError("the server does not speak the revision any more", delivered=False))
+            return True
+        if error.code == URL_ELICITATION_REQUIRED:
+            return await visit_pages(error, self._answers, self._server_name)
+        return False
+
+    # What a link tells
+
+    def take_notice(self, notice: Notification) -> None:
+        """Take a notification that belongs to no request."""
+        if notice.event == "message":
+            self._take_log(notice.params)
+        elif notice.event == "elicitation_complete":
+            self._answers.complete_page(notice.params.elicitation_id)
+        else:
+            self.changed(notice)
+            for watch in list(self.watches):
+                watch.take_notice(notice)
+
+    def changed(self, notice: Notification) -> None:
+        """Forget what a notification says has changed."""
+
+    def _take_log(self, params: LoggingMessageParams) -> None:
+        if self._log is None:
+            return
+        try:
+            done = self._log(params)
+        except Exception:
+            logger.exception("the receiver of log messages failed")
+            return
+        if inspect.isawaitable(done) and self._link is not None:
+            self._link.spawn(done)
+
+    async def answer(self, question: Question) -> Any:
+        """Answer a question of the server."""
+        return await self._answers.answer(question.operation, question.params, self._server_name)
+
+    def interrupted(self) -> None:
+        """Take note that notifications may have been missed."""
+        for watch in list(self.watches):
+            watch.miss()
+
+    def lost(self, link: ClientConnection) -> None:
+        """Take note that a connection is gone."""
+        event = self._lost.pop(link, None)
+        if event is not None:
+            event.set()
+
+    # What watches need
+
+    async def gone(self, link: ClientConnection) -> None:
+        """Wait until a connection is gone."""
+        event = self._lost.get(link)
+        if event is not None:
+            await event.wait()
+
+    def hold(self, uri: str) -> bool:
+        """Count one more who wants to hear of a resource; say whether it is the first."""
+        self._held[uri] = held = self._held.get(uri, 0) + 1
+        return held == 1
+
+    def release(self, link: ClientConnection, uri: str) -> bool:
+        """Count one less who wants to hear of a resource; say whether it was the last."""
+        if link is not self._link or uri not in self._held:
+            return False
+        self._held[uri] -= 1
+        if self._held[uri]:
+            return False
+        del self._held[uri]
+        return True

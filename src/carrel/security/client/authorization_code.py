@@ -1,0 +1,228 @@
+"""Acting for a user, who logs in and agrees in a browser.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Unpack
+from urllib.parse import urlsplit
+
+import msgspec
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.security.client.authorization_request import prepare_request, read_response
+from carrel.security.client.authorization_server import AuthorizationServer, check_pkce
+from carrel.security.client.authorization_target import AuthorizationTarget
+from carrel.security.client.browser import check_page, open_page
+from carrel.security.client.callback import Callback
+from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
+from carrel.security.client.credentials import OAuthCredentials, Options
+from carrel.security.client.registration import check_document_url, register
+from carrel.security.client.scope_selection import with_offline_access
+from carrel.security.client.storage import UserStore
+from carrel.security.client.tokens import Token, TokenRefused, request_token
+from carrel.transports.addresses import is_loopback
+
+__all__ = ["OAuth"]
+
+#: Where a browser comes back to if the application takes care of that itself and does not say where.
+HEADLESS = "http://127.0.0.1/callback"
+
+
+class OAuth(OAuthCredentials):
+    """Credentials of a user: ``Client(url, auth=OAuth())`` opens a browser when the server asks who is there.
+
+    Args:
+        client_id, client_secret: what this application is known by to the authorization server, if it was registered
+            there by hand; ``key`` is its private key, if it has one in place of a secret.
+        client_metadata_url: where this application has published what it is (a Client ID Metadata Document).
+        client_name: what users see that they give access to.
+        redirect_uri: where the browser comes back to, if not to a free port on this machine.
+        open_url: shows a page to the user, in place of their browser.
+        authorize: shows a page to the user and returns the URL that the browser came back with; nothing waits for it
+            on this machine then.
+        patience: seconds in which the user has to have logged in.
+        offline: ask for refresh tokens, where there are any.
+        assume_pkce: take it that authorization servers support PKCE which do not say so.
+
+    The other arguments are those of ``Options``. Without ``store``, tokens are kept in the keyring of the operating
+    system, or in files that only this user can read.
+
+    Raises:
+        ConfigError: an argument makes no sense, or the packages for it are not installed.
+    """
+
+    kind = "user"
+    interactive = True
+
+    def __init__(
+        self,
+        *,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        key: PrivateKey | None = None,
+        client_metadata_url: str | None = None,
+        client_name: str = "Carrel",
+        redirect_uri: str | None = None,
+        open_url: Callable[[str], Awaitable[object]] = open_page,
+        authorize: Callable[[str], Awaitable[str]] | None = None,
+        patience: float = 300.0,
+        offline: bool = True,
+        assume_pkce: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        if options.get("store") is None:
+            options["store"] = UserStore()
+        super().__init__(**options)
+        if client_id is None and (client_secret is not None or (key is not None and client_metadata_url is None)):
+            raise ConfigError("client_secret and key say nothing without client_id")
+        if redirect_uri is not None:
+            check_redirect(redirect_uri, headless=authorize is not None)
+        self.signing_key = key
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._document = None if client_metadata_url is None else check_document_url(client_metadata_url)
+        self._name_shown = client_name
+        self._redirect_uri = redirect_uri
+        self._open_url = open_url
+        self._authorize = authorize
+        self._patience = patience
+        self._offline = offline
+        self._assume_pkce = assume_pkce
+
+    def known_as(self) -> str | None:
+        """Return the client identifier that was registered by hand, if one was."""
+        return self._client_id
+
+    async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
+        """Return what this client is known by to a server: by hand, by its own document, or by itself before.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration
+        """
+        if self._client_id is not None:
+            if self.issuer not in (None, server.issuer):
+                return None
+            return ClientIdentity(issuer=server.issuer, id=self._client_id, secret=self._client_secret)
+        if self._document is not None and server.client_id_metadata_document_supported:
+            return ClientIdentity(issuer=server.issuer, id=self._document)
+        text = await self.store.get(self._name("client", server.issuer))
+        with suppress(msgspec.DecodeError):
+            found = None if text is None else msgspec.json.decode(text, type=ClientIdentity)
+            if found is not None and found.issuer == server.issuer:
+                return None if found.expires is not None and found.expires <= self.clock() else found
+        return None
+
+    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+        """Have the user authorize this application.
+
+        Raises:
+            AuthorizationError: the user does not, or the authorization server does not, or it cannot be asked.
+        """
+        check_pkce(place.server, advertised=place.pkce_advertised and not self._assume_pkce)
+        if self._offline:
+            scopes = with_offline_access(scopes, place.server.scopes_supported)
+        identity = await self.identify(place.server)
+        if self._authorize is not None:
+            return await self._ask(place, scopes, identity, self._redirect_uri or HEADLESS, None)
+        async with await self._wait_somewhere(identity) as callback:
+            return await self._ask(place, scopes, identity, callback.redirect_uri, callback)
+
+    async def _wait_somewhere(self, identity: ClientIdentity | None) -> Callback:
+        """Return where to wait for the browser: where it was registered to come back to, if that is still free."""
+        before = None if identity is None else identity.redirect_uri
+        if self._redirect_uri is None and before is not None:
+            with suppress(AuthorizationError, ConfigError):
+                async with Callback(before):
+                    return Callback(before)
+        return Callback(self._redirect_uri)
+
+    async def _ask(
+        self,
+        place: AuthorizationTarget,
+        scopes: frozenset[str],
+        identity: ClientIdentity | None,
+        redirect_uri: str,
+        callback: Callback | None,
+    ) -> Token:
+        server = place.server
+        if identity is None or (identity.dynamic and identity.redirect_uri != redirect_uri):
+            identity = await self._register(server, redirect_uri)
+        request = prepare_request(server, identity.id, redirect_uri, scopes, place.resource)
+        url = check_page(request.url)
+        if callback is None:
+            assert self._authorize is not None
+            answer = await self._authorize(url)
+        else:
+            answer = await self._browse(url, callback, request.state)
+        form = {
+            "grant_type": "authorization_code",
+            "code": read_response(request, server, answer),
+            "redirect_uri": redirect_uri,
+            "code_verifier": request.verifier,
+        }
+        try:
+            token, _ = await request_token(
+                server,
+                identity,
+                form,
+                self.fetcher,
+                self.clock,
+                key=self.signing_key,
+                prover=self.prover(place),
+                requested=scopes,
+                resource=place.resource,
+            )
+        except TokenRefused as error:
+            await self.disowned(identity, error)
+            raise
+        return msgspec.structs.replace(token, subject=token.subject or secrets.token_urlsafe(12))
+
+    async def _browse(self, url: str, callback: Callback, state: str) -> str:
+        """Show a page, and return the URL that the browser came back with."""
+        opening = asyncio.ensure_future(self._open_url(url))
+        waiting = asyncio.ensure_future(callback.wait(state, self._patience))
+        try:
+            await asyncio.wait((opening, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if opening.done():
+                opening.result()
+            return await waiting
+        finally:
+            for task in (opening, waiting):  # some browsers come back only when they are closed
+                task.cancel()
+            await asyncio.gather(opening, waiting, return_exceptions=True)
+
+    async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
+        """Take note that an authorization server may have forgotten this client: the next time, it registers anew."""
+        if error.error == "invalid_client" and identity.dynamic:
+            await self.store.delete(self._name("client", identity.issuer))
+
+    async def _register(self, server: AuthorizationServer, redirect_uri: str) -> ClientIdentity:
+        if server.registration_endpoint is None:
+            raise AuthorizationError(
+                f"{server.issuer} does not know this application, and has no way to register it. Register it there by "
+                f"hand, with the redirect URI {redirect_uri}, and say OAuth(client_id='…', issuer={server.issuer!r})"
+            )
+        identity = await register(server, self.fetcher, redirect_uri=redirect_uri, name=self._name_shown)
+        await self.store.put(self._name("client", server.issuer), msgspec.json.encode(identity).decode())
+        return identity
+
+
+def check_redirect(uri: str, *, headless: bool) -> None:
+    """Check where a browser is to come back to: this machine, or https.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#communication-security
+
+    Raises:
+        ConfigError: it is neither, or nobody would wait there.
+    """
+    parts = urlsplit(uri)
+    local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    if (not local and not (headless and parts.scheme == "https" and parts.hostname)) or parts.fragment:
+        raise ConfigError(
+            f"redirect_uri: {uri!r} must be on this machine, as http://127.0.0.1/callback is, or https with authorize=…"
+        )

@@ -1,0 +1,94 @@
+"""Asking a user: the authorization request, and what comes back of it.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-flow-steps
+https://www.rfc-editor.org/rfc/rfc7636, https://www.rfc-editor.org/rfc/rfc9207
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from carrel.errors import AuthorizationError
+from carrel.security.client.authorization_server import AuthorizationServer
+from carrel.security.client.scope_selection import OFFLINE
+from carrel.security.client.tokens import printable
+
+__all__ = ["AuthorizationRequest", "prepare_request", "read_response"]
+
+
+class AuthorizationRequest(NamedTuple):
+    """One request to authorize, and what has to be remembered of it until it is answered."""
+
+    url: str
+    state: str
+    verifier: str
+    issuer: str
+    redirect_uri: str
+
+
+def prepare_request(
+    server: AuthorizationServer, client_id: str, redirect_uri: str, scopes: frozenset[str], resource: str | None
+) -> AuthorizationRequest:
+    """Return the request for a code, with a new state and a new verifier.
+
+    Raises:
+        AuthorizationError: the server has no place for such requests.
+    """
+    endpoint = server.endpoint("authorization_endpoint")
+    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
+    challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    query = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    if scopes:
+        query["scope"] = " ".join(sorted(scopes))
+    if OFFLINE in scopes:
+        query["prompt"] = "consent"  # https://openid.net/specs/openid-connect-core-1_0.html#OfflineAccess
+    if resource is not None:
+        query["resource"] = resource
+    mark = "&" if "?" in endpoint else "?"
+    return AuthorizationRequest(f"{endpoint}{mark}{urlencode(query)}", state, verifier, server.issuer, redirect_uri)
+
+
+def read_response(request: AuthorizationRequest, server: AuthorizationServer, url: str) -> str:
+    """Return the code of an authorization response, which is the URL that the browser came back with.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-response-validation
+
+    Raises:
+        AuthorizationError: it answers another request, is of another server, or says no.
+    """
+    try:
+        given = parse_qs(urlsplit(url).query, keep_blank_values=True, max_num_fields=50)
+    except ValueError:
+        raise AuthorizationError("The browser came back with an address that is not understood") from None
+    several = sorted(name for name, values in given.items() if len(values) > 1)
+    if several:
+        raise AuthorizationError(f"The browser came back with {', '.join(several)[:200]} more than once")
+    answer = {name: values[0] for name, values in given.items()}
+    if not hmac.compare_digest(answer.get("state", "").encode(), request.state.encode()):
+        raise AuthorizationError(
+            "The browser came back with an answer to another request (its state is not ours). Try again"
+        )
+    issuer = answer.get("iss")
+    if issuer is None and server.authorization_response_iss_parameter_supported:
+        raise AuthorizationError(f"The answer does not say that it is of {request.issuer}, as all of its answers do")
+    if issuer is not None and issuer != request.issuer:  # nothing else of it is looked at, or shown
+        raise AuthorizationError(f"The answer is not of {request.issuer}, which was asked, but of another server")
+    if "error" in answer:
+        words = printable(": ".join(filter(None, (answer["error"], answer.get("error_description")))))
+        raise AuthorizationError(f"{request.issuer} did not authorize this application: {words}")
+    code = answer.get("code")
+    if not code:
+        raise AuthorizationError(f"The answer of {request.issuer} has no code in it")
+    return code

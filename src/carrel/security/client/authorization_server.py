@@ -1,0 +1,132 @@
+"""What an authorization server says of itself: its endpoints, and what it can do.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
+https://www.rfc-editor.org/rfc/rfc8414, https://openid.net/specs/openid-connect-discovery-1_0.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from carrel.errors import AuthorizationError
+from carrel.protocol.json_values import without_nulls
+from carrel.security.client.protected_resource import check_place
+from carrel.security.discovery import discover
+from carrel.security.fetch import Fetcher
+from carrel.security.server.bearer import Unverifiable
+
+__all__ = ["AuthorizationServer", "check_pkce", "find_server", "find_server_of_old"]
+
+#: Where the endpoints of a server without metadata are.
+#: https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
+DEFAULTS = {
+    "authorization_endpoint": "/authorize",
+    "token_endpoint": "/token",
+    "registration_endpoint": "/register",
+}
+
+
+class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata of an authorization server, by the names of RFC 8414; None is what it does not say."""
+
+    issuer: str
+    token_endpoint: str | None = None
+    authorization_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    scopes_supported: tuple[str, ...] = ()
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
+    undescribed: bool = False
+    """It has no metadata: where its endpoints are is taken from the specification."""
+
+    def endpoint(self, name: str) -> str:
+        """Return the URL of an endpoint that there has to be.
+
+        Raises:
+            AuthorizationError: there is none.
+        """
+        url: str | None = getattr(self, name)
+        if url is None:
+            raise AuthorizationError(f"{self.issuer} has no {name} in its metadata")
+        return url
+
+
+async def find_server(
+    issuer: str, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
+) -> AuthorizationServer:
+    """Return the metadata of an issuer, which have been found to be its own.
+
+    Raises:
+        AuthorizationError: there are none, or they are those of another, or name what must not be asked.
+    """
+    try:
+        return _read(await discover(issuer, fetcher, headers), issuer, hosts)
+    except Unverifiable as error:
+        raise AuthorizationError(f"The authorization server cannot be used: {error}") from None
+
+
+async def find_server_of_old(
+    url: str, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
+) -> AuthorizationServer:
+    """Return the metadata of a server that issues its tokens itself, as in 2025-03-26.
+
+    https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery
+
+    Raises:
+        AuthorizationError: they cannot be had, or are those of another.
+    """
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    place = f"{origin}/.well-known/oauth-authorization-server"
+    try:
+        answer = await fetcher.ask("GET", place, headers=headers)
+        if 400 <= answer.status < 500:
+            endpoints = {name: f"{origin}{path}" for name, path in DEFAULTS.items()}
+            return msgspec.convert({"issuer": origin, "undescribed": True, **endpoints}, AuthorizationServer)
+        if answer.status != 200:
+            raise Unverifiable(f"{place} answered {answer.status}")
+        document = answer.read()
+    except Unverifiable as error:
+        raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
+    issuer = document.get("issuer")
+    if not isinstance(issuer, str) or issuer not in (origin, f"{origin}/"):  # nobody has said which of the two it is
+        raise AuthorizationError(f"{place} is about the issuer {str(issuer)[:200]!r}, and not about {origin}")
+    return _read(document, issuer, hosts)
+
+
+def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> AuthorizationServer:
+    try:
+        found = msgspec.convert(without_nulls(document), AuthorizationServer)
+    except msgspec.ValidationError as error:
+        raise AuthorizationError(f"The metadata of {issuer} cannot be understood: {error}") from None
+    for name in DEFAULTS:
+        url = getattr(found, name)
+        if url is not None:
+            check_place(url, name, found_at=issuer, hosts=hosts)
+    return msgspec.structs.replace(found, undescribed=False)
+
+
+def check_pkce(server: AuthorizationServer, *, advertised: bool) -> None:
+    """Check that a server takes PKCE by S256, which has to be ``advertised`` where the revision says so.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#authorization-code-protection
+
+    Raises:
+        AuthorizationError: it does not.
+    """
+    methods = server.code_challenge_methods_supported
+    if methods is None and advertised and not server.undescribed:
+        raise AuthorizationError(
+            f"{server.issuer} does not say that it supports PKCE (code_challenge_methods_supported), so it is not "
+            "used. If it is known that it does, say assume_pkce=True"
+        )
+    if methods is not None and "S256" not in methods:
+        raise AuthorizationError(f"{server.issuer} does not support PKCE with S256, so it is not used")

@@ -1,0 +1,127 @@
+"""Where tokens for a server come from: who issues them, and what they are issued for.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from carrel.errors import AuthorizationError
+from carrel.security.client.authorization_server import AuthorizationServer, find_server, find_server_of_old
+from carrel.security.client.challenges import Challenge
+from carrel.security.client.protected_resource import ProtectedResource, check_place, find_resource
+from carrel.security.fetch import Fetcher
+
+__all__ = ["AuthorizationTarget", "find_place"]
+
+#: How many authorization servers of one document are tried.
+MAX_ISSUERS = 5
+
+
+class AuthorizationTarget(NamedTuple):
+    """An authorization server, and what a server that is protected wants of it.
+
+    ``resource`` is None where the revision has no such thing; ``bound`` says whether tokens are to be bound to a key,
+    ``pkce_advertised`` whether PKCE has to be advertised.
+    """
+
+    server: AuthorizationServer
+    resource: str | None
+    scopes_supported: tuple[str, ...] | None
+    bound: bool
+    pkce_advertised: bool
+
+
+async def find_place(
+    url: str,
+    challenge: Challenge | None,
+    revision: str | None,
+    *,
+    fetcher: Fetcher,
+    hosts: Collection[str],
+    registered_with: str | None,
+    before: str | None,
+) -> AuthorizationTarget:
+    """Find out where tokens for the server at ``url`` come from.
+
+    ``challenge`` is what it asked for them with. ``registered_with`` is the only issuer that may be used, if there is
+    only one; ``before`` is the one that was used last, which stays if the server still goes by it.
+
+    Raises:
+        AuthorizationError: it cannot be found out, or it is not the issuer that it may be.
+    """
+    described, advertised = rules(revision)
+    headers = {} if revision is None else {"mcp-protocol-version": revision}
+    named = None if challenge is None else challenge.parameters.get("resource_metadata")
+    asked = url.partition("#")[0].partition("?")[0]
+    found = await find_resource(asked, named, fetcher, hosts, headers)
+    if found is None:
+        if described:
+            raise AuthorizationError(
+                f"{asked} wants an access token, but does not say who issues them (it has no metadata)"
+            )
+        server = await find_server_of_old(asked, fetcher, hosts, headers)
+        check_issuer(registered_with, [server.issuer], asked)
+        return AuthorizationTarget(server, None, None, False, False)
+    offered = choose(found, asked, registered_with, before)
+    server = await first_that_answers(offered, found, fetcher, hosts, headers)
+    bound = found.dpop_bound_access_tokens_required or (challenge is not None and challenge.scheme == "dpop")
+    return AuthorizationTarget(server, found.resource, found.scopes_supported, bound, advertised)
+
+
+def choose(found: ProtectedResource, url: str, registered_with: str | None, before: str | None) -> Sequence[str]:
+    """Return the issuers to try, the one that was used before first."""
+    offered = list(found.authorization_servers[:MAX_ISSUERS])
+    if not offered:
+        raise AuthorizationError(f"{found.url} does not say who issues tokens for {url}")
+    if registered_with is not None:
+        check_issuer(registered_with, offered, url)
+        return [registered_with]
+    return sorted(offered, key=lambda issuer: issuer != before)
+
+
+async def first_that_answers(
+    issuers: Sequence[str],
+    found: ProtectedResource,
+    fetcher: Fetcher,
+    hosts: Collection[str],
+    headers: Mapping[str, str],
+) -> AuthorizationServer:
+    """Return the first authorization server whose metadata can be had."""
+    problems: list[str] = []
+    for issuer in issuers:
+        try:
+            check_place(issuer, "authorization server", found_at=found.url, hosts=hosts)
+            return await find_server(issuer, fetcher, hosts, headers)
+        except AuthorizationError as error:
+            problems.append(str(error))
+    raise AuthorizationError("; ".join(problems))
+
+
+def check_issuer(registered_with: str | None, offered: Collection[str], url: str) -> None:
+    """Check that the issuer that a client is registered with is one of those that a server goes by.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
+
+    Raises:
+        AuthorizationError: it is not.
+    """
+    if registered_with is not None and registered_with not in offered:
+        raise AuthorizationError(
+            f"{url} goes by {', '.join(offered)[:300]}, and this client is registered with {registered_with}: what it "
+            "is known by there is sent to nobody else"
+        )
+
+
+def rules(revision: str | None) -> tuple[bool, bool]:
+    """Return whether a server that speaks a revision has metadata, and whether PKCE has to be advertised.
+
+    Where nothing was agreed on in a handshake, a request may have been refused before anybody looked at its revision:
+    a server without metadata may be one of old then.
+    """
+    from carrel.protocol.revisions import LATEST, REVISIONS
+
+    known = LATEST if revision is None else REVISIONS.get(revision, LATEST)
+    return known.resource_metadata and not known.stateless, known.pkce_advertised

@@ -1,0 +1,94 @@
+"""A token that somebody has got by other means.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#access-token-usage
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.security.client.challenges import choose_challenge, read_challenges
+from carrel.security.client.protected_resource import origin_of
+from carrel.transports.addresses import is_loopback
+
+__all__ = ["Bearer"]
+
+
+class Bearer:
+    """Sends a token that is there already to one server: the one it is first asked about.
+
+    ``token`` is the token, or a function that returns one; it may be async, and is asked for every request.
+
+    Raises:
+        ConfigError: it cannot be a token.
+    """
+
+    extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+    def __init__(self, token: str | Callable[[], str | Awaitable[str]]) -> None:
+        self._token = token if callable(token) else check_token(token)
+        self._origin: str | None = None
+        name = f"{id(self)}" if callable(token) else token
+        self.principal = sha256(f"bearer {name}".encode()).hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        return "Bearer(…)"
+
+    async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
+        """Return the header with the token; none for another server.
+
+        Raises:
+            AuthorizationError: the server is not asked by https, so everybody could read the token.
+        """
+        parts = urlsplit(url)
+        if parts.scheme.lower() != "https" and not is_loopback(parts.hostname or ""):
+            raise AuthorizationError(f"{url} is not https: no token is sent there, for everybody could read it")
+        if self._origin is None:
+            self._origin = origin_of(url)
+        if origin_of(url) != self._origin:
+            return {}
+        token = self._token
+        if callable(token):
+            given = token()
+            token = check_token(await given if inspect.isawaitable(given) else given)
+        return {"authorization": f"Bearer {token}"}
+
+    async def refused(
+        self,
+        url: str,
+        status: int,
+        challenges: Sequence[str],
+        revision: str | None,
+        *,
+        sent: Mapping[str, str] | None = None,
+        nonce: str | None = None,
+    ) -> bool:
+        """Say that there is nothing else to try.
+
+        Raises:
+            AuthorizationError: the server does not accept the token, or wants one that may do more.
+        """
+        challenge = choose_challenge(read_challenges(challenges))
+        parameters = {} if challenge is None else challenge.parameters
+        if status == 401:
+            raise AuthorizationError(f"{url} does not accept the token that it was sent: it may have expired")
+        if status == 403 and parameters.get("error") == "insufficient_scope":
+            raise AuthorizationError(
+                f"{url} wants a token that may do more: {parameters.get('scope', 'it does not say what')}"
+            )
+        return False
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def check_token(token: str) -> str:
+    if not token or not all("!" <= character <= "~" for character in token):
+        raise ConfigError("A token has at least one character, and none but those of ASCII that can be seen")
+    return token

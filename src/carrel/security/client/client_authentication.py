@@ -1,0 +1,174 @@
+"""How a client proves to an authorization server which one it is.
+
+https://www.rfc-editor.org/rfc/rfc6749#section-2.3, https://www.rfc-editor.org/rfc/rfc7523#section-2.2
+"""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+import msgspec
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.security.client.authorization_server import AuthorizationServer
+from carrel.security.fetch import require_libraries
+
+if TYPE_CHECKING:
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+__all__ = ["ASSERTION", "ClientIdentity", "PrivateKey", "authenticate", "choose_method"]
+
+#: Seconds for which an assertion is good.
+LIFETIME = 300
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+#: The methods of clients with a secret, best first.
+SECRET_METHODS = ("client_secret_basic", "client_secret_post")
+
+
+class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client is known by at one authorization server, and nowhere else.
+
+    ``expires`` is in seconds since the epoch. ``redirect_uri`` is the one that was registered, ``dynamic`` says that
+    it was registered by itself, and can be again.
+    """
+
+    issuer: str
+    id: str
+    secret: str | None = None
+    method: str | None = None
+    expires: float | None = None
+    redirect_uri: str | None = None
+    dynamic: bool = False
+
+    def __repr__(self) -> str:
+        return f"ClientIdentity(issuer={self.issuer!r}, id={self.id!r})"
+
+
+class PrivateKey:
+    """The private key by which a client signs who it is, in place of a secret.
+
+    Args:
+        pem: the key in PEM (PKCS #8), or as a JSON Web Key.
+        algorithm: what it signs by: ES256, RS256, PS256, EdDSA …
+        id: what the authorization server calls it (``kid``), if it has several.
+
+    Raises:
+        ConfigError: it is not a private key for that algorithm, or a package is not installed.
+    """
+
+    def __init__(self, pem: str | bytes | dict[str, Any], algorithm: str = "ES256", *, id: str | None = None) -> None:
+        require_libraries()
+        from carrel.security.server.keys import ALGORITHMS
+
+        if algorithm not in ALGORITHMS:
+            raise ConfigError(f"algorithm: {algorithm!r} is not one of {', '.join(ALGORITHMS)}")
+        self.algorithm = algorithm
+        self._id = id
+        self._key = _import_key(pem, ALGORITHMS[algorithm][0])
+
+    def __repr__(self) -> str:
+        return f"PrivateKey(algorithm={self.algorithm!r}, id={self._id!r})"
+
+    def sign(self, claims: dict[str, Any], **header: Any) -> str:
+        """Return a JSON Web Token with those claims."""
+        from joserfc import jws
+        from joserfc.errors import SecurityWarning
+
+        given = {"alg": self.algorithm, "typ": "JWT", **({"kid": self._id} if self._id else {}), **header}
+        registry = jws.JWSRegistry(algorithms=[self.algorithm], strict_check_header=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SecurityWarning)  # of EdDSA, which authorization servers know by that name
+            return jws.serialize_compact(given, msgspec.json.encode(claims), self._key, registry=registry)
+
+    def public(self) -> dict[str, Any]:
+        """Return the public key, as a JSON Web Key with nothing but what makes it up."""
+        from carrel.security.server.keys import MEMBERS
+
+        members = self._key.as_dict(private=False)
+        return {name: members[name] for name in MEMBERS[self._key.key_type]}
+
+    def private(self) -> dict[str, Any]:
+        """Return the whole key, as a JSON Web Key."""
+        return dict(self._key.as_dict(private=True))
+
+    def thumbprint(self) -> str:
+        """Return the hash by which the key is told from others (RFC 7638)."""
+        return self._key.thumbprint()
+
+
+def _import_key(pem: str | bytes | dict[str, Any], kind: str) -> RSAKey | ECKey | OKPKey:
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    kinds: dict[str, type[RSAKey] | type[ECKey] | type[OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+    try:
+        key = kinds[kind].import_key(pem)
+        if not key.is_private:
+            raise ConfigError("The key is a public one; a private key is needed")
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"The key is not a private key of type {kind}: {type(error).__name__}") from None
+    return key
+
+
+def choose_method(server: AuthorizationServer, identity: ClientIdentity, key: PrivateKey | None) -> str:
+    """Return how a client authenticates at the token endpoint.
+
+    Raises:
+        AuthorizationError: not in a way that the server takes.
+    """
+    supported = server.token_endpoint_auth_methods_supported
+    if key is not None and not identity.dynamic:  # one that registered by itself has named no key
+        if supported is not None and "private_key_jwt" not in supported:
+            raise AuthorizationError(
+                f"{server.issuer} does not take private_key_jwt, only {', '.join(supported) or 'nothing'}"
+            )
+        return "private_key_jwt"
+    if identity.secret is None:
+        return "none"
+    if identity.method is not None:
+        return identity.method
+    if supported is None:
+        return SECRET_METHODS[0]  # the default of RFC 8414
+    for method in (*SECRET_METHODS, "none"):
+        if method in supported:
+            return method
+    raise AuthorizationError(f"{server.issuer} takes no secret from clients, only {', '.join(supported) or 'nothing'}")
+
+
+def authenticate(
+    server: AuthorizationServer,
+    identity: ClientIdentity,
+    key: PrivateKey | None,
+    now: float,
+    form: dict[str, str],
+    headers: dict[str, str],
+) -> None:
+    """Add to a request what proves which client it is of. ``now`` is in seconds since the epoch.
+
+    Raises:
+        AuthorizationError: the identity is that of another authorization server, or this one takes no such proof.
+    """
+    if identity.issuer != server.issuer:
+        raise AuthorizationError(
+            f"The client {identity.id!r} is registered with {identity.issuer}, and not with {server.issuer}"
+        )
+    method = choose_method(server, identity, key)
+    if method == "private_key_jwt" and key is not None:
+        claims = {"iss": identity.id, "sub": identity.id, "aud": server.issuer, "jti": secrets.token_urlsafe(16)}
+        form["client_assertion_type"] = ASSERTION
+        form["client_assertion"] = key.sign({**claims, "iat": int(now), "exp": int(now) + LIFETIME})
+        form.pop("client_id", None)  # the assertion says it
+    elif method == "client_secret_basic" and identity.secret is not None:
+        pair = f"{quote_plus(identity.id)}:{quote_plus(identity.secret)}"
+        headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    elif method == "client_secret_post" and identity.secret is not None:
+        form |= {"client_id": identity.id, "client_secret": identity.secret}
+    elif method == "none":
+        if identity.id:
+            form["client_id"] = identity.id
+    else:
+        raise AuthorizationError(f"{server.issuer} wants clients to authenticate by {method}, which is not known here")

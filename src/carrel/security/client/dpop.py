@@ -1,0 +1,68 @@
+"""Proofs that a token is used by whom it was issued to, so that a stolen one is of no use (DPoP).
+
+https://www.rfc-editor.org/rfc/rfc9449
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64encode
+from binascii import Error, a2b_base64
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from carrel.security.client.client_authentication import PrivateKey
+from carrel.security.client.protected_resource import origin_of
+
+__all__ = ["ALGORITHM", "Prover", "nonce_of"]
+
+ALGORITHM = "ES256"
+
+
+class Prover:
+    """A key pair, and the nonces that servers want to see in proofs made with it.
+
+    ``key`` is a JSON Web Key of before; without one, a new key is made.
+    """
+
+    def __init__(self, key: Mapping[str, Any] | None = None) -> None:
+        if key is None:
+            from joserfc.jwk import ECKey
+
+            key = ECKey.generate_key("P-256").as_dict(private=True)
+        self.key = PrivateKey(dict(key), ALGORITHM)
+        self._nonces: dict[str, str] = {}
+
+    def note(self, url: str, nonce: str) -> None:
+        """Take note of the nonce that a server wants to see from now on."""
+        self._nonces[origin_of(url)] = nonce
+
+    def prove(self, method: str, url: str, now: float, access_token: str | None = None) -> str:
+        """Return the proof for one request, and for the token in it. ``now`` is in seconds since the epoch."""
+        claims: dict[str, Any] = {
+            "jti": secrets.token_urlsafe(16),
+            "htm": method,
+            "htu": url.partition("?")[0].partition("#")[0],
+            "iat": int(now),
+        }
+        if access_token is not None:
+            digest = sha256(access_token.encode("ascii")).digest()
+            claims["ath"] = urlsafe_b64encode(digest).rstrip(b"=").decode()
+        nonce = self._nonces.get(origin_of(url))
+        if nonce is not None:
+            claims["nonce"] = nonce
+        return self.key.sign(claims, typ="dpop+jwt", jwk=self.key.public())
+
+
+def nonce_of(proof: str) -> str | None:
+    """Return the nonce in a proof of ours."""
+    try:
+        piece = proof.split(".")[1].replace("-", "+").replace("_", "/")
+        claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])
+    except (IndexError, Error, ValueError, msgspec.DecodeError):
+        return None
+    nonce = claims.get("nonce")
+    return nonce if isinstance(nonce, str) else None

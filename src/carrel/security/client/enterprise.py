@@ -1,0 +1,121 @@
+"""Acting for a user whose company says what may be used: enterprise-managed authorization.
+
+https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization
+https://datatracker.ietf.org/doc/draft-ietf-oauth-identity-assertion-authz-grant/
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from types import MappingProxyType
+from typing import Unpack
+from urllib.parse import urlsplit
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.security.client.authorization_server import AuthorizationServer, find_server
+from carrel.security.client.authorization_target import AuthorizationTarget
+from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
+from carrel.security.client.client_credentials import JWT_BEARER, Registered
+from carrel.security.client.credentials import Options
+from carrel.security.client.tokens import Token, request_token
+from carrel.security.fetch import check_url
+
+__all__ = ["EnterpriseAuthorization"]
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
+
+
+class EnterpriseAuthorization(Registered):
+    """Credentials of a user who has logged in with the identity provider of their company.
+
+    That provider is asked for a grant for the server, and the grant is exchanged for a token; the user is not.
+
+    Args:
+        identity: the ID token of the user, or a function that returns one; it may be async, and is asked every time.
+        idp_issuer: the identity provider; ``idp_token_endpoint`` is where it is asked, if it has no metadata.
+        idp_client_id, idp_client_secret: what this application is known by to the identity provider.
+        client_id, client_secret: what it is known by to the authorization server of the MCP server; ``key`` is its
+            private key, if it has one in place of a secret.
+        subject_token_type: what kind of token ``identity`` is, if not an ID token.
+
+    The other arguments are those of ``Options``.
+
+    Raises:
+        ConfigError: an argument makes no sense, or the packages for it are not installed.
+    """
+
+    kind = "enterprise"
+    extensions = MappingProxyType({"io.modelcontextprotocol/enterprise-managed-authorization": {}})
+
+    def __init__(
+        self,
+        identity: str | Callable[[], str | Awaitable[str]],
+        *,
+        idp_issuer: str | None = None,
+        idp_token_endpoint: str | None = None,
+        idp_client_id: str,
+        idp_client_secret: str | None = None,
+        client_id: str,
+        client_secret: str | None = None,
+        key: PrivateKey | None = None,
+        subject_token_type: str = ID_TOKEN,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(client_id, client_secret, key=key, **options)
+        if idp_issuer is None and idp_token_endpoint is None:
+            raise ConfigError("EnterpriseAuthorization needs an idp_issuer or an idp_token_endpoint")
+        for name, url in (("idp_issuer", idp_issuer), ("idp_token_endpoint", idp_token_endpoint)):
+            if url is not None:
+                self.hosts.add((urlsplit(check_url(url, name)).hostname or "").lower())
+        self._identity = identity
+        self._provider = idp_issuer or idp_token_endpoint or ""
+        self._endpoint = idp_token_endpoint
+        self._idp_client_id = idp_client_id
+        self._idp_client_secret = idp_client_secret
+        self._subject_token_type = subject_token_type
+
+    async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
+        """Get a token for the user, by way of the identity provider.
+
+        Raises:
+            AuthorizationError: there is none to be had.
+        """
+        return await self.redeem(
+            place, scopes, {"grant_type": JWT_BEARER, "assertion": await self._exchange(place, scopes)}
+        )
+
+    async def _exchange(self, place: AuthorizationTarget, scopes: frozenset[str]) -> str:
+        """Return the grant of the identity provider for one server (an ID-JAG).
+
+        https://www.rfc-editor.org/rfc/rfc8693
+        """
+        if place.resource is None:
+            raise AuthorizationError("The server does not say what it is called, so no identity provider can name it")
+        identity = self._identity
+        if callable(identity):
+            given = identity()
+            identity = await given if inspect.isawaitable(given) else given
+        provider = await self._find_provider()
+        form = {
+            "grant_type": EXCHANGE,
+            "requested_token_type": ID_JAG,
+            "audience": place.server.issuer,
+            "subject_token": identity,
+            "subject_token_type": self._subject_token_type,
+            **({"scope": " ".join(sorted(scopes))} if scopes else {}),
+        }
+        client = ClientIdentity(issuer=provider.issuer, id=self._idp_client_id, secret=self._idp_client_secret)
+        token, issued = await request_token(
+            provider, client, form, self.fetcher, self.clock, resource=place.resource, exchange=True
+        )
+        if issued.issued_token_type not in (None, ID_JAG):
+            raise AuthorizationError(f"{provider.issuer} issued something else than a grant for {place.resource}")
+        return token.access_token
+
+    async def _find_provider(self) -> AuthorizationServer:
+        if self._endpoint is not None:
+            return AuthorizationServer(issuer=self._provider, token_endpoint=self._endpoint)
+        return await find_server(self._provider, self.fetcher, self.hosts, {})

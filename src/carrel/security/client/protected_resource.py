@@ -1,0 +1,118 @@
+"""What a protected server says of itself: who issues tokens for it, and under which name.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
+https://www.rfc-editor.org/rfc/rfc9728
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.protocol.json_values import without_nulls
+from carrel.security.fetch import Fetcher, check_url
+from carrel.security.server.bearer import Unverifiable
+from carrel.security.server.metadata import WELL_KNOWN, canonical
+
+__all__ = ["ProtectedResource", "check_place", "find_resource", "identifies", "origin_of"]
+
+
+class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata of a protected server, by the names of RFC 9728; ``url`` is where they were found."""
+
+    resource: str
+    url: str = ""
+    authorization_servers: tuple[str, ...] = ()
+    scopes_supported: tuple[str, ...] | None = None
+    dpop_bound_access_tokens_required: bool = False
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of a URL, in the one form by which they are compared."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme.lower(), 0)
+    return f"{parts.scheme.lower()}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def identifies(resource: str, url: str) -> bool:
+    """Say whether a resource identifier is that of the server at ``url``: its URL, or what is above it.
+
+    https://www.rfc-editor.org/rfc/rfc9728#section-3.3
+    """
+    try:
+        given, asked = urlsplit(canonical(resource)), urlsplit(canonical(url))
+        same = origin_of(resource) == origin_of(url)
+    except ValueError:
+        return False
+    if not same or given.fragment or (given.query and given.query != asked.query):
+        return False
+    above, path = given.path.rstrip("/"), asked.path
+    if ".." in unquote(above).split("/"):
+        return False
+    return path == above or path.startswith(f"{above}/")
+
+
+def locations(url: str) -> list[str]:
+    """Return where the metadata of a server can be, in the order in which to look."""
+    parts = urlsplit(url)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    root = f"{origin}{WELL_KNOWN}"
+    return [f"{root}{path}", root] if path else [root]
+
+
+def check_place(url: str, what: str, *, found_at: str, hosts: Collection[str]) -> str:
+    """Return a URL that a document names, if it may be asked. ``hosts`` may be anywhere.
+
+    Raises:
+        AuthorizationError: it may not.
+    """
+    try:
+        host = urlsplit(url).hostname or ""
+        return check_url(url, what, found_at=None if host in hosts else found_at)
+    except ValueError:
+        raise AuthorizationError(f"{found_at} names {url[:200]!r} as its {what}, which is not a URL") from None
+    except ConfigError as error:
+        hint = f"; if it is meant to be, say hosts=[{host!r}]" if "in here" in str(error) else ""
+        raise AuthorizationError(f"{found_at} cannot be followed: {error}{hint}") from None
+
+
+async def find_resource(
+    url: str, named: str | None, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
+) -> ProtectedResource | None:
+    """Return the metadata of the server at ``url``; None if it has none.
+
+    ``named`` is where the server itself says that they are.
+
+    Raises:
+        AuthorizationError: they cannot be had, or are those of another server.
+    """
+    places = [] if named is None else [check_place(named, "resource_metadata", found_at=url, hosts=hosts)]
+    for place in [*places, *(one for one in locations(url) if one not in places)]:
+        try:
+            answer = await fetcher.ask("GET", place, headers=headers)
+            if 400 <= answer.status < 500:
+                continue  # also 401 and 403, where a server protects whatever it is asked for
+            if answer.status != 200:
+                raise Unverifiable(f"{place} answered {answer.status}")
+            document = answer.read()
+        except Unverifiable as error:
+            raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
+        found = _read(document, place)
+        if not identifies(found.resource, url):
+            raise AuthorizationError(
+                f"{place} is about {found.resource[:200]!r}, and not about {url}: no token is asked for"
+            )
+        return found
+    return None
+
+
+def _read(document: Mapping[str, Any], place: str) -> ProtectedResource:
+    try:
+        return msgspec.convert({**without_nulls(document), "url": place}, ProtectedResource)
+    except msgspec.ValidationError as error:
+        raise AuthorizationError(f"The metadata at {place} cannot be understood: {error}") from None

@@ -1,0 +1,202 @@
+"""Access tokens, and asking an authorization server for them.
+
+https://www.rfc-editor.org/rfc/rfc6749#section-5, https://www.rfc-editor.org/rfc/rfc8707
+"""
+
+from __future__ import annotations
+
+from binascii import Error, a2b_base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from carrel.errors import AuthorizationError
+from carrel.security.client.authorization_server import AuthorizationServer
+from carrel.security.client.challenges import read_scope
+from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, authenticate
+from carrel.security.client.dpop import Prover
+from carrel.security.fetch import Answer, Fetcher
+from carrel.security.server.bearer import Clock, Unverifiable
+
+__all__ = ["Token", "TokenRefused", "explain", "request_token"]
+
+#: How much of what an authorization server says is repeated, in characters.
+MAX_WORDS = 300
+
+
+class TokenRefused(AuthorizationError):
+    """An authorization server issues no token. ``error`` is its code for the reason, such as invalid_grant."""
+
+    def __init__(self, message: str, error: str | None) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """An access token, for whom and by whom it was issued.
+
+    ``expires`` and ``issued`` are in seconds since the epoch; ``requested`` are the scopes that were asked for,
+    ``scopes`` those that were granted. ``subject`` tells the one who has authorized it from others.
+    """
+
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105
+    refresh_token: str | None = None
+    issued: float = 0.0
+    expires: float | None = None
+    requested: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    issuer: str
+    resource: str | None = None
+    client_id: str
+    subject: str = ""
+    key: dict[str, Any] | None = None
+    """The private key that the token is bound to, if it is."""
+
+    def __repr__(self) -> str:
+        return f"Token(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={sorted(self.scopes)})"
+
+    def expired(self, now: float) -> bool:
+        """Say whether the token is not good any more, or will not be before long."""
+        if self.expires is None:
+            return False
+        return now >= self.expires - min(30.0, max(0.0, (self.expires - self.issued) / 10))
+
+
+class Issued(msgspec.Struct):
+    """What is of interest of an answer (RFC 6749, section 5.1)."""
+
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105
+    expires_in: float | str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    id_token: str | None = None
+    issued_token_type: str | None = None
+
+
+async def request_token(
+    server: AuthorizationServer,
+    identity: ClientIdentity,
+    form: Mapping[str, str],
+    fetcher: Fetcher,
+    clock: Clock,
+    *,
+    key: PrivateKey | None = None,
+    prover: Prover | None = None,
+    requested: frozenset[str] = frozenset(),
+    resource: str | None = None,
+    exchange: bool = False,
+) -> tuple[Token, Issued]:
+    """Ask a token endpoint for a token. ``form`` says what for; who asks, and for which server, is added.
+
+    In an ``exchange``, what is issued need not be an access token (RFC 8693, section 2.2.1).
+
+    Raises:
+        TokenRefused: there is none to be had.
+        AuthorizationError: the endpoint does not answer as it should.
+    """
+    url = server.endpoint("token_endpoint")
+    given = dict(form) if resource is None else {**form, "resource": resource}
+    for attempt in (1, 2):
+        now = clock()
+        headers: dict[str, str] = {}
+        fields = dict(given)
+        authenticate(server, identity, key, now, fields, headers)
+        if prover is not None:
+            headers["dpop"] = prover.prove("POST", url, now)
+        try:
+            answer = await fetcher.ask("POST", url, form=fields, headers=headers)
+        except Unverifiable as error:
+            raise AuthorizationError(f"No token can be had of {server.issuer}: {error}") from None
+        nonce = answer.headers.get("dpop-nonce")
+        if prover is not None and nonce:
+            prover.note(url, nonce)
+        if answer.status == 200:
+            break
+        reason = error_of(answer)
+        if reason == "use_dpop_nonce" and nonce and prover is not None and attempt == 1:
+            continue
+        if answer.status >= 500 or answer.status == 429:  # which says nothing about what was asked for
+            raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
+        raise TokenRefused(f"{server.issuer} issues no token: {explain(answer)}", reason)
+    issued = read_issued(answer, server.issuer)
+    scopes = requested if issued.scope is None else read_scope(issued.scope)
+    bound = issued.token_type.lower() == "dpop"
+    if issued.token_type.lower() != "bearer" and not exchange and not (bound and prover is not None):
+        raise AuthorizationError(f"{server.issuer} issued a token of a type that is not known here")
+    token = Token(
+        access_token=issued.access_token,
+        token_type="DPoP" if bound else "Bearer",
+        refresh_token=issued.refresh_token or None,
+        issued=now,
+        expires=lifetime(issued.expires_in, now),
+        requested=requested,
+        scopes=scopes,
+        issuer=server.issuer,
+        resource=resource,
+        client_id=identity.id,
+        subject=subject_of(issued.id_token),
+        key=prover.key.private() if bound and prover is not None else None,
+    )
+    return token, issued
+
+
+def read_issued(answer: Answer, issuer: str) -> Issued:
+    """Return what a token endpoint has answered.
+
+    Raises:
+        AuthorizationError: it is not a token.
+    """
+    try:
+        issued = msgspec.convert({k: v for k, v in answer.read().items() if v is not None}, Issued)
+    except (Unverifiable, msgspec.ValidationError):  # which may hold a token: it is not repeated
+        raise AuthorizationError(f"{issuer} did not answer with a token") from None
+    if not issued.access_token or not all("!" <= character <= "~" for character in issued.access_token):
+        raise AuthorizationError(f"{issuer} issued a token that cannot stand in a header")
+    return issued
+
+
+def lifetime(seconds: float | str | None, now: float) -> float | None:
+    """Return when a token expires; None if it is not said, or said in no way that makes sense."""
+    try:
+        given = float(seconds) if seconds is not None else -1.0
+    except ValueError:
+        return None
+    return now + given if 0 <= given < 1e10 else None
+
+
+def subject_of(id_token: str | None) -> str:
+    """Return whom an ID token is about; it came from its issuer itself, so its signature says nothing more."""
+    try:
+        piece = (id_token or "").split(".")[1].replace("-", "+").replace("_", "/")
+        claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])
+    except (IndexError, Error, ValueError, msgspec.DecodeError):
+        return ""
+    subject = claims.get("sub")
+    return subject if isinstance(subject, str) else ""
+
+
+def error_of(answer: Answer) -> str | None:
+    """Return the code of an error (RFC 6749, section 5.2), if there is one."""
+    try:
+        error = answer.read().get("error")
+    except Unverifiable:
+        return None
+    return error if isinstance(error, str) else None
+
+
+def explain(answer: Answer) -> str:
+    """Return what an error says, in one line of printable text."""
+    try:
+        document = answer.read()
+    except Unverifiable:
+        document = {}
+    words = [document[name] for name in ("error", "error_description") if isinstance(document.get(name), str)]
+    return printable(": ".join(words)) or f"status {answer.status}"
+
+
+def printable(text: str) -> str:
+    """Return text of somebody else's as it may stand in a message."""
+    return "".join(character if character.isprintable() else " " for character in text[:MAX_WORDS])

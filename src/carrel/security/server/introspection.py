@@ -1,0 +1,91 @@
+"""Tokens that say nothing by themselves: the authorization server is asked about each of them.
+
+https://www.rfc-editor.org/rfc/rfc7662
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Literal, Unpack
+from urllib.parse import quote_plus
+
+from carrel.errors import ConfigError
+from carrel.protocol.principal import Principal
+from carrel.security.discovery import find_endpoint
+from carrel.security.fetch import Fetcher, check_url
+from carrel.security.server.bearer import InvalidToken, Unverifiable
+from carrel.security.server.resource_server import ResourceOptions, ResourceServer
+
+__all__ = ["Introspection"]
+
+#: Seconds for which the answer about a token is taken for the next one too: a token that is revoked stays good as long.
+REMEMBER = 10.0
+
+
+class Introspection(ResourceServer):
+    """Lets in whose token the authorization server says is active, and for this server.
+
+    Args:
+        url: where tokens are asked about; found by the issuer's metadata if it is not given.
+        issuer: the URL of the authorization server. Clients are sent there for tokens.
+        client_id, client_secret: what this server is known by there.
+        method: how they are sent: "basic" in a header, "post" in the form.
+
+    Raises:
+        ConfigError: an argument makes no sense, or the packages for it are not installed.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        issuer: str,
+        client_id: str,
+        client_secret: str,
+        method: Literal["basic", "post"] = "basic",
+        **options: Unpack[ResourceOptions],
+    ) -> None:
+        options.setdefault("remember", REMEMBER)
+        super().__init__([issuer], **options)
+        if not client_id or not client_secret:
+            raise ConfigError("Introspection needs a client_id and a client_secret: nobody may ask without")
+        if method not in ("basic", "post"):
+            raise ConfigError(f"method must be 'basic' or 'post', not {method!r}")
+        self._url = None if url is None else check_url(url, "url")
+        self._form: dict[str, str] = {"token_type_hint": "access_token"}
+        self._headers: dict[str, str] = {}
+        if method == "post":
+            self._form |= {"client_id": client_id, "client_secret": client_secret}
+        else:
+            pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"  # RFC 6749, section 2.3.1
+            self._headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        self._fetcher = Fetcher()
+
+    async def stop(self) -> None:
+        """Let go of the connections to the authorization server."""
+        await self._fetcher.close()
+
+    async def verify(self, token: str) -> Principal:
+        """Return who holds a token.
+
+        Raises:
+            InvalidToken: it is not active, or its time is not good.
+            Unverifiable: the authorization server does not say.
+        """
+        known = self.remembered.get(token, self.clock())
+        if known is not None:
+            return known
+        if self._url is None:
+            self._url = await find_endpoint(self.issuers[0], "introspection_endpoint", self._fetcher)
+        answer = await self._fetcher.post(self._url, {**self._form, "token": token}, self._headers)
+        active = answer.get("active")
+        if active is not True:
+            if active is not False:
+                raise Unverifiable(f"{self._url} did not say whether a token is active")
+            raise InvalidToken("The access token is not active (any more)")
+        if answer.get("iss", self.issuers[0]) != self.issuers[0]:
+            raise InvalidToken("The access token is of an issuer that is not accepted here")
+        claims = {name: value for name, value in answer.items() if value != token}
+        principal = self.principal({"iss": self.issuers[0], **claims})
+        self.remembered.put(token, principal)
+        return principal

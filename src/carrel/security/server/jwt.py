@@ -1,0 +1,147 @@
+"""Tokens that are verified here: JSON Web Tokens, by the keys of their issuer.
+
+https://www.rfc-editor.org/rfc/rfc9068, https://www.rfc-editor.org/rfc/rfc8725
+"""
+
+from __future__ import annotations
+
+from binascii import Error, a2b_base64
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+from carrel.errors import ConfigError
+from carrel.protocol.principal import Principal
+from carrel.security.fetch import check_url
+from carrel.security.server.bearer import InvalidToken
+from carrel.security.server.keys import ALGORITHMS, IssuerKeys
+from carrel.security.server.resource_server import ResourceOptions, ResourceServer, read_object
+
+__all__ = ["Authorization"]
+
+TYPES = frozenset(("at+jwt", "application/at+jwt", "jwt"))
+NOT_A_JWT = "The access token is not a JWT"
+
+
+class Authorization(ResourceServer):
+    """Lets in who has a JWT of one of the issuers for this server.
+
+    Args:
+        issuer: the URL of the authorization server, exactly as its tokens have it; or several of them. Its keys are
+            found by its metadata when the first token comes in.
+        jwks_uri: where the keys are, if the issuer has no metadata (one issuer only).
+        algorithms: those that signatures may be of.
+        keys_ttl: seconds after which keys are fetched again.
+        keys_pause: seconds between two fetches for unknown keys, on average.
+
+    Raises:
+        ConfigError: an argument makes no sense, or the packages for it are not installed.
+    """
+
+    def __init__(
+        self,
+        issuer: str | Iterable[str],
+        *,
+        jwks_uri: str | None = None,
+        algorithms: Iterable[str] = tuple(ALGORITHMS),
+        keys_ttl: float = 3600.0,
+        keys_pause: float = 5.0,
+        **options: Unpack[ResourceOptions],
+    ) -> None:
+        super().__init__([issuer] if isinstance(issuer, str) else issuer, **options)
+        self._algorithms = frozenset([algorithms] if isinstance(algorithms, str) else algorithms)
+        unknown = sorted(self._algorithms - set(ALGORITHMS))
+        if unknown or not self._algorithms:
+            raise ConfigError(f"algorithms: {', '.join(unknown) or 'none'}; there are {', '.join(ALGORITHMS)}")
+        if keys_ttl <= 0 or keys_pause <= 0:
+            raise ConfigError("keys_ttl and keys_pause must be more than 0 seconds")
+        if jwks_uri is not None:
+            check_url(jwks_uri, "jwks_uri")
+            if len(self.issuers) > 1:
+                raise ConfigError("jwks_uri is for one issuer; several are found by their metadata")
+        self._registry = _registry()
+        self._keys = {
+            one: IssuerKeys(
+                one, jwks_uri, lambda: self.monotonic(), self.remembered.clear, ttl=keys_ttl, pause=keys_pause
+            )
+            for one in self.issuers
+        }
+
+    async def verify(self, token: str) -> Principal:
+        """Return who holds a token.
+
+        Raises:
+            InvalidToken: its signature, its issuer, or its time is not good.
+            Unverifiable: the issuer's keys cannot be had.
+        """
+        known = self.remembered.get(token, self.clock())
+        if known is not None:
+            return known
+        header, claims = _read(token)
+        algorithm, kind, id = header.get("alg"), header.get("typ", "JWT"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            raise InvalidToken("The access token is signed with an algorithm that is not accepted here")
+        if not isinstance(kind, str) or kind.lower() not in TYPES:
+            raise InvalidToken("The token is not an access token")
+        if "crit" in header or "b64" in header or not isinstance(id, str | None):
+            raise InvalidToken("The header of the access token is not understood")
+        issuer = claims.get("iss")
+        keys = self._keys.get(issuer) if isinstance(issuer, str) else None
+        if keys is None:
+            raise InvalidToken("The access token is of an issuer that is not accepted here")
+        if "exp" not in claims:
+            raise InvalidToken("The access token does not say when it expires")
+        principal = self.principal(claims)
+        candidates = await keys.find(id, algorithm)
+        if not candidates:
+            raise InvalidToken("The access token is signed with a key that its issuer does not have")
+        if not any(self._fits(token, one.key) for one in candidates):
+            raise InvalidToken("The signature of the access token is not valid")
+        self.remembered.put(token, principal)
+        return principal
+
+    def _fits(self, token: str, key: Any) -> bool:
+        from joserfc.errors import JoseError
+        from joserfc.jws import deserialize_compact
+
+        try:
+            deserialize_compact(token, key, registry=self._registry)
+        except (JoseError, ValueError, TypeError, RecursionError):
+            return False
+        return True
+
+
+def _registry() -> Any:
+    """Return what verifies signatures, and leaves the choice of algorithms to us."""
+    from joserfc.jws import JWSRegistry
+
+    class Registry(JWSRegistry):
+        """Allows what ``ALGORITHMS`` has, unknown headers (RFC 7515, section 4), and both names of EdDSA."""
+
+        max_header_length = 16 * 1024
+
+        def get_alg(self, name: str) -> Any:
+            return self.algorithms[name]
+
+    return Registry(strict_check_header=False)
+
+
+def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the header and the claims of a token, which nobody has verified yet.
+
+    Raises:
+        InvalidToken: it does not have the form of a signed JWT.
+    """
+    pieces = token.split(".")
+    if len(pieces) != 3:
+        raise InvalidToken(NOT_A_JWT)
+    return read_object(_decode(pieces[0])), read_object(_decode(pieces[1]))
+
+
+def _decode(piece: str) -> bytes:
+    if not set("+/=").isdisjoint(piece):
+        raise InvalidToken(NOT_A_JWT)
+    text = piece.replace("-", "+").replace("_", "/")
+    try:
+        return a2b_base64(text + "=" * (-len(text) % 4), strict_mode=True)
+    except (Error, ValueError):
+        raise InvalidToken(NOT_A_JWT) from None

@@ -1,0 +1,209 @@
+"""A server whose tokens come from an authorization server (OAuth 2.1): audience, challenges, metadata.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any, Unpack
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.protocol.principal import Challenge, Principal
+from carrel.security.discovery import check_issuer
+from carrel.security.fetch import require_libraries
+from carrel.security.server.bearer import BearerAuthorization, InvalidToken, Options
+from carrel.security.server.metadata import (
+    canonical,
+    check_resource,
+    describe,
+    local_resource,
+    metadata_url,
+    place_of,
+)
+from carrel.security.server.token_cache import TokenCache
+
+__all__ = ["ResourceOptions", "ResourceServer"]
+
+#: Seconds by which clocks may differ.
+LEEWAY = 10.0
+
+#: How many addresses are remembered that were found to be on this machine.
+MAX_PLACES = 64
+
+
+class ResourceOptions(Options, total=False):
+    """What every resource server takes, besides what tokens need.
+
+    Args:
+        resource: the URL that clients use, such as "https://mcp.example.org/mcp". Without it, the server lets in only
+            callers on its own machine.
+        audience: what tokens for this server have as their audience, if not its URL.
+        leeway: seconds by which the clock of the issuer may differ.
+        remember: seconds for which a token that was found good is not looked at again.
+        name: what the server is called in its metadata.
+        documentation: the URL of a page for developers of clients.
+    """
+
+    resource: str | None
+    audience: str | Iterable[str] | None
+    leeway: float
+    remember: float
+    name: str | None
+    documentation: str | None
+
+
+class ResourceServer(BearerAuthorization):
+    """What servers have in common whose tokens are issued by somebody else."""
+
+    def __init__(
+        self,
+        issuers: Iterable[str],
+        *,
+        resource: str | None = None,
+        audience: str | Iterable[str] | None = None,
+        leeway: float = LEEWAY,
+        remember: float = 60.0,
+        name: str | None = None,
+        documentation: str | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(**options)
+        require_libraries()
+        self.issuers = tuple(map(check_issuer, issuers))
+        if not self.issuers:
+            raise ConfigError("Authorization needs an issuer")
+        if not 0 <= leeway <= 300:
+            raise ConfigError(f"leeway must be 0 to 300 seconds, not {leeway}")
+        if not 0 <= remember <= 3600:
+            raise ConfigError(f"remember must be 0 to 3600 seconds, not {remember}")
+        audiences = [audience] if isinstance(audience, str) else list(audience or ())
+        if audience is not None and not all(audiences or [""]):
+            raise ConfigError("audience must not be empty")
+        if resource is None and audiences and audiences[0].startswith(("https://", "http://")):
+            resource = audiences[0]
+        self.resource = None if resource is None else check_resource(resource)
+        self.leeway = leeway
+        self.remembered = TokenCache(remember, leeway, lambda: self.monotonic())
+        self._audience = frozenset(map(canonical, audiences))
+        self._places: dict[tuple[Any, ...], str] = {}
+        self._name = name
+        self._documentation = documentation
+
+    def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
+        """Return the metadata document if that is what a request asks for."""
+        place = place_of(scope, path, self.resource)
+        if place is None:
+            return None
+        resource = self.resource or local_resource({**scope, "root_path": ""}, place)
+        if resource is None:
+            return misdirected()
+        return describe(resource, self.issuers, self.scopes.basic, self._name, self._documentation)
+
+    def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
+        """Return the URL of the metadata document."""
+        resource = self._resource(scope, path)
+        if resource is None:
+            return misdirected()
+        return metadata_url(resource, mounted=bool(scope.get("root_path")))
+
+    def _resource(self, scope: Mapping[str, Any], path: str) -> str | None:
+        if self.resource is not None:
+            return self.resource
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        place = (host, path, scope.get("root_path"), scope.get("server"), scope.get("scheme"))
+        found = self._places.get(place)
+        if found is None:
+            found = local_resource(scope, path)
+            if found is not None and len(self._places) < MAX_PLACES:
+                self._places[place] = found
+        return found
+
+    def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:
+        """Check that a token was issued for this server.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#token-handling
+
+        Raises:
+            InvalidToken: it was not.
+        """
+        wanted = self._audience or {self._resource(scope, path)}
+        if principal.audience.isdisjoint(wanted):
+            raise InvalidToken(f"The access token was not issued for {' or '.join(map(str, sorted(wanted, key=str)))}")
+
+    def principal(self, claims: Mapping[str, Any]) -> Principal:
+        """Return whom claims are about, after a look at those that say when they hold.
+
+        The claims of a JWT (RFC 9068) and the answer to an introspection (RFC 7662) have the same names.
+
+        Raises:
+            InvalidToken: they lack something, or do not hold now.
+        """
+        now = self.clock()
+        expires, begins = _time(claims, "exp"), _time(claims, "nbf")
+        if expires is not None and now >= expires + self.leeway:
+            raise InvalidToken("The access token has expired")
+        if begins is not None and now < begins - self.leeway:
+            raise InvalidToken("The access token is not valid yet")
+        client = claims.get("client_id", claims.get("azp"))
+        subject = claims.get("sub") or client
+        if not isinstance(subject, str) or not subject:
+            raise InvalidToken("The access token does not say whom it is about")
+        issuer = claims.get("iss", "")
+        scopes = self.scopes.expand(_words(claims.get("scope", claims.get("scp", ()))))
+        token_id = claims.get("jti")
+        return Principal(
+            subject=subject,
+            issuer=issuer if isinstance(issuer, str) else "",
+            client=client if isinstance(client, str) else None,
+            scopes=scopes,
+            audience=frozenset(map(canonical, _list(claims.get("aud", ())))),
+            expires=expires,
+            token_id=token_id if isinstance(token_id, str) else None,
+            claims=claims,
+            **self.scopes.access(scopes)._asdict(),
+        )
+
+
+def misdirected() -> Challenge:
+    """Refuse a request that came by an address which is not known to be this server's."""
+    message = (
+        "This server lets nobody in at this address: it does not know the URL that clients use. "
+        "Whoever runs it has to say so: resource='https://…'"
+    )
+    return Challenge(421, message, [])
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not abs(value) < 1e12:
+        raise InvalidToken(f"The claim {name} of the access token is not a time")
+    return float(value)
+
+
+def _list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [item for item in _items(value) if isinstance(item, str)]
+
+
+def _words(value: Any) -> list[str]:
+    return value.split(" ") if isinstance(value, str) else _list(value)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """Decode what should be a JSON object.
+
+    Raises:
+        InvalidToken: it is not.
+    """
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidToken("The access token is not a JWT") from None

@@ -1,0 +1,302 @@
+"""Which scopes a request needs.
+
+A rule says what it is for and which scopes that takes; the scopes of all rules that fit are needed together:
+
+    "*"                           every request
+    "tools/call"                  a method
+    "tools/call delete_*"         a method with a name or URI; * stands for any text
+    "file:///contracts/*"         whatever names a resource: to read, subscribe, listen, complete
+
+Rules for resources are held against what a URI names (``carrel.uri.parse.resolve``), not against its spelling. A URI
+that names nothing for certain needs what any of these rules needs.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
+
+from msgspec import UNSET
+
+from carrel.errors import ConfigError
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.revisions import REQUESTS
+from carrel.protocol.server import Call
+from carrel.uri.parse import UriError, resolve
+from carrel.uri.template import UriTemplate, UriTemplateError
+
+__all__ = ["Access", "Pattern", "Rules", "Scopes"]
+
+Rules: TypeAlias = Mapping[str, str | Iterable[str]]
+
+SCOPE = frozenset(map(chr, range(0x21, 0x7F))) - {'"', "\\"}
+EVERYTHING = "*"
+
+#: How many URIs are remembered with what they need, and how long they may be.
+REMEMBERED = 4096
+MAX_REMEMBERED = 256
+METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
+READING = next(row.method for row in REQUESTS.values() if row.operation == "read_resource")
+
+
+class Access(NamedTuple):
+    """What scopes let a caller do with resources: the fields of ``Principal`` by these names."""
+
+    readable: Callable[[str], bool]
+    visible: Callable[[str], bool] | None
+    guarded: Callable[[str], bool]
+    view: str
+
+
+class Pattern:
+    """A text in which * stands for any text, also none. Matching takes time linear in what is matched."""
+
+    __slots__ = ("_first", "_last", "_middle", "_stars")
+
+    def __init__(self, text: str) -> None:
+        self._first, *rest = text.split("*")
+        self._stars = bool(rest)
+        self._last = rest.pop() if rest else ""
+        self._middle = [piece for piece in rest if piece]
+
+    def matches(self, text: str) -> bool:
+        """Say whether all of ``text`` is of this form."""
+        if not self._stars:
+            return text == self._first
+        if len(text) < len(self._first) + len(self._last):
+            return False
+        if not (text.startswith(self._first) and text.endswith(self._last)):
+            return False
+        position, end = len(self._first), len(text) - len(self._last)
+        for piece in self._middle:
+            position = text.find(piece, position, end)
+            if position < 0:
+                return False
+            position += len(piece)
+        return True
+
+
+def fold(text: str) -> str:
+    """Return the form in which text is compared: escapes decoded, letters without case and in one Unicode form.
+
+    File systems and handlers differ in what they take for the same. A rule that fits once too often asks for a scope
+    too many; one that misses a name protects nothing.
+    """
+    text = unquote(text, errors="replace") if "%" in text else text
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+    return text.casefold().replace("\\", "/")
+
+
+def names_of(uri: str) -> frozenset[str] | None:
+    """Return the texts that rules are held against for a URI; None if it is not certain what it names.
+
+    They are what it names with and without its query, as a folder too, and without steps that lead nowhere.
+    """
+    try:
+        name = resolve(uri)
+    except UriError:
+        return None
+    whole = place = fold(str(name))
+    if name.query is not None or name.fragment is not None:
+        place = fold(str(name._replace(query=None, fragment=None)))
+    scheme, mark, path = place.partition("://" if name.authority is not None else ":")
+    short = {place.rstrip("/"), *(scheme + mark + step.rstrip("/") for step in _straightened(path))}
+    return frozenset((whole, place, *short, *(text + "/" for text in short)))
+
+
+def _straightened(path: str) -> Iterator[str]:
+    """Take dots and empty steps out of a path: once so that its first step stays, and once so that it may go."""
+    if "//" not in path and "/." not in path and not path.startswith("."):
+        return
+    for least in (1, 0):
+        kept: list[str] = []
+        for step in path.split("/"):
+            if step == "..":
+                if len(kept) > least:
+                    kept.pop()
+            elif step != "." and (step or not kept):
+                kept.append(step)
+        yield "/".join(kept)
+
+
+def pattern_of(rule: str) -> Pattern:
+    """Return the pattern of a rule for resources.
+
+    Raises:
+        ConfigError: no resource can have such a name, so that the rule would protect nothing.
+    """
+    head, star, _ = rule.partition("*")
+    if star and (":" not in head or head.lower() in ("file:", "file://")):
+        return Pattern(fold(rule))  # the star stands for a part of a URI that has a form of its own
+    try:
+        name = resolve(rule)
+    except UriError as error:
+        raise ConfigError(f"scopes: {rule!r} is not the URI of resources: {error}") from None
+    text = fold(str(name))
+    if rule.endswith("/") and not text.endswith("/"):
+        text += "/"
+    path = fold(name.path)
+    if "//" in path or any(step in (".", "..") for step in path.split("/")):
+        raise ConfigError(f"scopes: {rule!r} has empty steps or dots in its path, which no resource is held to have")
+    return Pattern(text)
+
+
+class Scopes:
+    """The rules of a server, ready to be asked.
+
+    Raises:
+        ConfigError: a rule is for nothing that there is, or a scope is none.
+    """
+
+    def __init__(self, rules: Rules, implies: Rules) -> None:
+        self.everywhere: frozenset[str] = frozenset()
+        """What every request needs."""
+        self._methods: dict[str, frozenset[str]] = {}
+        self._named: dict[str, list[tuple[Pattern, frozenset[str]]]] = {}
+        self._uris: list[tuple[Pattern, frozenset[str]]] = []
+        self._read_uris: list[tuple[Pattern, frozenset[str]]] = []
+        self._implied = {scope: read_scopes(held, f"implies[{scope!r}]") for scope, held in implies.items()}
+        for target, needed in rules.items():
+            self._add(target, read_scopes(needed, f"scopes[{target!r}]"))
+        for scope in self._implied:
+            read_scopes([scope], "implies")
+        particular = [scopes for rows in (*self._named.values(), self._uris, self._read_uris) for _, scopes in rows]
+        self.basic: frozenset[str] = self.everywhere or frozenset().union(*self._methods.values())
+        """What clients do well to ask for at first; the rest they are told of when they need it."""
+        self.known: frozenset[str] = self.everywhere.union(*self._methods.values(), *particular)
+        """Every scope that some rule asks for."""
+        self._guarding: frozenset[str] = frozenset().union(*(held for _, held in (*self._uris, *self._read_uris)))
+        self._remembered = lru_cache(REMEMBERED)(self._scopes_of)
+
+    def _add(self, target: str, scopes: frozenset[str]) -> None:
+        method, _, name = target.partition(" ")
+        row = METHODS.get(method)
+        if target == EVERYTHING:
+            self.everywhere = scopes
+        elif ":" in method:
+            if any(space in target for space in " \t\r\n"):
+                raise ConfigError(f"scopes: {target!r} is not a URI: it has spaces in it")
+            self._uris.append((pattern_of(target), scopes))
+        elif row is None and not _may_be_added(method):
+            raise ConfigError(
+                f"scopes: {target!r} is neither a method, nor a method and a name, nor a URI{_hint(method)}"
+            )
+        elif not name:
+            self._methods[method] = scopes
+        elif method == READING:
+            self._read_uris.append((pattern_of(name), scopes))
+        elif row is not None and row.name_field is None:
+            raise ConfigError(f"scopes: {target!r}: requests of {method} name nothing")
+        else:
+            self._named.setdefault(method, []).append((Pattern(name), scopes))
+
+    def needed(self, call: Call) -> frozenset[str]:
+        """Return what a call needs, apart from what every request does."""
+        method = call.request.method
+        needed = self._methods.get(method, frozenset())
+        rows = self._named.get(method)
+        if rows is not None:
+            name = getattr(call.params, call.request.name_field or "", None)
+            needed = needed.union(*(scopes for pattern, scopes in rows if name is None or pattern.matches(name)))
+        if self._uris or self._read_uris:
+            for uri in named_resources(call.params):
+                needed |= self._of_resource(uri, reading=method == READING)
+        return needed
+
+    def needed_to_read(self, uri: str) -> frozenset[str]:
+        """Return what it takes to read a resource, by whatever way."""
+        return self.everywhere | self._methods.get(READING, frozenset()) | self._of_resource(uri, reading=True)
+
+    def access(self, granted: frozenset[str]) -> Access:
+        """Return what a caller with these scopes may do with resources."""
+        guarding = self._guarding
+        return Access(
+            lambda uri: self.needed_to_read(uri) <= granted,
+            None if guarding <= granted else lambda uri: self._of_resource(uri, reading=True) <= granted,
+            lambda uri: bool(self._of_resource(uri, reading=True)),
+            "" if not (self._uris or self._read_uris) else " ".join(["view", *sorted(guarding & granted)]),
+        )
+
+    def _of_resource(self, uri: str, *, reading: bool) -> frozenset[str]:
+        """Return what the rules for resources ask for, those for reading too if that is what is done."""
+        return (self._remembered if len(uri) <= MAX_REMEMBERED else self._scopes_of)(uri, reading)
+
+    def _scopes_of(self, uri: str, reading: bool) -> frozenset[str]:
+        names = names_of(uri)
+        rows = [*self._uris, *self._read_uris] if reading else self._uris
+        fitting = (scopes for pattern, scopes in rows if names is None or any(map(pattern.matches, names)))
+        return frozenset().union(*fitting)
+
+    def expand(self, granted: Iterable[str]) -> frozenset[str]:
+        """Return the scopes that were granted and all that they imply."""
+        found: set[str] = set()
+        waiting = list(granted)
+        while waiting:
+            scope = waiting.pop()
+            if scope not in found:
+                found.add(scope)
+                waiting.extend(self._implied.get(scope, ()))
+        return frozenset(found)
+
+
+def _may_be_added(method: str) -> bool:
+    """Say whether an extension may bring a method of that name, and it is not one of ours that is misspelt."""
+    return "/" in method.strip("/") and not _hint(method)
+
+
+def _hint(method: str) -> str:
+    from difflib import get_close_matches
+
+    alike = get_close_matches(method.lower(), METHODS, 1, 0.8)
+    return f"; did you mean {alike[0]}?" if alike else ""
+
+
+def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
+    """Return the scopes that are given as a list, or as text with spaces in between.
+
+    Raises:
+        ConfigError: one of them is none, or none of a resource.
+    """
+    found = frozenset(given.split() if isinstance(given, str) else given)
+    for scope in found:
+        if not isinstance(scope, str) or not scope or not SCOPE.issuperset(scope):
+            raise ConfigError(f"{where}: {scope!r} is not a scope: visible ASCII without quotes and backslashes")
+        if scope == "offline_access":
+            raise ConfigError(
+                f"{where}: offline_access is between a client and who issues tokens; no resource needs it"
+            )
+    return found
+
+
+def named_resources(params: Any) -> Iterator[str]:
+    """Yield the URIs in the parameters of a request: of a resource, of where to complete, of those to listen to."""
+    uri = getattr(params, "uri", None)
+    if isinstance(uri, str):
+        yield uri
+    template = getattr(getattr(params, "ref", None), "uri", None)
+    if isinstance(template, str):
+        yield completed_place(template, params)
+    uris = getattr(getattr(params, "notifications", None), "resource_subscriptions", UNSET)
+    if isinstance(uris, list):
+        yield from uris
+
+
+def completed_place(template: str, params: Any) -> str:
+    """Return where a request for completion looks: its template, with what is known and the folder that is typed.
+
+    What is not a template is returned as it is, and names nothing for certain.
+    """
+    context = params.context
+    values = {} if context is UNSET or context.arguments is UNSET else dict(context.arguments)
+    folder, slash, _ = params.argument.value.rpartition("/")
+    try:
+        return UriTemplate(template).place({**values, params.argument.name: folder + slash})
+    except UriTemplateError:
+        return template

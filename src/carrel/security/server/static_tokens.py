@@ -1,0 +1,151 @@
+"""Tokens from a file, for a few callers who are known: one line each, and only the hash of the token in it.
+
+    # hash of the token                                            who     scopes
+    sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c  alice   notes:read notes:write
+
+``python -m carrel.security alice notes:read`` makes a token and its line. The file is read again when it changes.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Sequence
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+from carrel.errors import ConfigError
+from carrel.log import Log
+from carrel.protocol.principal import Principal
+from carrel.security.server.bearer import BearerAuthorization, InvalidToken, Options
+from carrel.security.server.scopes import read_scopes
+
+__all__ = ["StaticTokens", "make_token"]
+
+log = Log("carrel.security")
+
+ALGORITHM = "sha256:"
+PREFIX = "carrel_"
+
+#: Seconds after which it is looked at whether the file has changed.
+PAUSE = 1.0
+
+
+class StaticToken(NamedTuple):
+    """One line of the file."""
+
+    digest: bytes
+    principal: Principal
+
+
+class StaticTokens(BearerAuthorization):
+    """Lets in whose token has its hash in a file.
+
+    A file that is gone lets nobody in. A line that is not understood is an error at the start, and later only logged:
+    the others count.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line of it is not understood.
+    """
+
+    def __init__(self, path: str | PathLike[str], **options: Unpack[Options]) -> None:
+        super().__init__(**options)
+        self._path = Path(path)
+        self._entries, problems = self._read()
+        if problems:
+            raise ConfigError(problems[0])
+        self._seen = self._look()
+        self._looked = self.monotonic()
+
+    async def verify(self, token: str) -> Principal:
+        """Return who holds a token.
+
+        Raises:
+            InvalidToken: nobody does.
+        """
+        now = self.monotonic()
+        if now >= self._looked + PAUSE:
+            self._looked = now
+            self._reload()
+        digest = sha256(token.encode("ascii")).digest()
+        found: Principal | None = None
+        for entry in self._entries:  # all of them, so that the time it takes says nothing
+            if hmac.compare_digest(entry.digest, digest):
+                found = entry.principal
+        if found is None:
+            raise InvalidToken("The access token is not valid")
+        return found
+
+    def _look(self) -> tuple[int, int, int] | None:
+        try:
+            info = self._path.stat()
+        except OSError:
+            return None
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    def _reload(self) -> None:
+        seen = self._look()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._entries, problems = self._read()
+        except ConfigError as error:
+            self._entries, problems = [], [f"{error}; nobody is let in"]
+        for problem in problems:
+            log.error("%s", problem)
+        log.info("%s: %d tokens", self._path, len(self._entries))
+
+    def _read(self) -> tuple[list[StaticToken], list[str]]:
+        """Return the entries of the file, and what is wrong with the other lines."""
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise ConfigError(f"tokens cannot be read from {self._path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"tokens cannot be read from {self._path}: it is not text in UTF-8") from None
+        entries: list[StaticToken] = []
+        problems: list[str] = []
+        for number, line in enumerate(lines, 1):
+            words = line.partition("#")[0].split()
+            if not words:
+                continue
+            try:
+                entries.append(self._entry(words))
+            except ConfigError as error:
+                problems.append(f"{self._path}, line {number}: {error}")
+        return entries, problems
+
+    def _entry(self, words: Sequence[str]) -> StaticToken:
+        mark, _, hexadecimal = words[0].partition(":")
+        if mark + ":" != ALGORITHM or len(hexadecimal) != 64 or not set(hexadecimal) <= set("0123456789abcdefABCDEF"):
+            raise ConfigError(
+                "a line begins with sha256: and the hash of a token, 64 hexadecimal digits (never the token itself)"
+            )
+        if len(words) < 2:
+            raise ConfigError("after the hash comes who the token belongs to")
+        scopes = self.scopes.expand(read_scopes(words[2:], "the scopes"))
+        principal = Principal(
+            subject=words[1],
+            scopes=scopes,
+            token_id=hexadecimal[:12].lower(),
+            **self.scopes.access(scopes)._asdict(),
+        )
+        return StaticToken(bytes.fromhex(hexadecimal), principal)
+
+
+def make_token(subject: str, scopes: Sequence[str] = ()) -> tuple[str, str]:
+    """Return a new token and the line for it.
+
+    Raises:
+        ConfigError: the name or a scope cannot stand in a file.
+    """
+    if not subject or len(subject.split()) != 1 or "#" in subject or subject.split() != [subject]:
+        raise ConfigError(f"{subject!r} cannot be a name: it must be one word without #")
+    read_scopes(scopes, "the scopes")
+    if any("#" in scope for scope in scopes):
+        raise ConfigError("a scope in a file must be without #")
+    token = PREFIX + secrets.token_urlsafe(32)
+    return token, " ".join((ALGORITHM + sha256(token.encode()).hexdigest(), subject, *scopes))

@@ -1,0 +1,51 @@
+"""Tokens that were found good a moment ago."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import sha256
+
+from carrel.protocol.principal import Principal
+from carrel.security.server.bearer import Clock
+
+__all__ = ["TokenCache"]
+
+#: How many tokens are remembered at a time.
+MAX_TOKENS = 10_000
+
+
+class TokenCache:
+    """The holders of verified tokens, for ``seconds`` and never longer than a token lasts (and ``leeway`` seconds).
+
+    Tokens themselves are not kept, only their hashes.
+    """
+
+    def __init__(self, seconds: float, leeway: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._leeway = leeway
+        self._clock = clock
+        self._found: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
+
+    def get(self, token: str, now: float) -> Principal | None:
+        """Return the holder of a token; ``now`` is in seconds since the epoch."""
+        key = sha256(token.encode("ascii")).digest()
+        entry = self._found.get(key)
+        if entry is None:
+            return None
+        until, principal = entry
+        if self._clock() < until and (principal.expires is None or now < principal.expires + self._leeway):
+            return principal
+        del self._found[key]
+        return None
+
+    def put(self, token: str, principal: Principal) -> None:
+        """Remember who holds a token."""
+        if self._seconds <= 0:
+            return
+        self._found[sha256(token.encode("ascii")).digest()] = (self._clock() + self._seconds, principal)
+        while len(self._found) > MAX_TOKENS:
+            self._found.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._found.clear()

@@ -1,0 +1,1 @@
+"""Requests from handlers to the client: elicitation, sampling and roots."""

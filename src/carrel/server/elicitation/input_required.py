@@ -1,0 +1,348 @@
+"""Asking the client while a request is in work: the user (elicitation), the model (sampling), or for its roots.
+
+To a client with a session (2025-11-25 and before) a question is a request of its own, on the stream of the call.
+A stateless client (2026-07-28) gets an ``InputRequiredResult`` instead and sends the request again with the answers; so
+the handler runs from its beginning again, and what it asked before is answered at once.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from carrel.errors import (
+    INTERNAL_ERROR,
+    InvalidMessage,
+    InvalidParams,
+    PeerError,
+    ProtocolError,
+    TransportError,
+)
+from carrel.log import Log
+from carrel.printable import printable
+from carrel.protocol.encoding import encode
+from carrel.wire.client_features import InputRequest, InputRequiredResult
+from carrel.wire.jsonrpc import ErrorObject, NotificationMessage, RequestMessage
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Answer, Call, Connection
+    from carrel.server.context import Context
+    from carrel.server.elicitation.questions import Question
+
+__all__ = [
+    "InputRequired",
+    "Pending",
+    "Round",
+    "abandon",
+    "ask",
+    "begin",
+    "misfit",
+    "required_by",
+    "take_answer",
+    "withdraw",
+]
+
+log = Log("carrel")
+
+#: How often a question is asked, if the answers do not fit.
+MAX_ATTEMPTS = 3
+#: Bytes that name a request over its rounds.
+EXCHANGE_ID = 16
+
+
+class InputRequired(BaseException):
+    """Ends a handler whose questions a stateless client has yet to answer. Not an error: nothing should catch it."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__("more input is required")
+        self.context = context
+
+
+class Round(msgspec.Struct):
+    """What is known in one run of a handler: the answers of earlier rounds, and what this one still needs.
+
+    ``digests`` tell which questions were asked; ``kept`` are the values of ``Context.once``. ``exchange`` names the
+    request over all rounds, and ``step`` is how many times it was answered with questions.
+    """
+
+    answers: dict[str, Any] = {}
+    digests: dict[str, bytes] = {}
+    kept: dict[str, Any] = {}
+    needed: dict[str, Question] = {}
+    asked: dict[str, int] = {}
+    exchange: bytes = b""
+    step: int = 0
+
+    def key_for(self, operation: str, key: str | None) -> str:
+        """Return the key of a question: the given one, or one by its place among those of its kind."""
+        if key is not None:
+            return key
+        number = self.asked[operation] = self.asked.get(operation, 0) + 1
+        return f"{operation}-{number}"
+
+
+def digest_of(question: Question) -> bytes:
+    """Return what tells one question from another, so that no answer is taken for that to a different one."""
+    return sha256(question.operation.encode() + encode(question.params))[:16]
+
+
+def sha256(data: bytes) -> bytes:
+    """Hash ``data``; who never asks does not load the library."""
+    from hashlib import sha256
+
+    return sha256(data).digest()
+
+
+def binding_of(context: Context) -> bytes:
+    """Return what a sealed state belongs to: the caller, the method, and its parameters."""
+    call = context.call
+    params = msgspec.json.decode(call.raw)
+    salient = {key: params.get(key) for key in ("name", "uri", "arguments")}
+    who = getattr(call.principal, "id", None) or ""
+    return sha256(msgspec.json.encode([who, call.request.method, salient], order="sorted"))
+
+
+def begin(context: Context) -> Round:
+    """Read what a stateless client brought along.
+
+    Raises:
+        InvalidParams: its state or its answers are not valid.
+    """
+    params = context.call.params
+    current, has_state = Round(), params.request_state is not UNSET
+    if has_state:
+        current = Round(**context.app.state_cipher.open(params.request_state, binding_of(context)))
+        if current.exchange and not is_repeatable(context):
+            answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
+            context.app.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
+    if params.input_responses is not UNSET and bytes(params.input_responses) != b"null":
+        try:
+            given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
+        except msgspec.ValidationError as error:
+            raise InvalidParams(f"Invalid params: inputResponses: {error}", parameter="inputResponses") from None
+        for key, raw in given.items():
+            if key not in current.answers and (key in current.digests or not has_state):
+                current.answers[key] = msgspec.json.decode(raw)
+    return current
+
+
+def is_repeatable(context: Context) -> bool:
+    """Say whether the request of a call may be made twice: a read, a prompt, or a tool that says so of itself."""
+    call = context.call
+    return call.request.operation != "call_tool" or context.app.tools.is_repeatable(call.params.name)
+
+
+async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+    """Ask the client, and return the answers in the order of the questions.
+
+    Raises:
+        MissingCapability: the client cannot be asked that.
+        PeerError: the client answered with an error.
+        ProtocolError: its answers do not fit: those of a user again and again, those of a program once.
+    """
+    from carrel.server.elicitation.questions import check  # who never asks does without
+
+    await check(context, questions.values())
+    if context.call.task is not None:
+        return await _ask_task(context, questions)
+    if context.call.peer.revision.stateless:
+        return await _ask_stateless(context, questions)
+    return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
+
+
+async def _ask_task(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+    """Ask the client of a task, which waits for input meanwhile."""
+    task, tasks = context.call.task, context.app.tasks
+    if context.call.peer.revision.stateless:
+        key_for = context.round.key_for
+        return await tasks.ask(task, [(key_for(each.operation, key), each) for key, each in questions.items()])
+    tasks.update(task, "input_required")
+    try:
+        return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
+    finally:
+        tasks.update(task, "working")
+
+
+async def _ask_stateless(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+    current = context.round
+    found: list[Any] = []
+    for given, question in questions.items():
+        key = current.key_for(question.operation, given)
+        digest = digest_of(question)
+        answer = current.answers.pop(key, UNSET)
+        if current.digests.setdefault(key, digest) != digest:
+            log.warning("%s: question %s is not what it was; make it with once()", context.call.request.method, key)
+            current.digests[key] = digest
+        elif answer is not UNSET:
+            try:
+                found.append(question.read(answer))
+            except ValueError as error:
+                if not question.again:
+                    current.answers[key] = answer  # which is as wrong in the next round
+                    raise misfit(key, error) from None
+                log.debug("the answer to question %s does not fit: %s", key, error)
+            else:
+                current.answers[key] = answer
+                continue
+        current.needed[key] = question
+    if len(found) == len(questions):
+        return found
+    await asyncio.sleep(0)  # questions asked side by side travel together
+    raise InputRequired(context)
+
+
+def misfit(key: str, error: ValueError) -> InvalidParams:
+    """Return the error for an answer that does not fit its question."""
+    return InvalidParams(f"Invalid params: inputResponses.{printable(key, 100)}: {printable(error)}", parameter=key)
+
+
+def required_by(error: BaseException) -> InputRequiredResult:
+    """Return the result that asks for what ended a handler: ``InputRequired``, or a group of them.
+
+    Raises:
+        BaseExceptionGroup: the group holds something else.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        _, others = error.split(InputRequired)
+        if others is not None:
+            raise others
+        error = error.exceptions[0]
+    assert isinstance(error, InputRequired)
+    return required(error.context)
+
+
+def required(context: Context) -> InputRequiredResult:
+    """Return the result that asks for everything that is needed, with the state to come back with."""
+    current = context.round
+    revision = context.call.peer.revision
+    requests = {
+        key: InputRequest(method=revision.questions[question.operation], params=revision.project(question.params))
+        for key, question in current.needed.items()
+    }
+    answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
+    if current.exchange:
+        context.app.exchanges.ask(current.exchange)
+    value = {
+        "answers": answers,
+        "digests": current.digests,
+        "kept": current.kept,
+        "exchange": current.exchange or os.urandom(EXCHANGE_ID),
+        "step": current.step + 1,
+    }
+    state = context.app.state_cipher.seal(value, binding_of(context))
+    return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
+
+
+async def _ask_session(context: Context, question: Question) -> Any:
+    problem = ""
+    for _ in range(MAX_ATTEMPTS):
+        answer = await _request(context, question)
+        try:
+            return question.read(answer)
+        except ValueError as error:
+            if not question.again:
+                method = context.call.peer.revision.questions[question.operation]
+                raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
+            problem = printable(error)
+    raise ProtocolError(f"The client's answers do not fit: {problem}")
+
+
+class Pending(msgspec.Struct, eq=False):
+    """A question as a request of our own: whose it is, what gets the answer, and where it was sent, if it was."""
+
+    call: Call
+    method: str
+    params: Any
+    answer: asyncio.Future[Any]
+    id: int = 0
+    connection: Connection | None = None
+    channel: Channel | None = None
+
+    def send(self, connection: Connection, channel: Channel) -> None:
+        """Send it to a client."""
+        if connection.asked is None:
+            connection.asked = {}
+        connection.questions += 1
+        self.id, self.connection, self.channel = connection.questions, connection, channel
+        connection.asked[self.id] = self
+        channel.send(encode(RequestMessage("2.0", self.id, self.method, self.params)))
+
+    def cancel(self) -> None:
+        """Tell the client, if it was sent to one, that it need not answer any more."""
+        if self.channel is not None:
+            params = {"requestId": self.id, "reason": "the answer is not needed any more"}
+            self.channel.send(encode(NotificationMessage("2.0", self.call.peer.revision.events["cancelled"], params)))
+
+    def forget(self) -> None:
+        """Expect no answer any more."""
+        if self.connection is not None and self.connection.asked is not None:
+            self.connection.asked.pop(self.id, None)
+        self.connection = self.channel = None
+
+
+async def _request(context: Context, question: Question) -> Any:
+    """Send a question as a request of our own and wait for its answer."""
+    call = context.call
+    revision = call.peer.revision
+    if getattr(context.channel, "muted", False):  # of all channels only HTTP has one that nobody listens to
+        raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
+    method, params = revision.questions[question.operation], revision.project(question.params)
+    pending = Pending(call, method, params, asyncio.get_running_loop().create_future())
+    limit: float | None = context.app.state_ttl
+    if call.task is None:
+        pending.send(call.connection, context.channel)
+    else:
+        limit = None  # a task has an end of its own
+        pending.params = msgspec.structs.replace(params, meta=context.related)
+        call.task.deliver(pending)
+    try:
+        async with asyncio.timeout(limit):
+            try:
+                return await pending.answer
+            except asyncio.CancelledError:
+                pending.cancel()
+                raise
+    except TimeoutError:
+        raise TransportError(f"The client did not answer within {limit:g} seconds") from None
+    finally:
+        pending.forget()
+
+
+def take_answer(connection: Connection, answer: Answer) -> None:
+    """Give an answer to whoever waits for it. One that nobody waits for is dropped."""
+    pending = None if connection.asked is None else connection.asked.get(answer.id)
+    if pending is None or pending.answer.done():
+        return
+    try:
+        if answer.error is UNSET:
+            pending.answer.set_result(msgspec.json.decode(answer.result))  # type: ignore[arg-type]
+            return
+        error = msgspec.json.decode(answer.error, type=ErrorObject)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        error = ErrorObject(INTERNAL_ERROR, f"The client's answer cannot be read: {problem}")
+    pending.answer.set_exception(PeerError(error.code, error.message, None if error.data is UNSET else error.data))
+
+
+def withdraw(call: Call) -> None:
+    """Take back the questions of a call that has been answered, although some part of its handler still waits."""
+    for pending in list((call.connection.asked or {}).values()):
+        if pending.call.raw is call.raw and pending.call.task is None:  # an id may be in use again
+            pending.answer.cancel()
+
+
+def abandon(connection: Connection) -> None:
+    """Let nobody wait any longer for answers of a client that is gone. A task asks whoever comes for its result."""
+    for pending in list((connection.asked or {}).values()):
+        if pending.call.task is not None:
+            pending.forget()
+            pending.call.task.lose(connection, pending)
+        elif not pending.answer.done():
+            pending.answer.set_exception(TransportError("The client went away before it answered"))

@@ -1,0 +1,245 @@
+"""What a handler can ask of a client: to have a form filled in, a page visited, a model answer, roots listed.
+
+https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
+https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
+https://modelcontextprotocol.io/specification/2026-07-28/client/roots
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.errors import MissingCapability
+from carrel.log import Log
+from carrel.uri.parse import UriError, parse
+from carrel.wire.client_features import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitParams,
+    ElicitResult,
+    ListRootsParams,
+    ListRootsResult,
+    SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
+    blocks_of,
+    find_imbalance,
+)
+from carrel.wire.content import AudioContent, TextContent
+
+if TYPE_CHECKING:
+    from carrel.protocol.revision import Revision
+    from carrel.server.context import Context
+
+__all__ = ["Elicited", "Question", "check", "form_question", "page_question", "roots_question", "sampling_question"]
+
+log = Log("carrel")
+
+T = TypeVar("T")
+
+#: What is wrong with the uses of tools in a conversation.
+IMBALANCES = {
+    "mixed": "a message with results of tools holds nothing else",
+    "missing": "every use of a tool is followed by one message with the results of all of them",
+    "open": "the uses of tools in the last message have no results yet",
+}
+#: Hosts whose pages need no https:, because they are on this machine.
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question: the operation, its parameters, what it needs of the client, and how its answer is read.
+
+    ``read`` raises ValueError where the answer does not fit. Then a user is asked again (``again``); a program, which
+    would say the same and may cost money, is not.
+    """
+
+    operation: str
+    params: ElicitParams | CreateMessageParams | ListRootsParams
+    needs: dict[str, Any]
+    read: Callable[[Any], Any]
+    again: bool = True
+
+
+async def check(context: Context, questions: Iterable[Question]) -> None:
+    """Check that the client can be asked these questions.
+
+    Raises:
+        MissingCapability: it did not declare that it can. All that it did not declare is named, also for other
+            questions that are asked side by side.
+    """
+    declared = msgspec.to_builtins(context.capabilities)
+    if "url" not in declared.get("elicitation", ("url",)):
+        declared["elicitation"]["form"] = {}  # who names no mode means this one
+    missing: dict[str, Any] = {}
+    known = True
+    for question in questions:
+        if question.operation in context.call.peer.revision.questions:
+            _merge(missing, _undeclared(declared, question.needs))
+        else:
+            known = False
+            _merge(missing, question.needs)
+    if not missing:
+        return
+    together = context.lacking = {} if context.lacking is None else context.lacking
+    _merge(together, missing)
+    await asyncio.sleep(0)
+    if context.lacking is together:
+        context.lacking = None
+    error = MissingCapability(together)
+    if known:
+        error.args = (f"The client does not offer {_dotted(together)}",)
+    else:
+        error.args = (f"A client of the revision {context.revision} cannot be asked this",)
+    raise error
+
+
+def _merge(all: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, inner in more.items():
+        _merge(all.setdefault(name, {}), inner)
+
+
+def _dotted(needed: Mapping[str, Any]) -> str:
+    return " and ".join(
+        " and ".join(f"{name}.{part}" for part in _dotted(inner).split(" and ")) if inner else name
+        for name, inner in needed.items()
+    )
+
+
+def _undeclared(declared: Any, needed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is needed and not declared."""
+    known = declared if isinstance(declared, dict) else {}
+    missing: dict[str, Any] = {}
+    for name, inner in needed.items():
+        if name not in known:
+            missing[name] = inner
+        elif lacking := _undeclared(known[name], inner):
+            missing[name] = lacking
+    return missing
+
+
+class Elicited(msgspec.Struct, Generic[T], frozen=True):
+    """What the user did. ``content`` is the filled-in form, and None unless ``action`` is "accept"."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: T | None = None
+    id: str | None = None
+    """Of a page to visit: what names this elicitation, for ``Context.elicitation_completed``."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user agreed."""
+        return self.action == "accept"
+
+
+def form_question(message: str, kind: Any) -> Question:
+    """Return the question that shows a form. See ``Context.elicit``."""
+    from carrel.server.elicitation.forms import form_of
+
+    form = form_of(kind)
+
+    def read(answer: Any) -> Elicited[Any]:
+        result = msgspec.convert(answer, ElicitResult)
+        if result.action != "accept":
+            return Elicited(result.action)
+        return Elicited(result.action, form.read({} if result.content is UNSET else result.content))
+
+    params = ElicitParams(message=message, requested_schema=form.schema)
+    return Question("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
+
+
+def page_question(message: str, url: str, revision: Revision) -> Question:
+    """Return the question that opens a page. See ``Context.elicit_url``.
+
+    Raises:
+        ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
+    """
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOCAL):
+        raise ValueError("the page of an elicitation must be at an https: URL")
+    odd = any(character <= " " or character > "~" or character == "\\" for character in url)
+    if odd or not parts.hostname or parts.username is not None:
+        raise ValueError("the URL of a page names a host, nobody's name or password, and is percent-encoded")
+    id = None if revision.stateless else os.urandom(16).hex()
+    params = ElicitParams(mode="url", message=message, url=url, elicitation_id=UNSET if id is None else id)
+    return Question(
+        "elicit_page",
+        params,
+        {"elicitation": {"url": {}}},
+        lambda answer: Elicited(msgspec.convert(answer, ElicitResult).action, None, id),
+    )
+
+
+def sampling_question(
+    messages: str | SamplingMessage | Sequence[str | SamplingMessage],
+    max_tokens: int,
+    details: dict[str, Any],
+    revision: Revision,
+) -> Question:
+    """Return the question to the client's model. See ``Context.sample``.
+
+    Raises:
+        ValueError: results of tools are mixed with other content, or do not follow their uses.
+    """
+    several = [messages] if isinstance(messages, str | SamplingMessage) else messages
+    params = CreateMessageParams(
+        messages=[
+            SamplingMessage("user", TextContent(message)) if isinstance(message, str) else message
+            for message in several
+        ],
+        max_tokens=max_tokens,
+        **details,
+    )
+    blocks = [block for message in params.messages for block in blocks_of(message)]
+    imbalance = find_imbalance(params.messages)
+    if imbalance is not None:
+        raise ValueError(IMBALANCES[imbalance])
+    needs: dict[str, Any] = {}
+    operation = "sample"
+    if any(isinstance(block, AudioContent) for block in blocks):
+        operation = "sample_with_audio"
+    if (
+        params.tools is not UNSET
+        or params.tool_choice is not UNSET
+        or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
+    ):
+        operation = "sample_with_tools"
+        needs["tools"] = {}
+    if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
+        needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
+    return Question(
+        operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult), again=False
+    )
+
+
+def roots_question() -> Question:
+    """Return the question for the client's roots. See ``Context.roots``."""
+    return Question("list_roots", ListRootsParams(), {"roots": {}}, read_roots, again=False)
+
+
+def read_roots(answer: Any) -> ListRootsResult:
+    """Return the roots of an answer. Those that are no ``file:`` URIs are logged and left out.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/roots#root
+    """
+    result = msgspec.convert(answer, ListRootsResult)
+    for root in result.roots:
+        if not is_file_uri(root.uri):
+            log.warning("the client's root %s is ignored: a root has to be a file: URI", root.uri)
+    result.roots = [root for root in result.roots if is_file_uri(root.uri)]
+    return result
+
+
+def is_file_uri(uri: str) -> bool:
+    try:
+        return parse(uri).scheme.lower() == "file"
+    except UriError:
+        return False

@@ -1,0 +1,1 @@
+"""Signatures of functions as JSON Schema, and arguments read by them."""

@@ -1,0 +1,180 @@
+"""JSON Schema (2020-12) made from a function: of its arguments, and of its result.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic#json-schema-usage
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.protocol.json_values import to_json, to_jsonable
+from carrel.server.schema.parameter import Parameter
+from carrel.server.schema.type_hints import Metadata, describe, has_fields, is_pydantic, make_model, walk
+
+if TYPE_CHECKING:
+    from carrel.server.schema.signature import Signature
+
+__all__ = ["input_schema", "output_schema", "schemas_of"]
+
+
+def input_schema(signature: Signature) -> dict[str, Any]:
+    """Make the schema of a function's arguments.
+
+    Raises:
+        ConfigError: a type has no schema.
+    """
+    own = [parameter for parameter in signature.parameters if not parameter.by_pydantic]
+    annotations = [parameter.annotation for parameter in own]
+    try:
+        schemas, definitions = schemas_of(annotations)
+        more: Any = rest_schema(signature, definitions)
+    except TypeError as error:
+        raise ConfigError(f"There is no JSON Schema for the parameters of {signature.name}: {error}") from None
+    found = {parameter.alias: schema for parameter, schema in zip(own, schemas, strict=True)}
+    theirs = [parameter for parameter in signature.parameters if parameter.by_pydantic]
+    if theirs:
+        try:
+            properties, models = model_schemas(theirs, definitions)
+        except sys.modules["pydantic"].errors.PydanticUserError as error:
+            raise ConfigError(f"There is no JSON Schema for the parameters of {signature.name}: {error}") from None
+        found |= properties
+        definitions |= models
+    properties = {}
+    for parameter in signature.parameters:
+        schema = properties[parameter.alias] = found[parameter.alias]
+        if parameter.description:
+            schema["description"] = parameter.description
+        if not parameter.required and "default" not in schema:
+            schema.update(default_schema(parameter.default))
+    required = [parameter.alias for parameter in signature.parameters if parameter.required]
+    return {
+        "type": "object",
+        **({"properties": properties} if properties else {}),
+        **({"required": required} if required else {}),
+        "additionalProperties": more,
+        **({"$defs": definitions} if definitions else {}),
+    }
+
+
+def rest_schema(signature: Signature, definitions: dict[str, Any]) -> Any:
+    if signature.rest is None:
+        return False
+    (schema,), more = schemas_of([signature.rest.annotation])
+    definitions.update(more)
+    return schema or True
+
+
+def schemas_of(annotations: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Make schemas with msgspec, and the definitions that they refer to."""
+    made, definitions = msgspec.json.schema_components(
+        annotations, schema_hook=foreign_schema, ref_template="#/$defs/{name}"
+    )
+    for node in (node for annotation in annotations for node in walk(annotation) if has_fields(node)):
+        properties = definitions.get(node.__name__, {}).get("properties", {})
+        for name, hint in typing.get_type_hints(node, include_extras=True).items():
+            while get_origin(hint) in (typing.Required, typing.NotRequired):
+                (hint,) = get_args(hint)
+            for item in getattr(hint, "__metadata__", ()):
+                if name in properties and describe(item):
+                    properties[name].setdefault("description", describe(item))
+    return list(made), definitions
+
+
+def foreign_schema(kind: type) -> dict[str, Any]:
+    if kind is object:
+        return {}
+    if issubclass(kind, PathLike):
+        return {"type": "string", "format": "path"}
+    raise TypeError(f"{kind.__qualname__} has no schema")
+
+
+def model_schemas(parameters: Sequence[Parameter], taken: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make schemas with pydantic. Definitions whose names are taken get another one."""
+    model = make_model(parameters)
+    schema = model.model_json_schema()
+    if schema.get("$defs", {}).keys() & taken.keys():
+        schema = model.model_json_schema(ref_template="#/$defs/pydantic.{model}")
+        schema["$defs"] = {f"pydantic.{name}": item for name, item in schema["$defs"].items()}
+    for name, item in schema["properties"].items():
+        if item.get("title") == name.replace("_", " ").title():  # made up from the name by pydantic
+            del item["title"]
+    return schema["properties"], schema.get("$defs", {})
+
+
+def default_schema(default: Any) -> dict[str, Any]:
+    """Return the default for the schema, or nothing where JSON cannot say it."""
+    try:
+        value = to_jsonable(default)
+        return {"default": value} if msgspec.json.decode(to_json(default)) == value else {}
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return {}
+
+
+def output_schema(signature: Signature) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+    """Make the schema of a function's result, and what turns results into what it describes.
+
+    Raises:
+        ConfigError: a schema was asked for, and the type of the result is unknown or has none.
+    """
+    nothing = (None, to_jsonable)
+    if signature.structured is False:
+        return nothing
+    try:
+        returns = signature.returns
+        if returns is inspect.Signature.empty:
+            raise TypeError("it is not annotated")
+        nodes = list(walk(returns))
+        package = __name__.partition(".")[0]
+        if any(getattr(node, "__module__", "").partition(".")[0] == package for node in nodes if is_class(node)):
+            return nothing
+        schema, encode = result_schema(returns, nodes)
+    except Exception as error:  # whatever pydantic and get_type_hints raise over annotations of all kinds
+        if signature.structured:
+            raise ConfigError(f"There is no JSON Schema for the result of {signature.name}: {error}") from None
+        return nothing
+    if schema.get("type") == "object":
+        return schema, encode
+    if not signature.structured:
+        return nothing
+    definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+    wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
+    return wrapped, lambda value: {"result": encode(value)}
+
+
+def is_class(node: Any) -> bool:
+    return isinstance(node, type) and not isinstance(node, Metadata)
+
+
+def result_schema(returns: Any, nodes: Sequence[Any]) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    encode: Callable[[Any], Any] = to_jsonable
+    if any(is_pydantic(node.value if isinstance(node, Metadata) else node) for node in nodes):
+        adapter = sys.modules["pydantic"].TypeAdapter(returns)
+        schema = adapter.json_schema(mode="serialization")
+        options = {"mode": "json", "by_alias": True, "warnings": False, "fallback": to_jsonable}
+        encode = partial(adapter.dump_python, **options)
+    else:
+        (schema,), definitions = schemas_of([returns])
+        schema |= {"$defs": definitions} if definitions else {}
+    return at_root(schema), encode
+
+
+def at_root(schema: dict[str, Any]) -> dict[str, Any]:
+    """Put the definition that a schema refers to in its place, so that its type can be seen at once."""
+    definitions = dict(schema.get("$defs", {}))
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    if name not in definitions:
+        return schema
+    root = definitions[name]
+    used = to_json(definitions)
+    if f'"#/$defs/{name}"'.encode() not in used:  # nothing else refers to it
+        del definitions[name]
+    return {**root, **({"$defs": definitions} if definitions else {})}

@@ -1,0 +1,1 @@
+"""Parts and types of contents, for all sources."""

@@ -1,0 +1,276 @@
+"""Windows of files: some lines, some bytes, or the end, without reading the rest.
+
+``?lines=100-200`` counts from 1 and includes both ends, ``?lines=100-`` goes on to the end. ``?bytes=0-65535`` counts
+from 0 and includes both ends. ``?tail=200`` is the last 200 lines. Bytes of text are cut so that a character belongs to
+the window in which it begins: windows that join give, joined, the whole text. Lines end with a line feed, or a carriage
+return and one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from carrel.errors import InvalidParams
+from carrel.sources.content.text import character_start, line_feed
+
+__all__ = ["EXAMPLES", "MAX_SCAN", "TooFar", "TooWide", "Window", "cut_bytes", "cut_lines", "cut_tail", "parse_window"]
+
+MAX_SCAN = 256 * 1024 * 1024  # bytes looked through to find a line
+BLOCK = 262_144  # bytes read at a time
+STEP = 65_536  # the same, backwards
+ATTEMPTS = 4  # to read the end of a file that is cut meanwhile
+WIDE = {line_feed(encoding): encoding for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")}
+MAX_DIGITS = 15
+NEIGHBOURHOOD = 1024  # bytes before a window that tell where characters begin
+
+EXAMPLES = {"lines": "lines=100-200", "bytes": "bytes=0-65535", "tail": "tail=200"}
+
+ReadAt: TypeAlias = Callable[[int, int], bytes]
+"""Reads up to so many bytes (the second argument) from an offset (the first); fewer only at the end."""
+
+
+class Window(NamedTuple):
+    """What part of a file is wanted: from ``first`` to ``last`` (None: to the end), or of a tail the last ``last``."""
+
+    unit: Literal["lines", "bytes", "tail"]
+    first: int
+    last: int | None
+
+
+class Cut(NamedTuple):
+    """The bytes of a window, and where they are: numbers of lines or of bytes. ``total`` where it came to be known."""
+
+    data: bytes
+    first: int | None
+    last: int | None
+    total: int | None = None
+
+    def describe(self, unit: str) -> dict[str, Any]:
+        """Return what goes into ``_meta``."""
+        numbers = {"first": self.first, "last": self.last, "total": self.total}
+        return {"unit": unit} | {name: value for name, value in numbers.items() if value is not None}
+
+
+class TooWide(Exception):
+    """The window holds more than the limit. ``queries`` are windows that do not."""
+
+    def __init__(self, *queries: str) -> None:
+        super().__init__(*queries)
+        self.queries = queries
+
+
+class TooFar(Exception):
+    """Line ``wanted`` is further into the file than is looked; ``line`` and ``offset`` are where looking ended.
+
+    They are None if the number of the line alone tells that, so that nothing was read.
+    """
+
+    def __init__(self, wanted: int, line: int | None = None, offset: int | None = None) -> None:
+        super().__init__(wanted, line, offset)
+        self.wanted = wanted
+        self.line = line
+        self.offset = offset
+
+
+def parse_window(query: str) -> Window | None:
+    """Read the query of a URI. None if there is none.
+
+    Raises:
+        InvalidParams: it asks for something else than one window, and is not understood.
+    """
+    if not query:
+        return None
+    unit, _, value = query.partition("=")
+    if unit not in EXAMPLES:
+        raise refuse(unit[:50] or "query", f"there is no window {unit[:50]!r}")
+    if "&" in value:
+        raise refuse(unit, "one window at a time")
+    first, dash, last = value.partition("-")
+    if unit == "tail":
+        count = number(first)
+        if count is None or dash or count < 1:
+            raise refuse(unit, f"{value[:50]!r} is not a number of lines")
+        return Window("tail", 0, count)
+    begin, end = number(first), number(last) if last else None
+    if begin is None or (last and end is None) or (end is not None and end < begin):
+        raise refuse(unit, f"{value[:50]!r} is not a range")
+    if unit == "lines":
+        if begin < 1:
+            raise refuse(unit, "lines count from 1")
+        return Window("lines", begin, end if dash else begin)
+    return Window("bytes", begin, end if dash else begin)
+
+
+def number(digits: str) -> int | None:
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
+
+
+def refuse(unit: str, reason: str) -> InvalidParams:
+    shown = EXAMPLES.get(unit) or " or ".join(f"?{example}" for example in EXAMPLES.values())
+    return InvalidParams(f"Invalid params: {unit}: {reason}; it should look like {shown}", parameter=unit)
+
+
+def cut_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None) -> Cut:
+    """Cut bytes out of a file of ``size`` bytes; at the boundaries of characters if it is text.
+
+    Raises:
+        InvalidParams: the window begins after the end.
+        TooWide: it holds more than ``limit`` bytes.
+    """
+    if window.first > size:
+        raise refuse("bytes", f"the file has {size:,} bytes, and the window begins at {window.first:,}")
+    end = size if window.last is None else min(window.last + 1, size)
+    if end - window.first > limit:
+        raise TooWide(f"bytes={window.first}-{window.first + limit - 1}")
+    begin = window.first
+    if encoding is None:
+        data = read_at(begin, end - begin)
+        return Cut(data, begin, begin + len(data) - 1)
+    before = max(begin - NEIGHBOURHOOD, 0) & ~3
+    data = read_at(before, end + 3 - before)
+    here = character_start(data, begin - before, encoding) if begin else 0
+    there = character_start(data, end - before, encoding) if end < size else len(data)
+    return Cut(data[here:there], before + here, before + there - 1)
+
+
+def cut_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str, scan: int = MAX_SCAN) -> Cut:
+    """Cut lines out of a file. What comes before them is read, ``scan`` bytes at most, and forgotten block by block.
+
+    Raises:
+        InvalidParams: the file has fewer lines than would come before the window.
+        TooFar: it begins further into the file than ``scan`` bytes.
+        TooWide: the window holds more than ``limit`` bytes.
+    """
+    feed = line_feed(encoding)
+    offset, passed = 0, 0  # where we are, and how many lines are behind us
+    skip = window.first - 1
+    if min(skip * len(feed), size) > scan:
+        raise TooFar(window.first)
+    begin = 0 if skip == 0 else -1
+    while begin < 0:
+        if offset >= scan and offset < size:
+            raise TooFar(window.first, passed + 1, offset)
+        block = read_at(offset, min(BLOCK, size - offset))
+        if not block:
+            break
+        count = count_feeds(block, feed)
+        if passed + count >= skip:
+            begin = offset
+            for _ in range(skip - passed):
+                begin = offset + find_feed(block, feed, begin - offset) + len(feed)
+            break
+        passed, offset = passed + count, offset + len(block)
+    if begin < 0:
+        total = passed + (size > 0 and not ends_with_feed(read_at, size, feed))
+        if window.first > total + 1:
+            raise refuse("lines", f"the file ends with line {total:,}, and the window begins at {window.first:,}")
+        return Cut(b"", None, None, total)
+    wanted = None if window.last is None else window.last - skip
+    return collect_lines(read_at, size, begin, window.first, wanted, limit, feed)
+
+
+def collect_lines(
+    read_at: ReadAt, size: int, begin: int, first: int, wanted: int | None, limit: int, feed: bytes
+) -> Cut:
+    """Read up to ``wanted`` lines, or all, from ``begin`` on, where line ``first`` begins."""
+    parts: list[bytes] = []
+    offset, lines, whole = begin, 0, 0  # whole: how many lines end within the limit
+    while offset < size and (wanted is None or lines < wanted):
+        block = read_at(offset, min(BLOCK, size - offset))
+        if not block:
+            break
+        count = count_feeds(block, feed)
+        if wanted is not None and lines + count >= wanted:
+            end = 0
+            for _ in range(wanted - lines):
+                end = find_feed(block, feed, end) + len(feed)
+            block, count = block[:end], wanted - lines
+        room = limit - (offset - begin)
+        if len(block) > room:
+            whole = lines + count_feeds(block[: max(room, 0) & -len(feed)], feed)
+            last = first + whole - 1
+            raise TooWide(*([f"lines={first}-{last}"] if whole else []), f"bytes={begin}-{begin + limit - 1}")
+        parts.append(block)
+        lines, offset = lines + count, offset + len(block)
+    data = b"".join(parts)
+    unfinished = bool(data) and not data.endswith(feed)
+    last = first + lines + unfinished - 1
+    ended = offset >= size and (wanted is None or lines <= wanted)
+    return Cut(data, first if data else None, last if data else None, last if ended else None)
+
+
+def cut_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str) -> Cut:
+    """Cut the last lines out of a file, reading backwards from its end no more than it takes.
+
+    Raises:
+        InvalidParams: the file becomes smaller again and again while it is read.
+        TooWide: they hold more than ``limit`` bytes.
+    """
+    feed = line_feed(encoding)
+    for _ in range(ATTEMPTS):
+        blocks, end = collect_tail(read_at, size, window.last or 1, limit, feed)
+        if end is None:
+            break
+        size = end
+    else:
+        raise refuse("tail", "the file becomes smaller while it is read; ask again")
+    data = b"".join(reversed(blocks))
+    if len(data) > limit:
+        fitting = count_feeds(data[(len(data) - limit + 3) & ~3 : len(data) - len(feed)], feed)
+        queries = [f"tail={fitting}"] if fitting else []
+        raise TooWide(*queries, f"bytes={max(size - limit, 0)}-{size - 1}")
+    return Cut(data, None, None)
+
+
+def collect_tail(read_at: ReadAt, size: int, wanted: int, limit: int, feed: bytes) -> tuple[list[bytes], int | None]:
+    """Read the last lines in blocks, the last one first, until there are ``wanted`` ones or more than ``limit`` bytes.
+
+    The number is None, or the size that the file has meanwhile shrunk to, and then what was read means nothing.
+    """
+    blocks: list[bytes] = []
+    end = size
+    lines = 0  # line feeds found that begin a wanted line, that is, all but the one at the very end
+    while end > 0 and size - end <= limit:
+        begin = max(end - STEP, 0) & ~3
+        block = read_at(begin, end - begin)
+        if len(block) < end - begin:
+            return [], begin + len(block)
+        last = len(block) - (len(feed) if not blocks and block.endswith(feed) else 0)
+        count = count_feeds(block[:last], feed)
+        if lines + count >= wanted:
+            position = last
+            for _ in range(wanted - lines):
+                position = find_feed_backwards(block, feed, position)
+            blocks.append(block[position + len(feed) :])
+            break
+        blocks.append(block)
+        lines += count
+        end = begin
+    return blocks, None
+
+
+def count_feeds(block: bytes, feed: bytes) -> int:
+    """Count line feeds; in UTF-16 and UTF-32, only those where a character begins."""
+    if len(feed) == 1:
+        return block.count(feed)
+    return block.decode(WIDE[feed], "replace").count("\n")  # far quicker than finding one after the other
+
+
+def find_feed(block: bytes, feed: bytes, start: int) -> int:
+    """Find a line feed from ``start`` on; in UTF-16 and UTF-32, only where a character begins."""
+    position = block.find(feed, start)
+    while position % len(feed) and position >= 0:
+        position = block.find(feed, position + 1)
+    return position
+
+
+def find_feed_backwards(block: bytes, feed: bytes, end: int) -> int:
+    position = block.rfind(feed, 0, end)
+    while position % len(feed) and position >= 0:
+        position = block.rfind(feed, 0, position + len(feed) - 1)
+    return position
+
+
+def ends_with_feed(read_at: ReadAt, size: int, feed: bytes) -> bool:
+    return read_at(size - len(feed), len(feed)) == feed

@@ -1,0 +1,164 @@
+"""Reading an open file: whole or in a window, as text or as bytes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+from msgspec import UNSET
+
+from carrel.errors import ResourceTooLarge
+from carrel.sources.content.media_types import TEXT, is_textual, type_of_bytes, type_of_name
+from carrel.sources.content.text import UTF8, decode, decode_as, recognise
+from carrel.sources.content.window import (
+    MAX_SCAN,
+    Cut,
+    ReadAt,
+    TooFar,
+    TooWide,
+    Window,
+    cut_bytes,
+    cut_lines,
+    cut_tail,
+    refuse,
+)
+from carrel.threads import stop_if_cancelled
+from carrel.wire.resources import BlobResourceContents, TextResourceContents
+
+__all__ = ["Contents", "read_file", "windows_of"]
+
+Contents: TypeAlias = TextResourceContents | BlobResourceContents
+
+HEAD = 8192  # bytes by which the type and the encoding of a large file are recognised
+CHUNK = 1_048_576  # bytes read before it is looked whether anything waits for them
+
+
+def read_file(
+    descriptor: int, uri: str, name: str, window: Window | None, limit: int, scan: int = MAX_SCAN
+) -> Contents:
+    """Read a file of that name, or a window of it; ``limit`` is how many bytes at most.
+
+    To find lines, up to ``scan`` bytes before them are looked through.
+
+    Raises:
+        ResourceTooLarge: it is more, or too far into the file; the message has the URIs of windows that are not.
+        InvalidParams: the window makes no sense for this file.
+    """
+    size = os.fstat(descriptor).st_size
+    if window is not None:
+        return read_window(descriptor, uri, name, size, window, limit, scan)
+    data = read_all(descriptor, size, limit) if size <= limit else None
+    if data is None:
+        raise too_large(descriptor, uri, limit)
+    text = decode(data)
+    if text is None:
+        return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
+    meta = UNSET if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
+    return TextResourceContents(uri, text.text, mime_type=type_of_text(name), meta=meta)
+
+
+def read_window(descriptor: int, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
+    read_at = reader(descriptor)
+    if size == 0:
+        # Files of /proc and the like do not say how long they are, and may be another thing each time they are read.
+        data = read_all(descriptor, 0, limit)
+        if data is None:
+            raise too_large(descriptor, uri, limit)
+        read_at, size = (lambda offset, count: data[offset : offset + count]), len(data)
+    head = read_at(0, HEAD)
+    encoding = recognise(head, cut=size > len(head))
+    try:
+        cut = cut_window(read_at, size, window, limit, encoding, scan)
+    except TooWide as error:
+        narrower = windows_of(uri, *error.queries)
+        raise ResourceTooLarge(
+            uri, f"The window is over the limit of {limit:,} bytes; read a narrower one, {narrower}"
+        ) from None
+    except TooFar as error:
+        raise too_far(error, uri, size, limit, scan) from None
+    meta: dict[str, Any] = {"carrel/window": cut.describe(window.unit), "carrel/size": size}
+    if encoding is None and window.unit != "bytes":
+        # A log may begin with a hole of zero bytes, and yet be text where it goes on.
+        encoding = recognise(cut.data, cut=True)
+        if encoding is None:
+            raise refuse("bytes", f"the file is not text and has no {window.unit}, only bytes")
+    if encoding is None:
+        return BlobResourceContents(uri, cut.data, mime_type=type_of_bytes(head, name), meta=meta)
+    if encoding != UTF8:
+        meta["carrel/encoding"] = encoding
+    text = decode_as(cut.data, encoding)
+    return TextResourceContents(uri, text, mime_type=type_of_text(name), meta=meta)
+
+
+def cut_window(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None, scan: int) -> Cut:
+    if window.unit == "bytes":
+        return cut_bytes(read_at, size, window, limit, encoding)
+    if window.unit == "tail":
+        return cut_tail(read_at, size, window, limit, encoding or UTF8)
+    return cut_lines(read_at, size, window, limit, encoding or UTF8, scan)
+
+
+def too_far(error: TooFar, uri: str, size: int, limit: int, scan: int) -> ResourceTooLarge:
+    reached = f"; byte {error.offset:,} is in line {error.line:,}" if error.line is not None else ""
+    begin = scan if error.offset is None else error.offset
+    windows = windows_of(uri, f"bytes={begin}-{min(begin + min(limit, 65_536), size) - 1}", "tail=200")
+    return ResourceTooLarge(
+        uri,
+        f"Line {error.wanted:,} is beyond the first {scan:,} bytes of the file, which are all that is looked through "
+        f"to find a line{reached}; read a window that needs no looking, {windows}",
+    )
+
+
+def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
+    size = os.fstat(descriptor).st_size
+    is_text = recognise(reader(descriptor)(0, HEAD), cut=True) is not None
+    queries = ["tail=200", "lines=1-1000"] if is_text else []
+    windows = windows_of(uri, *queries, f"bytes=0-{min(limit, 65_536) - 1}")
+    if size <= limit:  # it has no end yet, or does not say how long it is
+        return ResourceTooLarge(uri, f"The file has more than {limit:,} bytes, which is the limit")
+    return ResourceTooLarge(
+        uri, f"The file has {size:,} bytes, which is over the limit of {limit:,}; read a window of it, {windows}"
+    )
+
+
+def windows_of(uri: str, *queries: str) -> str:
+    """Return the URIs of windows, for a sentence that suggests them."""
+    return " or ".join(f"{uri.partition('?')[0]}?{query}" for query in queries)
+
+
+def type_of_text(name: str) -> str:
+    named = type_of_name(name)
+    return named if named is not None and is_textual(named) else TEXT
+
+
+def read_all(descriptor: int, size: int, limit: int) -> bytes | None:
+    """Read to the end of a file that had ``size`` bytes, and may have grown or shrunk; None if it is over the limit."""
+    data = os.read(descriptor, min(size, CHUNK) + 1)
+    if 0 < len(data) <= size <= CHUNK:
+        return data
+    parts = [data]
+    total = len(data)
+    while data and total <= limit:
+        stop_if_cancelled()
+        data = os.read(descriptor, min(limit + 1 - total, CHUNK))
+        total += len(data)
+        parts.append(data)
+    return b"".join(parts) if total <= limit else None
+
+
+def reader(descriptor: int) -> ReadAt:
+    """Return a function that reads at an offset of an open file, until the request is cancelled."""
+
+    def read_at(offset: int, size: int) -> bytes:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        parts = []
+        while size > 0:
+            stop_if_cancelled()
+            data = os.read(descriptor, min(size, CHUNK))
+            if not data:
+                break
+            parts.append(data)
+            size -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    return read_at

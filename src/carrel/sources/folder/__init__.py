@@ -1,0 +1,1 @@
+"""Folders: what is shared of them, opened and watched safely."""

@@ -1,0 +1,384 @@
+"""Opening what is under a root, and nothing else.
+
+A path is walked one name at a time, each looked up in the directory that was opened before it, never following a
+symbolic link on the way: whatever is renamed or replaced meanwhile, what gets opened is in the root. Links are followed
+by hand: a link that stays in the root is walked again from the root, so that it opens nothing that could not be opened
+without it; a link that leaves is refused, or followed if that was asked for. Only regular files and directories are
+opened: no pipes, sockets or devices.
+
+Where the platform cannot look up names in an open directory (Windows), the same walk goes by path. It refuses the same
+links and names, but somebody who can write in the root could replace a directory between two steps.
+"""
+
+# Importing pathlib takes a few milliseconds of the start.
+# ruff: noqa: PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH206
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Generator
+from typing import Protocol, TypeAlias
+
+from carrel.sources.folder.work import Work
+
+__all__ = ["MAX_DEPTH", "Costly", "Excluded", "Guard", "Node", "Parts", "Place", "Root"]
+
+Parts: TypeAlias = tuple[str, ...]
+"""A path under the root, as its names. The root itself is ``()``."""
+
+MAX_DEPTH = 128
+MAX_LINKS = 40
+MAX_PATH = 4096  # bytes, as the system has it for paths that are opened in one step
+
+# Work, in microseconds
+LOOKUP = 5.0  # to look up a name
+ENTER = 15.0  # to open a directory
+MOST = 25_000.0  # to open one path
+
+HAS_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and os.scandir in os.supports_fd
+SPELLS_LOOSELY = sys.platform in ("darwin", "win32")
+FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+FILE |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+PASSAGE = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+JUNCTION = 0xA0000003
+
+
+class Excluded(PermissionError):
+    """The path is there perhaps, but is not shared."""
+
+
+class Costly(Excluded):
+    """To find out whether the path is shared takes too long: too many links or patterns are in the way."""
+
+
+class Place(Protocol):
+    """A directory in which names are looked up."""
+
+    def stat(self, name: str, *, follow: bool = False) -> os.stat_result: ...
+    def open(self, name: str, *, follow: bool = False) -> int: ...
+    def enter(self, name: str, *, follow: bool = False) -> Place: ...
+    def read_link(self, name: str) -> str: ...
+    def scan(self) -> Generator[os.DirEntry[str], None, None]: ...
+    def status(self) -> os.stat_result: ...
+    def close(self) -> None: ...
+
+
+class Guard(Protocol):
+    """Who decides, on the way down, what is shared."""
+
+    def enter(self, place: Place, parts: Parts) -> None:
+        """Take note that the walk is in a directory now.
+
+        Raises:
+            Excluded: what is in it is not shared.
+            OSError: it cannot be found out what is.
+        """
+
+    def admits(self, name: str, is_directory: bool) -> bool:
+        """Say whether a name in that directory is shared."""
+
+    def admits_link(self, name: str) -> bool:
+        """Say whether a link in that directory is shared, if what it leads to is."""
+
+
+class Node:
+    """A file or a directory that is open. Close it."""
+
+    __slots__ = ("descriptor", "guard", "info", "outside", "parts", "place")
+
+    def __init__(
+        self, parts: Parts, info: os.stat_result, guard: Guard, descriptor: int, place: Place | None, outside: bool
+    ) -> None:
+        self.parts = parts
+        """Where it really is, after links."""
+        self.info = info
+        self.guard = guard
+        self.descriptor = descriptor
+        self.place = place
+        """Set for a directory."""
+        self.outside = outside
+        """Whether a link led out of the root on the way."""
+
+    def close(self) -> None:
+        if self.place is not None:
+            self.place.close()
+        elif self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Step:
+    """The one directory that a walk has open: closed when the walk moves on, and at its end unless it was taken."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def move(self, place: Place) -> None:
+        self.place.close()
+        self.place = place
+
+    def take(self) -> Place:
+        place, self.place = self.place, CLOSED
+        return place
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.place.close()
+
+
+class Handle:
+    """A directory by its descriptor: names are looked up in it, wherever it is by now."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def stat(self, name: str, *, follow: bool = False) -> os.stat_result:
+        return os.stat(name, dir_fd=self.descriptor, follow_symlinks=follow)
+
+    def open(self, name: str, *, follow: bool = False) -> int:
+        return os.open(name, FILE if follow else FILE | NO_FOLLOW, dir_fd=self.descriptor)
+
+    def enter(self, name: str, *, follow: bool = False) -> Place:
+        return Handle(os.open(name, PASSAGE if follow else PASSAGE | NO_FOLLOW, dir_fd=self.descriptor))
+
+    def read_link(self, name: str) -> str:
+        return os.readlink(name, dir_fd=self.descriptor)
+
+    def scan(self) -> Generator[os.DirEntry[str], None, None]:
+        # The handle may be one that lookups can go through but nothing can be read from.
+        descriptor = os.open(".", DIRECTORY, dir_fd=self.descriptor)
+        try:
+            with os.scandir(descriptor) as entries:
+                yield from entries
+        finally:
+            os.close(descriptor)
+
+    def status(self) -> os.stat_result:
+        return os.fstat(self.descriptor)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class Path:
+    """A directory by its path, for platforms without lookups in an open one."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def stat(self, name: str, *, follow: bool = False) -> os.stat_result:
+        return os.stat(os.path.join(self.path, name), follow_symlinks=follow)
+
+    def open(self, name: str, *, follow: bool = False) -> int:
+        return os.open(os.path.join(self.path, name), FILE if follow else FILE | NO_FOLLOW)
+
+    def enter(self, name: str, *, follow: bool = False) -> Place:
+        return Path(os.path.join(self.path, name))
+
+    def read_link(self, name: str) -> str:
+        return os.readlink(os.path.join(self.path, name)).removeprefix("\\\\?\\")
+
+    def scan(self) -> Generator[os.DirEntry[str], None, None]:
+        with os.scandir(self.path) as entries:
+            yield from entries
+
+    def status(self) -> os.stat_result:
+        return os.stat(self.path)
+
+    def close(self) -> None:
+        pass
+
+
+CLOSED: Place = Handle(-1)
+
+
+class Root:
+    """A folder, or one file, whose insides can be opened.
+
+    ``path`` is absolute; that it may be a link itself is the choice of whoever named it. With ``follow_links``, links
+    that lead out of the root are followed.
+    """
+
+    def __init__(self, path: str, *, follow_links: bool = False, handles: bool = HAS_HANDLES) -> None:
+        self.path = path
+        self.follows = follow_links
+        self._handles = handles
+
+    def open(self, parts: Parts, make_guard: Callable[[], Guard], work: Work | None = None) -> Node:
+        """Open a path for reading. It is in what the guard admits, both as asked for and where links lead.
+
+        Raises:
+            Costly: it takes too much work. What it takes is added to ``work``, whose own limit does not hold here.
+            Excluded: the guard, or a link that leaves the root, stands in the way.
+            OSError: it is not there, may not be read, or is neither a file nor a directory.
+        """
+        work = work or Work()
+        most = work.spent + MOST
+        for _ in range(MAX_LINKS):
+            if len(parts) > MAX_DEPTH or sum(map(len, parts)) + len(parts) > MAX_PATH:
+                raise OSError(errno.ENAMETOOLONG, "too deep")
+            found = self._walk(parts, make_guard(), work, most)
+            if isinstance(found, Node):
+                return found
+            parts = found
+        raise OSError(errno.ELOOP, "too many links")
+
+    def _walk(self, parts: Parts, guard: Guard, work: Work, most: float) -> Node | Parts:
+        """Open a path, or return the path to go on with, where a link is in the way."""
+        work.spent += ENTER
+        if not parts:
+            return self._open_top(guard)
+        outside = False
+        passed: set[tuple[int, int]] = set()
+        with Step(self._top()) as step:
+            self._note(step.place, passed, outside)
+            guard.enter(step.place, ())
+            for index, name in enumerate(parts, 1):
+                if name == "..":  # from a link; what comes before it is no link, so that this is its parent
+                    return self._climb(parts[: index - 1], parts[index:])
+                work.spent += LOOKUP
+                if work.spent > most:
+                    raise Costly(errno.EACCES, "takes too long to find")
+                info = step.place.stat(name, follow=outside)
+                if is_link(info):
+                    if not guard.admits_link(name):
+                        raise Excluded(errno.EACCES, "not shared")
+                    target = self._resolve(step.place.read_link(name), parts[: index - 1], parts[index:])
+                    if target is not None:
+                        return target
+                    if not self.follows:
+                        raise Excluded(errno.EACCES, "a link that leaves the root")
+                    outside = True
+                    info = step.place.stat(name, follow=True)
+                is_directory = stat.S_ISDIR(info.st_mode)
+                if not guard.admits(name, is_directory):
+                    raise Excluded(errno.EACCES, "not shared")
+                if is_directory:
+                    work.spent += ENTER
+                    step.move(step.place.enter(name, follow=outside))
+                    self._note(step.place, passed, outside)
+                    guard.enter(step.place, parts[:index])
+                elif index < len(parts):
+                    raise NotADirectoryError(errno.ENOTDIR, "not a directory")
+                else:
+                    return self._open_file(step.place, name, parts, info, guard, outside)
+            if SPELLS_LOOSELY and not outside:
+                check_spelling(real_path(step.place, "."), parts)
+            return Node(parts, step.place.status(), guard, -1, step.take(), outside)
+
+    def _note(self, place: Place, passed: set[tuple[int, int]], outside: bool) -> None:
+        """Take note of a directory on the way, and refuse to come by it again where links have led out of the root."""
+        if self.follows:
+            info = place.status()
+            identity = info.st_dev, info.st_ino
+            if outside and identity in passed:
+                raise OSError(errno.ELOOP, "a link that leads back")
+            passed.add(identity)
+
+    def _top(self) -> Place:
+        return Handle(os.open(self.path, PASSAGE)) if self._handles else Path(self.path)
+
+    def _open_top(self, guard: Guard) -> Node:
+        info = os.stat(self.path)
+        if stat.S_ISDIR(info.st_mode):
+            with Step(self._top()) as step:
+                guard.enter(step.place, ())
+                return Node((), step.place.status(), guard, -1, step.take(), False)
+        parent = Path(os.path.dirname(self.path))
+        return self._open_file(parent, os.path.basename(self.path), (), info, guard, True)
+
+    def _open_file(
+        self, place: Place, name: str, parts: Parts, info: os.stat_result, guard: Guard, follow: bool
+    ) -> Node:
+        if not stat.S_ISREG(info.st_mode):
+            raise OSError(errno.ENXIO, "neither a file nor a directory")
+        descriptor = place.open(name, follow=follow)
+        try:
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):  # replaced since
+                raise OSError(errno.ENXIO, "neither a file nor a directory")
+            if SPELLS_LOOSELY and not follow:
+                check_spelling(real_path(place, name, descriptor), parts)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Node(parts, info, guard, descriptor, None, follow)
+
+    def _climb(self, base: Parts, rest: Parts) -> Parts:
+        if base:
+            return base[:-1] + rest
+        target = self._resolve(os.path.join("..", *rest), (), ())
+        if target is None:
+            raise Excluded(errno.EACCES, "a link that leaves the root")
+        return target
+
+    def _resolve(self, target: str, base: Parts, rest: Parts) -> Parts | None:
+        """Return where a link in ``base`` leads, with what comes after it, or None if that is not in the root."""
+        names = [name for name in target.replace(os.altsep or os.sep, os.sep).split(os.sep) if name not in ("", ".")]
+        climbs = 0
+        while climbs < len(names) and names[climbs] == "..":
+            climbs += 1
+        if not os.path.isabs(target) and climbs <= len(base):
+            return (*base, *names, *rest)
+        real = os.path.realpath(self.path)
+        absolute = os.path.normpath(os.path.join(real, *base, target))
+        for top in (real, self.path):
+            inside = relative_to(absolute, top)
+            if inside is not None:
+                return inside + rest
+        return None
+
+
+def relative_to(path: str, top: str) -> Parts | None:
+    """Return the names that lead from ``top`` to ``path``, or None if it is somewhere else. Both are normal paths."""
+    if path == top:
+        return ()
+    prefix = top if top.endswith(os.sep) else top + os.sep
+    return tuple(path[len(prefix) :].split(os.sep)) if path.startswith(prefix) else None
+
+
+def is_link(info: os.stat_result) -> bool:
+    return stat.S_ISLNK(info.st_mode) or getattr(info, "st_reparse_tag", 0) == JUNCTION
+
+
+def check_spelling(path: str, parts: Parts) -> None:
+    """Refuse names that were spelled in another way than those of ``path``, where they led.
+
+    A file system that takes one spelling for another (``.ENV`` for ``.env``) would open what the guard knows by its own
+    name only.
+    """
+    if tuple(path.split(os.sep))[-len(parts) :] != parts:
+        raise FileNotFoundError(errno.ENOENT, "spelled differently")
+
+
+def real_path(place: Place, name: str, descriptor: int | None = None) -> str:
+    """Return the path of something in an open directory as the file system spells it."""
+    if isinstance(place, Handle):
+        import fcntl  # not on Windows, where there are no handles
+
+        of = place.descriptor if descriptor is None else descriptor
+        path = fcntl.fcntl(of, getattr(fcntl, "F_GETPATH", 50), bytes(1024))
+        return os.fsdecode(path.rstrip(b"\0"))
+    assert isinstance(place, Path)
+    return os.path.realpath(os.path.join(place.path, name))

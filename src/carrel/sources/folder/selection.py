@@ -1,0 +1,302 @@
+"""Which of the files under a root are shared: one decision for listing, reading, completing, searching and watching.
+
+Left out unless asked for: names that begin with a dot, and what .gitignore files and .git/info/exclude leave out.
+Always left out: ``.git`` itself, what ``exclude`` matches, files that ``include`` does not match, and names with a
+backslash, which have no URI. Patterns are those of .gitignore: ``*.md`` is anywhere, ``/notes`` or ``docs/**`` at the
+root, ``build/`` a directory.
+"""
+
+# Importing pathlib takes a few milliseconds of the start.
+# ruff: noqa: PTH113, PTH116, PTH118, PTH120
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from threading import Lock
+from typing import NamedTuple, TypeAlias
+
+from carrel.sources.folder.notices import Notices, check_exhausted
+from carrel.sources.folder.patterns import MAX_WEIGHT, WEIGHT, Patterns, TooMany, read_globs, read_lines
+from carrel.sources.folder.sandbox import FILE, Excluded, Parts, Place
+from carrel.sources.folder.work import Work
+
+__all__ = ["IGNORE_FILE", "Passage", "Rule", "Selection"]
+
+IGNORE_FILE = ".gitignore"
+MAX_IGNORE_FILE = 131_072  # bytes
+MAX_KEPT = 512  # ignore files whose patterns are kept
+MAX_KEPT_WEIGHT = 5 * MAX_WEIGHT
+
+# Work, in microseconds
+READ = 0.3  # a byte of an ignore file
+DECIDE = 1.5  # whether a name is left out
+
+TOO_LARGE = f"has more than {MAX_IGNORE_FILE:,} bytes"
+TOO_MANY = f"has too many patterns: more than {MAX_WEIGHT:,}, or {MAX_WEIGHT // WEIGHT:,} that are not simple"
+TOGETHER = "has too many patterns together with those in the directories above"
+UNREADABLE = "cannot be read"
+
+Key: TypeAlias = tuple[int, int, int, int, int]
+
+
+class Unusable(Exception):
+    """Why an ignore file cannot be followed. What it leaves out is not known, so nothing beside it is shared."""
+
+
+class Rule(NamedTuple):
+    """The patterns of one ignore file: of the directory ``depth`` names below the root, or ``prefix`` above it."""
+
+    depth: int
+    prefix: str
+    patterns: Patterns
+
+
+class Selection:
+    """What is shared of a root. ``include`` and ``exclude`` are patterns as in .gitignore.
+
+    Raises:
+        ConfigError: one of these is not a pattern.
+    """
+
+    def __init__(
+        self,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        *,
+        hidden: bool = False,
+        gitignore: bool = True,
+    ) -> None:
+        self.include = read_globs("include", include)
+        self.exclude = read_globs("exclude", exclude)
+        self.hidden = hidden
+        self.gitignore = gitignore
+        self._above: list[tuple[str, str]] = []  # ignore files above the root, and the root as seen from them
+        self._kept: dict[str | Key, tuple[Key, Patterns | str | None]] = {}
+        self._weight = 0
+        self._lock = Lock()
+
+    def look_above(self, path: str) -> None:
+        """Take note of the ignore files of the git repository that the root is in, if it is in one."""
+        if not self.gitignore:
+            return
+        above: list[tuple[str, str]] = []
+        directory, prefix = path, ""
+        while True:
+            git = os.path.join(directory, ".git")
+            if os.path.lexists(git):
+                above.append((exclude_file(git), prefix))
+                self._above = above[::-1]
+                return
+            parent, name = os.path.split(directory)
+            if parent == directory:
+                return
+            directory, prefix = parent, f"{name}/{prefix}"
+            above.append((os.path.join(directory, IGNORE_FILE), prefix))
+
+    def admits_name(self, name: str) -> bool:
+        """Say whether a name alone is no reason to leave something out."""
+        if name[0] == ".":
+            return self.hidden and name.lower() != ".git"
+        return "\\" not in name
+
+    def passage(self, work: Work, notices: Notices) -> Passage:
+        """Return the decisions of one walk down from the root."""
+        return Passage(self, work, notices)
+
+    def patterns_above(self, work: Work) -> Iterable[tuple[str, str, Patterns]]:
+        """Yield the ignore files above the root, the way from there to the root, and their patterns.
+
+        Raises:
+            Unusable: one of them cannot be followed.
+            OSError: the process cannot open more files.
+        """
+        for path, prefix in self._above:
+            try:
+                info = os.stat(path)
+                patterns = self._read(path, info, path, None, work)
+            except OSError as error:
+                check_absent(error, path)
+            else:
+                if patterns is not None:
+                    yield path, prefix, patterns
+
+    def patterns_in(self, place: Place, work: Work) -> Patterns | None:
+        """Return the patterns of the .gitignore in a directory, read again only if it has changed.
+
+        Raises:
+            Unusable: they cannot be followed.
+            OSError: nothing can be looked up in the directory, or the process can open no more files.
+        """
+        if not self.gitignore:
+            return None
+        try:
+            info = place.stat(IGNORE_FILE)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._read(fingerprint(info), info, IGNORE_FILE, place, work)
+        except OSError as error:
+            check_absent(error, IGNORE_FILE)
+            return None
+
+    def _read(
+        self, name: str | Key, info: os.stat_result, path: str, place: Place | None, work: Work
+    ) -> Patterns | None:
+        if not stat.S_ISREG(info.st_mode):  # git does not follow a link in a directory either
+            return None
+        key = fingerprint(info)
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != key:
+            data = read_file(os.open(path, FILE) if place is None else place.open(path))
+            work.spent += READ * len(data)
+            kept = key, read_patterns(data)
+            self._keep(name, kept)
+        if isinstance(kept[1], str):
+            raise Unusable(f"{path} {kept[1]}")
+        return kept[1]
+
+    def _keep(self, name: str | Key, kept: tuple[Key, Patterns | str | None]) -> None:
+        with self._lock:
+            before = self._kept.pop(name, None)
+            self._weight += weight_of(kept) - weight_of(before)
+            self._kept[name] = kept
+            while len(self._kept) > MAX_KEPT or (self._weight > MAX_KEPT_WEIGHT and len(self._kept) > 1):
+                self._weight -= weight_of(self._kept.pop(next(iter(self._kept))))
+
+
+class Passage:
+    """One walk down from the root, and the ignore files met on it."""
+
+    __slots__ = ("_notices", "_parts", "_rules", "_selection", "_weight", "_work")
+
+    def __init__(self, selection: Selection, work: Work, notices: Notices) -> None:
+        self._selection = selection
+        self._rules: tuple[Rule, ...] = ()
+        self._weight = 0
+        self._parts: Parts = ()
+        self._work = work
+        self._notices = notices
+
+    def enter(self, place: Place, parts: Parts) -> None:
+        """Take note that the walk is in a directory now.
+
+        Raises:
+            Excluded: its ignore file cannot be followed.
+            OSError: its ignore file cannot be looked for.
+        """
+        self._parts = parts
+        try:
+            if not parts:
+                for path, prefix, patterns in self._selection.patterns_above(self._work):
+                    self._add(Rule(0, prefix, patterns), path)
+            inside = self._selection.patterns_in(place, self._work)
+            if inside is not None:
+                self._add(Rule(len(parts), "", inside), IGNORE_FILE)
+        except Unusable as problem:
+            self._notices.warn(parts, f"is not shared, because {problem}")
+            raise Excluded(errno.EACCES, f"not shared, because {problem}") from None
+
+    def _add(self, rule: Rule, path: str) -> None:
+        self._weight += rule.patterns.weight
+        if self._weight > MAX_WEIGHT:
+            raise Unusable(f"{path} {TOGETHER}")
+        self._rules = (*self._rules, rule)
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether there is nothing to decide by but names."""
+        selection = self._selection
+        return not (self._rules or selection.exclude or selection.include)
+
+    def admits(self, name: str, is_directory: bool) -> bool:
+        """Say whether a name in the directory of the walk is shared."""
+        if not self._selection.admits_name(name):
+            return False
+        if self.admits_all:
+            return True
+        include = self._selection.include
+        if include and not is_directory:
+            path = "/".join((*self._parts, name))
+            self._work.spent += include.cost(len(path)) * (1 + len(self._parts))
+            if not include.cover(path):
+                return False
+        return self._admits(name, is_directory)
+
+    def admits_link(self, name: str) -> bool:
+        """Say whether a link in the directory of the walk is shared, if what it leads to is."""
+        return self._selection.admits_name(name) and (self.admits_all or self._admits(name, False))
+
+    def _admits(self, name: str, is_directory: bool) -> bool:
+        parts = (*self._parts, name)
+        path = "/".join(parts)
+        exclude, work = self._selection.exclude, self._work
+        work.spent += DECIDE + exclude.cost(len(path))
+        if exclude.decide(path, is_directory):
+            return False
+        for rule in reversed(self._rules):
+            inside = "/".join(parts[rule.depth :]) if rule.depth else rule.prefix + path
+            work.spent += rule.patterns.cost(len(inside))
+            ignored = rule.patterns.decide(inside, is_directory)
+            if ignored is not None:
+                return not ignored
+        return True
+
+
+def read_patterns(data: bytes) -> Patterns | str | None:
+    """Return the patterns of an ignore file; None if it has none, or why they cannot be followed."""
+    if len(data) > MAX_IGNORE_FILE:
+        return TOO_LARGE
+    try:
+        return read_lines(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")) or None
+    except TooMany:
+        return TOO_MANY
+
+
+def weight_of(kept: tuple[Key, Patterns | str | None] | None) -> int:
+    return kept[1].weight if kept is not None and isinstance(kept[1], Patterns) else 0
+
+
+def read_file(descriptor: int) -> bytes:
+    """Read a little more than an ignore file may have, and close it; nothing, if it has become no regular file."""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        data = b""
+        while len(data) <= MAX_IGNORE_FILE and (chunk := os.read(descriptor, MAX_IGNORE_FILE + 1 - len(data))):
+            data += chunk
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def check_absent(error: OSError, path: str) -> None:
+    """Accept that there is no ignore file; a link in its place counts as none.
+
+    Raises:
+        Unusable: there is one, and it cannot be read.
+        OSError: the process can open no more files.
+    """
+    check_exhausted(error)
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
+        raise Unusable(f"{path} {UNREADABLE}")
+
+
+def exclude_file(git: str) -> str:
+    """Return the info/exclude of a repository whose ``.git`` this is: a directory, or a file that names one."""
+    directory = git
+    try:
+        if os.path.isfile(git):
+            named = read_file(os.open(git, FILE))[:4096].decode("utf-8", "surrogateescape")
+            directory = os.path.join(os.path.dirname(git), named.removeprefix("gitdir:").strip())
+        common = read_file(os.open(os.path.join(directory, "commondir"), FILE))[:4096]
+        directory = os.path.join(directory, common.decode("utf-8", "surrogateescape").strip())
+    except (OSError, ValueError):  # the latter for a NUL in a name
+        pass
+    return os.path.join(directory, "info", "exclude")
+
+
+def fingerprint(info: os.stat_result) -> Key:
+    return info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns, info.st_size

@@ -1,0 +1,196 @@
+"""What was shared at the last look, and what has become of it since.
+
+Events of a file system say where to look, not what has happened: they come twice, out of order, or not at all. So what
+happened is found by looking, and comparing with what was there: a file written next to another and renamed over it has
+changed that one, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from time import sleep
+from typing import Literal, NamedTuple, TypeAlias
+
+from carrel.sources.folder.sandbox import Node, Parts
+from carrel.sources.folder.tree import Tree
+
+__all__ = ["Changes", "Snapshot"]
+
+Kind: TypeAlias = Literal["created", "changed", "removed"]
+
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds to wait while the process can open no more files
+MANY = 64  # touched names from which on a directory is listed instead of asking for each
+
+
+class Names(NamedTuple):
+    """What is shared of a directory: directories that are walked, and everything else."""
+
+    directories: set[str]
+    others: set[str]
+
+
+class Changes(dict[Parts, Kind]):
+    """What has happened to which path, taken together."""
+
+    def note(self, kind: Kind, parts: Parts) -> None:
+        before = self.get(parts)
+        if before == "created" and kind == "removed":
+            del self[parts]
+        elif before == "removed" and kind == "created":
+            self[parts] = "changed"
+        elif before is None or kind == "removed":
+            self[parts] = kind
+
+    def note_in(self, kind: Kind, parts: Parts) -> None:
+        """Note a change of something, and that the directory which it is in reads differently now."""
+        self.note(kind, parts)
+        if parts:
+            self.note("changed", parts[:-1])
+
+
+class Snapshot:
+    """The names under a root that are shared, as they were when they were last looked at.
+
+    A look ends early once ``stopping`` says so.
+    """
+
+    def __init__(self, tree: Tree, stopping: Callable[[], bool]) -> None:
+        self._tree = tree
+        self._stopping = stopping
+        self.known: dict[Parts, Names] = {}
+        self._outside: dict[tuple[int, int], Parts] = {}  # directories out of the root, and what leads to them
+        self.version = 0
+        """Grows when directories come or go."""
+
+    def look(self, parts: Parts, changes: Changes) -> None:
+        """Look at a directory and everything in it anew."""
+        waiting = [parts]
+        while waiting and not self._stopping():
+            here = waiting.pop()
+            now = self._names(here)
+            before = self.known.get(here)
+            if now is None:
+                if before is not None:
+                    self._lose(here, changes)
+                continue
+            if before is None:
+                changes.note_in("created", here)
+                before = Names(set(), set())
+                self.version += 1
+            for name in before.directories - now.directories:
+                self._lose((*here, name), changes)
+            for name in before.others - now.others:
+                changes.note_in("removed", (*here, name))
+            for name in now.others - before.others:
+                changes.note_in("created", (*here, name))
+            self.known[here] = now
+            waiting += [(*here, name) for name in now.directories]
+
+    def look_at(self, parts: Parts, names: Collection[str], changes: Changes) -> None:
+        """Look at some names in a directory that is known; at directories that are new, in full."""
+        before = self.known[parts]
+        now = self._names(parts, names)
+        if now is None:
+            self._lose(parts, changes)
+            return
+        for name in names:
+            there = (*parts, name)
+            was_directory, was_other = name in before.directories, name in before.others
+            if was_directory and name not in now.directories:
+                self._lose(there, changes)
+            if name in now.others:
+                before.others.add(name)
+                changes.note_in("changed" if was_other else "created", there)
+            elif was_other:
+                before.others.discard(name)
+                changes.note_in("removed", there)
+            if name in now.directories and not was_directory:
+                before.directories.add(name)
+                self.look(there, changes)
+
+    def look_for_writes(self, since: int, changes: Changes) -> None:
+        """Look at all files for what was written after ``since``, in nanoseconds since 1970."""
+        for parts, names in self.known.items():
+            try:
+                node = self._tree.open(parts)
+            except OSError:
+                continue
+            with node:
+                assert node.place is not None
+                for name in names.others:
+                    try:
+                        if node.place.stat(name, follow=True).st_ctime_ns >= since:
+                            changes.note_in("changed", (*parts, name))
+                    except OSError:
+                        continue
+
+    def _lose(self, parts: Parts, changes: Changes) -> None:
+        """Note that a directory is gone, and everything in it."""
+        waiting = [parts]
+        while waiting:
+            here = waiting.pop()
+            names = self.known.pop(here, None)
+            self.version += 1
+            changes.note_in("removed", here)
+            if names is not None:
+                for name in names.others:
+                    changes.note_in("removed", (*here, name))
+                waiting += [(*here, name) for name in names.directories]
+        above = self.known.get(parts[:-1]) if parts else None
+        if above is not None:
+            above.directories.discard(parts[-1])
+
+    def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> Names | None:
+        """Return what is shared of a directory, or of some names in it; None if it is not there or not shared.
+
+        While the process can open no more files nothing is taken for removed, and everything for what it was.
+        """
+        for pause in PAUSES:
+            try:
+                return self._look_up(parts, wanted)
+            except OSError:
+                sleep(pause)
+        before = self.known.get(parts)
+        self._tree.notices.warn(parts, "could not be looked at: changes in it may have been missed")
+        if before is None:
+            return None
+        if wanted is None:
+            return Names(set(before.directories), set(before.others))
+        return Names(before.directories.intersection(wanted), before.others.intersection(wanted))
+
+    def _look_up(self, parts: Parts, wanted: Collection[str] | None) -> Names | None:
+        try:
+            with self._tree.open(parts) as node:
+                if node.place is None or node.parts != parts or (node.outside and self._is_elsewhere(node)):
+                    return None
+                if wanted is not None and len(wanted) < MANY:
+                    return self._ask(node, parts, wanted)
+                found = self._tree.directory(node, parts)
+                names = self._ask(node, parts, found.links)
+                admits = node.guard.admits
+                names.directories.update(
+                    name for name in found.directories if name not in found.links and admits(name, True)
+                )
+                names.others.update(name for name in found.files if name not in found.links and admits(name, False))
+                return names
+        except OSError as error:
+            self._tree.notices.pass_over(parts, error)
+            return None
+
+    def _is_elsewhere(self, node: Node) -> bool:
+        """Say whether a directory out of the root is looked at where another link leads to it.
+
+        Otherwise links that fork again and again would make more paths than can be looked at.
+        """
+        first = self._outside.setdefault((node.info.st_dev, node.info.st_ino), node.parts)
+        if first != node.parts and first not in self.known:
+            self._outside[(node.info.st_dev, node.info.st_ino)] = first = node.parts
+        return first != node.parts
+
+    def _ask(self, node: Node, parts: Parts, wanted: Collection[str]) -> Names:
+        names = Names(set(), set())
+        for name in wanted:
+            kind = self._tree.kind(node, parts, name)
+            if kind is not None:
+                (names.directories if kind == "directory" else names.others).add(name)
+        return names

@@ -1,0 +1,394 @@
+"""The files and directories under a root that are shared: opening them, and walking them page by page.
+
+The order is that of names, the files of a directory before what is in its directories, so that a list begins with the
+README and not with the deepest corner. A position in it is a path, not a number: whatever appears or disappears, a walk
+that goes on from a position meets everything after it once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from functools import partial
+from stat import S_ISDIR, S_ISREG
+from threading import Lock
+from time import time_ns
+from typing import Literal, NamedTuple, TypeAlias
+
+from carrel.sources.folder.notices import Notices
+from carrel.sources.folder.sandbox import Costly, Guard, Node, Parts, Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.work import PAGE, Work
+from carrel.threads import stop_if_cancelled
+
+__all__ = ["START", "Directory", "Kind", "Position", "Tree", "TreeEntry", "Visit"]
+
+MAX_NAMES = 250_000  # names of directories that are kept
+MAX_ENTRIES = 250_000  # names in one directory
+
+# Work, in microseconds
+NAME = 1.0  # a name that is looked at
+SCAN = 1.5  # a name that is read from a directory
+LOOK = 10.0  # the state of a file, and its description
+SHARE = 0.1  # of the work for a page is left for its first directory, whatever it took to come there
+FINE = 50_000_000  # nanoseconds: what changed this recently may change again without a new time stamp
+COARSE = 2_100_000_000  # the same on file systems that count in seconds
+
+Key: TypeAlias = tuple[int, int, int, int]
+Kind: TypeAlias = Literal["file", "directory", "end"]
+
+
+class Position(NamedTuple):
+    """A place in an order: after a file, before a directory and what is in it, or at the end of that."""
+
+    kind: Kind
+    parts: Parts
+
+
+START = Position("directory", ())
+
+
+class Directory(NamedTuple):
+    """The names in a directory, sorted, without those that are left out for their spelling.
+
+    ``links`` are the names that are links. They are among the files and among the directories too: where they lead to
+    is found out when they are looked at, and not before.
+    """
+
+    files: list[str]
+    directories: list[str]
+    links: frozenset[str]
+
+
+class TreeEntry(NamedTuple):
+    """A file or directory that was found, and its state."""
+
+    parts: Parts
+    info: os.stat_result
+
+    @property
+    def is_directory(self) -> bool:
+        return S_ISDIR(self.info.st_mode)
+
+
+class Visit(NamedTuple):
+    """A directory on a walk, open for the moment; ``start`` is the index of the first file to look at."""
+
+    parts: Parts
+    node: Node
+    directory: Directory
+    start: int = 0
+
+
+class Level:
+    """A directory on a walk whose inner directories are still to come, those after ``name``.
+
+    Until the walk comes to them it has not been looked at, if the walk began further inside.
+    """
+
+    __slots__ = ("directory", "guard", "index", "name", "parts")
+
+    def __init__(self, parts: Parts, name: str) -> None:
+        self.parts = parts
+        self.name = name
+        self.index = 0
+        self.directory: Directory | None = None
+        self.guard: Guard | None = None
+
+    def load(self, directory: Directory, guard: Guard) -> Level:
+        self.directory, self.guard = directory, guard
+        self.index = bisect_right(directory.directories, self.name)
+        return self
+
+
+class Tree:
+    """What is shared of a root. All methods block, and may be called from several threads.
+
+    What cannot be read is left out of lists, and said in the log; only where the process can open no more files is it
+    an error, or everything would be left out.
+    """
+
+    def __init__(self, root: Root, selection: Selection) -> None:
+        self._root = root
+        self._selection = selection
+        self.notices = Notices(root.path)
+        self._kept: dict[Parts, tuple[Key, Directory]] = {}
+        self._names = 0
+        self._lock = Lock()
+
+    def open(self, parts: Parts, work: Work | None = None) -> Node:
+        """Open a file or a directory. Close it. What it takes is added to ``work``.
+
+        Raises:
+            Excluded: it is not shared.
+            OSError: it is not there, or may not be read.
+        """
+        work = work or Work()
+        try:
+            return self._root.open(parts, partial(self._selection.passage, work, self.notices), work)
+        except Costly:
+            self.notices.warn(parts, "is not shared, because it takes too long to find out whether it may be")
+            raise
+
+    def directory(self, node: Node, parts: Parts, work: Work | None = None) -> Directory:
+        """Return the names in a directory that was opened as ``parts``; from memory, if it has not changed.
+
+        Raises:
+            OSError: it may not be read, or has too many names.
+        """
+        info = node.info
+        key = info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns
+        kept = self._kept.get(parts)
+        if kept is not None and kept[0] == key:
+            return kept[1]
+        found = self._scan(node, parts)
+        if work is not None:
+            work.spent += SCAN * (len(found.files) + len(found.directories))
+        if time_ns() - info.st_mtime_ns > (FINE if info.st_mtime_ns % 1_000_000_000 else COARSE):
+            self._keep(parts, key, found)
+        return found
+
+    def kind(self, node: Node, parts: Parts, name: str) -> Literal["directory", "other"] | None:
+        """Return what a name in an open directory is: a directory that is walked, or something else that is shared.
+
+        None if it is not there or not shared.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        assert node.place is not None
+        try:
+            mode = node.place.stat(name).st_mode
+            if S_ISDIR(mode):
+                return "directory" if node.guard.admits(name, True) else None
+            if S_ISREG(mode):
+                return "other" if node.guard.admits(name, False) else None
+            with self.open((*parts, name)) as target:
+                return "directory" if target.place is not None and target.outside else "other"
+        except OSError as error:
+            self.notices.pass_over((*parts, name), error)
+            return None
+
+    def forget(self) -> None:
+        """Let go of what is in memory."""
+        with self._lock:
+            self._kept.clear()
+            self._names = 0
+        self.notices.forget()
+
+    def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[TreeEntry], Position | None]:
+        """Return up to ``limit`` files after a position, and the position to go on from; None at the end.
+
+        There may be fewer files, or none, before the end, if more are not found within ``work``.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        work = work or Work(PAGE)
+        found: list[TreeEntry] = []
+        with closing(self.walk(after, work)) as visits:
+            for visit in visits:
+                for entry in self.files(visit, work):
+                    if len(found) == limit:
+                        return found, Position("file", found[-1].parts)
+                    found.append(entry)
+        return found, work.position
+
+    def files(self, visit: Visit, work: Work) -> Iterator[TreeEntry]:
+        """Yield the files of a directory on a walk, until the work is too much: then the walk ends there.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        files = visit.directory.files
+        for index in range(visit.start, len(files)):
+            if work.is_over and index > visit.start:
+                work.position = Position("file", (*visit.parts, files[index - 1]))
+                return
+            info = self.look(visit, files[index], is_directory=False, work=work)
+            if info is not None:
+                yield TreeEntry((*visit.parts, files[index]), info)
+
+    def children(
+        self, parts: Parts, after: Position, limit: int, work: Work | None = None
+    ) -> tuple[list[TreeEntry], Position | None]:
+        """Return up to ``limit`` entries of a directory, directories first, and the position to go on from.
+
+        There may be fewer, or none, before the end, if more are not found within ``work``.
+
+        Raises:
+            NotADirectoryError: it is a file.
+            OSError: it is not there, or may not be read, or the process can open no more files.
+        """
+        work = work or Work(PAGE)
+        found: list[TreeEntry] = []
+        last = after
+        with self.open(parts, work) as node:
+            if node.place is None:
+                raise NotADirectoryError
+            visit = Visit(parts, node, self.directory(node, parts, work))
+            work.limit = max(work.limit, work.spent + SHARE * work.limit)
+            name = after.parts[-1] if after.parts else ""
+            kinds: tuple[tuple[Kind, list[str]], ...] = (
+                ("directory", visit.directory.directories),
+                ("file", visit.directory.files),
+            )
+            for kind, names in kinds:
+                if kind == "directory" and after.kind == "file":
+                    continue
+                for index in range(bisect_right(names, name) if kind == after.kind else 0, len(names)):
+                    if work.is_over and last is not after:
+                        return found, last
+                    info = self.look(visit, names[index], is_directory=kind == "directory", work=work)
+                    if info is not None:
+                        if len(found) == limit:
+                            return found, last
+                        found.append(TreeEntry((*parts, names[index]), info))
+                    last = Position(kind, (names[index],))
+        return found, None
+
+    def walk(
+        self, after: Position = START, work: Work | None = None, within: Parts = ()
+    ) -> Generator[Visit, None, None]:
+        """Visit the directories after a position, in order, as far as they are in ``within``.
+
+        When the work is too much the walk ends, and ``work.position`` is where to go on.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        work = work or Work()
+        parts, start = (after.parts[:-1], after.parts[-1]) if after.kind == "file" else (after.parts, "")
+        levels = [Level(parts[:depth], parts[depth]) for depth in range(len(within), len(parts))]
+        here = self._next(levels, work) if after.kind == "end" else parts
+        while here is not None:
+            level = Level(here, "")
+            opened = self._enter(here, work)
+            if opened is not None:
+                with opened[0] as node:
+                    if here is parts:
+                        work.limit = max(work.limit, work.spent + SHARE * work.limit)
+                    yield Visit(here, node, opened[1], bisect_right(opened[1].files, start) if start else 0)
+                    levels.append(level.load(opened[1], node.guard))
+            here, start = self._next(levels, work), ""
+
+    def _enter(self, parts: Parts, work: Work) -> tuple[Node, Directory] | None:
+        """Open a directory on a walk; None if it cannot be read, or is somewhere else."""
+        try:
+            node = self.open(parts, work)
+        except OSError as error:
+            self.notices.pass_over(parts, error)
+            return None
+        try:
+            # What a link leads to in the root is listed where it is.
+            if node.place is not None and node.parts == parts:
+                return node, self.directory(node, parts, work)
+        except OSError as error:
+            node.close()
+            self.notices.pass_over(parts, error)
+            return None
+        except BaseException:
+            node.close()
+            raise
+        node.close()
+        return None
+
+    def _next(self, levels: list[Level], work: Work) -> Parts | None:
+        """Return the next directory of a walk; None at its end."""
+        while levels and work.position is None:
+            level = levels[-1]
+            if level.directory is None:
+                if work.is_over:
+                    work.position = Position("end", (*level.parts, level.name))
+                    return None
+                opened = self._enter(level.parts, work)
+                if opened is None:
+                    levels.pop()
+                    continue
+                with opened[0] as node:
+                    level.load(opened[1], node.guard)
+            assert level.directory is not None
+            assert level.guard is not None
+            names, links = level.directory.directories, level.directory.links
+            while level.index < len(names):
+                name = names[level.index]
+                if work.is_over:
+                    work.position = Position("directory", (*level.parts, name))
+                    return None
+                level.index += 1
+                work.spent += NAME
+                # Links within the root lead to what is listed where it is.
+                if self._root.follows if name in links else level.guard.admits(name, True):
+                    return (*level.parts, name)
+            levels.pop()
+        return None
+
+    def look(self, visit: Visit, name: str, *, is_directory: bool, work: Work) -> os.stat_result | None:
+        """Return the state of an entry, or None if it is no longer there, not of this kind, or not shared.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        work.spent += NAME
+        try:
+            if name in visit.directory.links:
+                with self.open((*visit.parts, name), work) as node:
+                    info = node.info
+            elif visit.node.guard.admits(name, is_directory):
+                assert visit.node.place is not None
+                info = visit.node.place.stat(name)
+            else:
+                return None
+        except OSError as error:
+            self.notices.pass_over((*visit.parts, name), error)
+            return None
+        work.spent += LOOK
+        return info if (S_ISDIR if is_directory else S_ISREG)(info.st_mode) else None
+
+    def has(self, visit: Visit, name: str, *, is_directory: bool, work: Work) -> bool:
+        """Say whether a name that was read from a directory is one of this kind, and shared.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        work.spent += NAME
+        if name in visit.directory.links:
+            return self.look(visit, name, is_directory=is_directory, work=work) is not None
+        return visit.node.guard.admits(name, is_directory)
+
+    def _scan(self, node: Node, parts: Parts) -> Directory:
+        assert node.place is not None
+        files: list[str] = []
+        directories: list[str] = []
+        links: list[str] = []
+        admits_name = self._selection.admits_name
+        with closing(node.place.scan()) as entries:
+            for number, entry in enumerate(entries):
+                stop_if_cancelled()
+                if number == MAX_ENTRIES:
+                    raise OSError(errno.EFBIG, f"it has more than {MAX_ENTRIES:,} entries")
+                if not admits_name(entry.name):
+                    continue
+                if entry.is_symlink():
+                    links.append(entry.name)
+                elif entry.is_dir(follow_symlinks=False):
+                    directories.append(entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(entry.name)
+        return Directory(sorted(files + links), sorted(directories + links), frozenset(links))
+
+    def _keep(self, parts: Parts, key: Key, found: Directory) -> None:
+        with self._lock:
+            self._drop(parts)
+            self._kept[parts] = key, found
+            self._names += 1 + len(found.files) + len(found.directories)
+            while self._names > MAX_NAMES and len(self._kept) > 1:
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, parts: Parts) -> None:
+        dropped = self._kept.pop(parts, None)
+        if dropped is not None:
+            self._names -= 1 + len(dropped[1].files) + len(dropped[1].directories)

@@ -1,0 +1,345 @@
+"""Turning events of the file system into changes, in batches.
+
+One thread for each watch waits for events (inotify, FSEvents, ReadDirectoryChangesW, by way of watchfiles) and looks at
+what has become of the places they name. On Linux each shared directory is watched by itself: what is left out costs
+nothing, and links are not followed to who knows where. There is no polling, except of file systems that tell nobody
+what changes on them (network shares), where the system has no more watches to give, or where WATCHFILES_FORCE_POLLING
+says so.
+"""
+
+# Importing pathlib takes a few milliseconds of the start.
+# ruff: noqa: PTH113, PTH112, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection
+from time import time_ns
+from typing import TYPE_CHECKING, TypeAlias
+
+from carrel.errors import ConfigError
+from carrel.log import Log
+from carrel.server.source import Change
+from carrel.sources.folder.sandbox import Parts, relative_to
+from carrel.sources.folder.selection import IGNORE_FILE
+from carrel.sources.folder.snapshot import Changes, Snapshot
+from carrel.sources.folder.tree import Tree
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+__all__ = ["Watch"]
+
+log = Log("carrel.sources")
+
+STEP = 40  # milliseconds without events that end a batch
+LONGEST = 400  # milliseconds a batch is collected at most
+GRACE = 120  # milliseconds to wait for a file that was removed to come back
+POLL = 800  # milliseconds between looks, where it must be
+FOREVER = 0
+PAUSE = 0.2  # seconds before listening anew when events were lost
+SLACK = 1_000_000_000  # nanoseconds by which clocks of file systems lag behind
+
+CREATED, REMOVED = 1, 3
+
+# inotify knows directories one by one; elsewhere the system watches whole trees, and does not follow links.
+RECURSIVE = not sys.platform.startswith("linux")
+
+# File systems where others change things without a word: those of networks, and of virtual machines.
+SILENT = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "glusterfs", "lustre", "ncpfs"}
+)
+SILENT |= {"drvfs", "prl_fs", "vboxsf", "vmhgfs", "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs"}
+SILENT |= {"fuse.sshfs", "fuse.vmhgfs-fuse"}
+
+Raw: TypeAlias = set[tuple[int, str]]
+
+
+class Watch:
+    """Changes of what a tree shares, as an iterator of batches. The first one is empty, and comes once it listens."""
+
+    def __init__(self, tree: Tree, path: str, uri: Callable[[Parts], str], *, is_file: bool) -> None:
+        self._observer = Observer(tree, path, is_file=is_file)
+        self._uri = uri
+        self._batches: asyncio.Queue[Collection[Change] | BaseException | None] = asyncio.Queue()
+        self._taken = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._ended = asyncio.Event()
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def __anext__(self) -> Collection[Change]:
+        if self._thread is None:
+            # A thread of its own, for it waits as long as the watch lasts; a daemon, for nothing has to wait for it.
+            loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._observe, args=(loop,), name="carrel-watch", daemon=True)
+            self._thread.start()
+        batch = await self._batches.get()
+        if batch is None:
+            self._batches.put_nowait(None)
+            raise StopAsyncIteration
+        if isinstance(batch, BaseException):
+            raise batch
+        self._taken.release()
+        return batch
+
+    async def stop(self) -> None:
+        """End the watch, and wait until it has let go of everything."""
+        self._observer.stopping.set()
+        self._taken.release()
+        if self._thread is None:
+            self._batches.put_nowait(None)
+        else:
+            await self._ended.wait()
+            self._thread.join()  # it has said all it had to say, and takes a moment to go
+
+    def _observe(self, loop: asyncio.AbstractEventLoop) -> None:
+        def tell(function: Callable[..., None], *arguments: object) -> None:
+            try:
+                loop.call_soon_threadsafe(function, *arguments)
+            except RuntimeError:
+                self._observer.stopping.set()  # the loop has gone
+
+        try:
+            self._observer.begin()
+            tell(self._batches.put_nowait, ())
+            while (changes := self._observer.wait()) is not None:
+                # Until a batch is taken the next one grows where the events are collected, each path once.
+                self._taken.acquire()
+                if not self._observer.stopping.is_set():
+                    tell(self._batches.put_nowait, [Change(kind, self._uri(parts)) for parts, kind in changes.items()])
+        except Exception as error:
+            tell(self._batches.put_nowait, error)
+        finally:
+            self._observer.end()
+            tell(self._batches.put_nowait, None)
+            tell(self._ended.set)
+
+
+class Observer:
+    """The side of a watch that waits for events, in its own thread."""
+
+    def __init__(self, tree: Tree, path: str, *, is_file: bool) -> None:
+        self.stopping = threading.Event()
+        self._snapshot = Snapshot(tree, self.stopping.is_set)
+        self._path = path
+        self._is_file = is_file
+        self._exists = False  # whether the root does, if it is one file
+        self._notify: RustNotify | None = None
+        self._watched: set[str] = set()
+        self._left: Raw = set()  # what the one before this had heard
+        self._lost = False  # whether events were lost
+        self._real = path
+        self._settled = -1  # the version of the snapshot that is listened to
+        self._polling = must_poll(path)
+        self._heard = 0  # when events were last collected, in nanoseconds since 1970
+
+    def begin(self) -> None:
+        """Begin to listen, and look at everything.
+
+        Raises:
+            ConfigError: watchfiles is not installed, or the system does not let us listen.
+        """
+        self._look((), Changes())
+        self._settle(Changes())
+        self._heard = time_ns()
+
+    def wait(self) -> Changes | None:
+        """Wait for something to change, and return it; None when it is time to stop."""
+        while not self.stopping.is_set():
+            changes = Changes()
+            raw = self._collect()
+            if raw is None:
+                self._recover(changes)
+            elif raw:
+                self._heard = time_ns()
+                self._evaluate(raw, changes)
+            if changes:
+                return changes
+        return None
+
+    def end(self) -> None:
+        """Let go of everything."""
+        if self._notify is not None:
+            self._notify.close()
+            self._notify = None
+        self._snapshot.known.clear()
+
+    def _collect(self) -> Raw | None:
+        """Return the paths that something has happened to; None if events were lost."""
+        if self._lost or self._notify is None:
+            return None
+        raw, self._left = self._left, set()
+        try:
+            more = self._notify.watch(LONGEST, STEP, STEP if raw else FOREVER, self.stopping)
+            if isinstance(more, set):
+                raw |= more
+            if any(kind == REMOVED for kind, _ in raw) and not self.stopping.is_set():
+                # An editor that saves may remove a file before it puts another in its place.
+                more = self._notify.watch(GRACE, STEP, GRACE, self.stopping)
+                if isinstance(more, set):
+                    raw |= more
+        except RuntimeError as error:  # a name that is not UTF-8 is one cause, and makes this watch useless
+            log.debug("listening for changes begins anew: %s", error)
+            return None
+        return raw
+
+    def _recover(self, changes: Changes) -> None:
+        """Begin to listen anew, and find out by looking what was missed."""
+        since = self._heard - SLACK
+        self.stopping.wait(PAUSE)
+        self._lost = False
+        self._settle(changes, anew=True)
+        self._heard = time_ns()
+        if self._is_file:
+            self._look((), changes)
+        else:
+            self._snapshot.look_for_writes(since, changes)
+
+    def _evaluate(self, raw: Raw, changes: Changes) -> None:
+        """Find out what has happened in the places that events have named."""
+        known = self._snapshot.known
+        was_there = self._is_there()
+        touched: dict[Parts, set[str]] = {}
+        moved: set[Parts] = set()  # directories that were created or removed, or both
+        again: set[Parts] = set()  # directories to look at in full
+        for kind, path in raw:
+            parts = relative_to(path, self._path)
+            if parts is None and self._real != self._path:
+                parts = relative_to(path, self._real)
+            if not parts:
+                if parts is not None or not self._is_there():
+                    again.add(())
+            elif parts[:-1] in known:
+                touched.setdefault(parts[:-1], set()).add(parts[-1])
+                if parts[-1] == IGNORE_FILE:
+                    again.add(parts[:-1])
+                if kind in (CREATED, REMOVED) and parts in known:
+                    moved.add(parts)
+        for parts, names in sorted(touched.items()):
+            if parts in known:
+                self._snapshot.look_at(parts, names, changes)
+        # Removed and made again, perhaps: who was listening to the old one hears nothing of the new one.
+        again |= replaced if (replaced := {parts for parts in moved if parts in known}) else set()
+        for parts in again:
+            if not parts or parts in known:
+                self._look(parts, changes)
+        root_moved = () in again and not self._is_file and (was_there or self._is_there())
+        self._settle(changes, anew=bool(replaced) or root_moved)
+
+    def _is_there(self) -> bool:
+        """Say whether the root was there when we last looked."""
+        return self._exists if self._is_file else () in self._snapshot.known
+
+    def _look(self, parts: Parts, changes: Changes) -> None:
+        if not self._is_file:
+            self._snapshot.look(parts, changes)
+            return
+        existed, self._exists = self._exists, os.path.isfile(self._path)
+        if existed or self._exists:
+            changes.note("changed" if existed and self._exists else "removed" if existed else "created", ())
+
+    def _settle(self, changes: Changes, *, anew: bool = False) -> None:
+        """Listen to what is there now, and to nothing else, and look at what is listened to from now on."""
+        while not self.stopping.is_set():
+            if self._settled == self._snapshot.version and self._is_there() and not (anew or self._is_file):
+                return
+            version = self._snapshot.version
+            paths = self._paths()
+            if paths == self._watched and not anew:
+                self._settled = version
+                return
+            fresh = paths if anew else paths - self._watched
+            anew = not self._listen(paths)
+            if self._is_file:
+                if os.path.isfile(self._path) != self._exists:
+                    self._look((), changes)
+                continue
+            inside = {relative_to(path, self._path) or () for path in fresh}
+            for parts in {()} if anew or () in inside else inside:
+                # A full look takes in what is deeper.
+                if not parts or (parts[:-1] not in inside and parts in self._snapshot.known):
+                    self._look(parts, changes)
+
+    def _paths(self) -> set[str]:
+        """Return the directories to listen to."""
+        self._real = os.path.realpath(self._path)
+        above = {os.path.dirname(self._path), os.path.dirname(self._real)}
+        if not self._is_there() or self._is_file:
+            return {existing(path) for path in above}
+        # A link to a folder can be replaced by another one without any change in the folder.
+        paths = set() if self._real == self._path else {existing(os.path.dirname(self._path))}
+        if RECURSIVE:
+            return paths | {self._path}
+        return paths | {os.path.join(self._path, *parts) for parts in self._snapshot.known if is_utf8(parts)}
+
+    def _listen(self, paths: set[str]) -> bool:
+        """Listen to some directories, and no longer to those before. False if one of them is gone."""
+        try:
+            from watchfiles._rust_notify import RustNotify  # only where somebody listens: it takes 40 ms to load
+        except ImportError:
+            raise ConfigError("Watching files needs watchfiles: pip install 'carrel[files]'") from None
+        recursive = RECURSIVE and self._is_there() and not self._is_file
+        while True:
+            try:
+                notify = RustNotify(sorted(paths), False, self._polling, POLL, recursive, True)
+                break
+            except FileNotFoundError:
+                return False
+            except UnicodeEncodeError:
+                raise ConfigError(f"{self._path!a} cannot be watched: its name is not UTF-8") from None
+            except (OSError, RuntimeError) as error:
+                if self._polling:
+                    raise ConfigError(f"{self._path} cannot be watched: {error}") from None
+                log.warning("%s is polled for changes, because the system cannot watch it: %s", self._path, error)
+                self._polling = True
+        before, self._notify, self._watched = self._notify, notify, paths
+        if before is not None:
+            # What the one before has heard until now; from now on both hear the same.
+            try:
+                left = before.watch(1, 1, 1, self.stopping)
+                self._left |= left if isinstance(left, set) else set()
+            except RuntimeError as error:
+                log.debug("events were lost: %s", error)
+                self._lost = True
+            before.close()
+        return True
+
+
+def existing(path: str) -> str:
+    """Return the nearest directory above that is there."""
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
+
+
+def is_utf8(parts: Parts) -> bool:
+    """Say whether a directory has a name that can be listened to."""
+    return not any("\udc80" <= character <= "\udcff" for name in parts if not name.isascii() for character in name)
+
+
+def must_poll(path: str) -> bool:
+    """Say whether a path is where changes make no events, or where we were told to poll."""
+    told = os.environ.get("WATCHFILES_FORCE_POLLING", "")
+    if told:
+        return told.lower() not in ("false", "disable", "disabled")
+    return file_system(os.path.realpath(path)) in SILENT
+
+
+def file_system(path: str) -> str | None:
+    """Return the kind of the file system that a path is on, where the system says so."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            mounts = [line.split() for line in file]
+    except OSError:
+        return None
+    best, kind = "", None
+    for fields in mounts:
+        point = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+        if len(point) >= len(best) and relative_to(path, point) is not None:
+            best, kind = point, fields[fields.index("-") + 1]
+    return kind

@@ -1,0 +1,290 @@
+"""A folder of skills: which of its directories are skills, and what belongs to them.
+
+A directory is a skill if it has a SKILL.md whose frontmatter names it. Skills may be in directories of directories, and
+in one another. The folder may be a skill itself. What is left out of a folder that is shared (hidden files, what git
+ignores, links that lead out) is no part of a skill either; nor is what only a link to a directory leads to, because its
+files are listed where they are.
+
+https://agentskills.io/specification
+"""
+
+# Importing pathlib takes a few milliseconds of the start.
+# ruff: noqa: PTH100, PTH111, PTH116, PTH119
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from itertools import islice
+from stat import S_ISDIR
+from time import time_ns
+from typing import Any, NamedTuple, TypeAlias
+
+from carrel.errors import ConfigError
+from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
+from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
+from carrel.sources.folder.sandbox import Node, Parts, Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.tree import START, Position, Tree, TreeEntry, Visit
+from carrel.sources.folder.work import WHOLE, Work
+from carrel.threads import stop_if_cancelled
+
+__all__ = ["FileDigest", "SkillFolder", "Stop", "read_chunks"]
+
+MAX_KEPT = 100_000  # digests that are remembered
+SETTLED = 2_100_000_000  # nanoseconds: what changed this recently may change again without a new time stamp
+CHUNK = 1024 * 1024
+
+# Work, in microseconds for a byte
+PARSE = 1.0
+HASH = 0.003
+
+Key: TypeAlias = tuple[int, int, int, int, int]
+
+
+class Stop(NamedTuple):
+    """A directory in a skill, on a walk; ``frontmatter`` is that of the skill of which it is the root, if it is one."""
+
+    visit: Visit
+    frontmatter: dict[str, Any] | None
+
+
+class FileDigest(NamedTuple):
+    """A file, the SHA-256 of its bytes in hexadecimal digits, and how many bytes it has."""
+
+    parts: Parts
+    digest: str
+    size: int
+
+
+class SkillFolder:
+    """A folder of skills, or one skill. All methods block, and may be called from several threads.
+
+    The options are those of ``FilesSource``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        exclude: Iterable[str] = (),
+        hidden: bool = False,
+        follow_symlinks: bool = False,
+        gitignore: bool = True,
+    ) -> None:
+        self.path = os.path.abspath(os.path.expanduser(path))
+        self.name = ""
+        """What the folder is called as a skill, if it is one itself."""
+        self._selection = Selection((), exclude, hidden=hidden, gitignore=gitignore)
+        self.tree = Tree(Root(self.path, follow_links=follow_symlinks), self._selection)
+        self._heads: dict[Key, dict[str, Any] | str] = {}  # frontmatter, or what is wrong with it
+        self._digests: dict[Key, str] = {}
+
+    def inspect(self) -> None:
+        """Look at the folder.
+
+        Raises:
+            ConfigError: it is not there, is no folder, or may not be read; or PyYAML is not installed.
+        """
+        try:
+            import yaml  # type: ignore[import-untyped]  # noqa: F401
+        except ImportError:
+            raise ConfigError("Skills need PyYAML: pip install 'carrel[skills]'") from None
+        shown = os.fsencode(self.path).decode("utf-8", "replace")
+        try:
+            if not S_ISDIR(os.stat(self.path).st_mode):
+                raise ConfigError(f"{shown} is not a folder of skills, nor one skill in a folder")
+            self._selection.look_above(self.path)
+            with self.tree.open(()) as node:
+                visit = Visit((), node, self.tree.directory(node, ()))
+                if SKILL_FILE in visit.directory.files and self._has(visit, SKILL_FILE, is_directory=False):
+                    self.name = os.path.basename(self.path)
+        except FileNotFoundError:
+            raise ConfigError(f"There is no {shown}") from None
+        except OSError as error:
+            raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
+
+    def forget(self) -> None:
+        """Let go of what is in memory."""
+        self.tree.forget()
+        self._heads.clear()
+        self._digests.clear()
+
+    def tops(self) -> list[str]:
+        """Return the names with which the paths of skills begin; the same list as before if nothing changed.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        try:
+            with self.tree.open(()) as node:
+                if self.name:
+                    return [self.name]
+                visit = Visit((), node, self.tree.directory(node, ()))
+                names, links = visit.directory.directories, visit.directory.links
+                return [name for name in names if name not in links or self._has(visit, name)] if links else names
+        except OSError as error:
+            self.tree.notices.pass_over((), error)
+            return []
+
+    def _has(self, visit: Visit, name: str, *, is_directory: bool = True) -> bool:
+        return self.tree.has(visit, name, is_directory=is_directory, work=Work())
+
+    # What is a skill
+
+    def skill_at(self, parts: Parts, work: Work | None = None) -> dict[str, Any] | None:
+        """Return the frontmatter of the skill in a directory; None if there is none. Why not is logged, once.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        name = parts[-1] if parts else self.name
+        if not name:
+            return None
+        try:
+            with self.tree.open((*parts, SKILL_FILE), work) as node:
+                found = self._head(node, work)
+        except OSError as error:
+            self.tree.notices.pass_over((*parts, SKILL_FILE), error)
+            return None
+        if isinstance(found, str):
+            self._complain(parts, found)
+            return None
+        try:
+            check_skill(found, name)
+        except FrontmatterError as error:
+            self._complain(parts, str(error))
+            return None
+        return found
+
+    def _head(self, node: Node, work: Work | None) -> dict[str, Any] | str:
+        if node.place is not None:
+            return f"{SKILL_FILE} is a directory"
+        key = key_of(node.info)
+        kept = self._heads.get(key)
+        if kept is not None:
+            return kept
+        found: dict[str, Any] | str
+        data = b"".join(read_chunks(node.descriptor, MAX_FRONTMATTER))
+        if work is not None:
+            work.spent += PARSE * len(data)
+        try:
+            found = read_frontmatter(data)
+        except FrontmatterError as error:
+            found = str(error)
+        keep(self._heads, key, found)
+        return found
+
+    def in_skill(self, parts: Parts) -> bool:
+        """Say whether a path is a skill, or in one; whether or not it is there."""
+        return any(self.skill_at(parts[:depth]) is not None for depth in range(not self.name, len(parts) + 1))
+
+    def is_directory(self, parts: Parts) -> bool:
+        """Say whether a path is a directory by itself: no file, and no link to somewhere else in the folder.
+
+        Raises:
+            OSError: it is not there, or not shared.
+        """
+        with self.tree.open(parts) as node:
+            return node.place is not None and node.parts == parts
+
+    def _complain(self, parts: Parts, problem: str) -> None:
+        self.tree.notices.warn(parts, f"is not served as a skill: {problem}")
+
+    # What belongs to skills
+
+    def walk(
+        self, after: Position = START, work: Work | None = None, within: Parts = ()
+    ) -> Generator[Stop, None, None]:
+        """Visit the directories that belong to skills after a position, in order, as far as they are in ``within``.
+
+        When the work is too much the walk ends, and ``work.position`` is where to go on.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        work = work or Work()
+        begin = after.parts[:-1] if after.kind == "file" else after.parts
+        above = (begin[:depth] for depth in range(len(begin)))
+        outer = next((parts for parts in above if self.skill_at(parts, work) is not None), None)
+        with closing(self.tree.walk(after, work, within)) as visits:
+            for visit in visits:
+                frontmatter = self.skill_at(visit.parts, work) if SKILL_FILE in visit.directory.files else None
+                if outer is not None and visit.parts[: len(outer)] != outer:
+                    outer = None
+                if outer is None and frontmatter is not None:
+                    outer = visit.parts
+                if outer is not None:
+                    yield Stop(visit, frontmatter)
+
+    def manifest(self, parts: Parts, work: Work | None = None) -> list[FileDigest] | None:
+        """Return all files of the skill in a directory, its SKILL.md first; None if they are too many or too much.
+
+        Raises:
+            OSError: the process can open no more files.
+        """
+        own = Work(WHOLE)
+        entries: list[TreeEntry] = []
+        with closing(self.tree.walk(Position("directory", parts), own, parts)) as visits:
+            for visit in visits:
+                entries += islice(self.tree.files(visit, own), MAX_FILES + 1)
+                if len(entries) > MAX_FILES:
+                    break
+        if work is not None:
+            work.spent += own.spent
+        if len(entries) > MAX_FILES:
+            self._complain(parts, f"it has more than {MAX_FILES} files")
+            return None
+        if own.position is not None:
+            self._complain(parts, "it takes too long to find all of its files")
+            return None
+        if sum(entry.info.st_size for entry in entries) > MAX_BYTES:
+            self._complain(parts, f"it has more than {MAX_BYTES:,} bytes")
+            return None
+        entries.sort(key=lambda entry: entry.parts != (*parts, SKILL_FILE))
+        return [digest for entry in entries if (digest := self._digest(entry, work)) is not None]
+
+    def _digest(self, entry: TreeEntry, work: Work | None) -> FileDigest | None:
+        key = key_of(entry.info)
+        kept = self._digests.get(key)
+        if kept is not None:
+            return FileDigest(entry.parts, kept, entry.info.st_size)
+        total, digest = 0, sha256()
+        try:
+            with self.tree.open(entry.parts, work) as node:
+                if node.place is not None:
+                    return None
+                for chunk in read_chunks(node.descriptor, MAX_BYTES + 1):
+                    digest.update(chunk)
+                    total += len(chunk)
+                unchanged = key_of(os.fstat(node.descriptor)) == key
+        except OSError as error:
+            self.tree.notices.pass_over(entry.parts, error)
+            return None
+        if work is not None:
+            work.spent += HASH * total
+        if unchanged and total == entry.info.st_size:
+            keep(self._digests, key, digest.hexdigest())
+        return FileDigest(entry.parts, digest.hexdigest(), total)
+
+
+def read_chunks(descriptor: int, limit: int) -> Iterator[bytes]:
+    """Yield what an open file begins with, up to ``limit`` bytes."""
+    while limit > 0 and (chunk := os.read(descriptor, min(limit, CHUNK))):
+        stop_if_cancelled()
+        limit -= len(chunk)
+        yield chunk
+
+
+def key_of(info: os.stat_result) -> Key:
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+
+
+def keep(memory: dict[Key, Any], key: Key, value: Any) -> None:
+    """Remember something about a file, if it has not changed so recently that it could change again unnoticed."""
+    if time_ns() - max(key[3], key[4]) > SETTLED:
+        if len(memory) >= MAX_KEPT:
+            memory.clear()
+        memory[key] = value

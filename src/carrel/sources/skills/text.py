@@ -1,0 +1,48 @@
+"""A file of a skill as it is to the byte, and how well it fits what is searched for."""
+
+from __future__ import annotations
+
+from carrel.errors import ResourceTooLarge
+from carrel.protocol.extensions.skills import MAX_BYTES
+from carrel.sources.content.media_types import is_textual, type_of_bytes, type_of_name
+from carrel.sources.folder.sandbox import Node
+from carrel.sources.skills.folder import read_chunks
+from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
+
+__all__ = ["rate", "read_exactly"]
+
+HEAD = 8192  # bytes by which a type is recognised
+
+
+def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
+    """Read an open file so that its bytes can be had again from what is returned.
+
+    Raises:
+        ResourceTooLarge: it is larger than a skill may be.
+    """
+    data = b"".join(read_chunks(node.descriptor, MAX_BYTES + 1))
+    if len(data) > MAX_BYTES:
+        raise ResourceTooLarge(uri, f"The file has more than {MAX_BYTES:,} bytes, which is more than a skill may have")
+    if b"\0" not in data:
+        try:
+            return TextResourceContents(uri, data.decode(), mime_type=type_of_text(name))
+        except UnicodeDecodeError:
+            pass
+    return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
+
+
+def type_of_text(name: str) -> str:
+    named = type_of_name(name)
+    return named if named is not None and is_textual(named) else "text/plain"
+
+
+def rate(words: list[str], resource: Resource) -> float:
+    """Rate how well a file fits: by its name or that of its skill, by its path, by its description; 0 if not at all."""
+    name, path = resource.name.casefold(), resource.uri.removeprefix("skill://").casefold()
+    description = (resource.description or "").casefold()
+    if " ".join(words) in (name, name.rpartition(".")[0]):
+        return 1.0
+    for score, text in ((0.8, name), (0.6, path), (0.4, f"{path} {description}")):
+        if all(word in text for word in words):
+            return score
+    return 0.0

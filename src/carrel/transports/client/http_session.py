@@ -1,0 +1,438 @@
+"""A place on the web that messages go to: connections, redirects, credentials, and what can go wrong with them.
+
+Needs aiohttp, and is imported only by what talks HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import ssl
+from collections.abc import Awaitable, Mapping
+from io import BytesIO
+from ipaddress import ip_address
+from typing import Any, ClassVar, TypeVar
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary, WeakSet
+
+import aiohttp
+from yarl import URL
+
+from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, MCPError, TransportError
+from carrel.printable import printable
+from carrel.transports.client.http_errors import read_refusal
+from carrel.transports.client.transport import Credentials
+
+__all__ = ["HTTPSession"]
+
+T = TypeVar("T")
+#: How often a redirect is followed, for one request.
+MAX_REDIRECTS = 5
+#: How often a request is made again because the credentials may be better now.
+MAX_ROUNDS = 3
+#: The longest body of a refusal that is read, in bytes.
+MAX_REFUSAL = 1024 * 1024
+#: The longest body that is sent in one go, in bytes.
+AT_ONCE = 512 * 1024
+#: How many bytes are read at a time. asyncio would always read 256 KiB: memory for that is mapped and unmapped each
+#: time, which makes small answers a fifth dearer. It pays after long ones, as what is asked next is often as long.
+READ_SIZE = 64 * 1024
+LONG_READ_SIZE = 256 * 1024
+#: Seconds between looks at connections that may be gone without anybody having been told.
+LOOK_AFTER = 5.0
+#: Headers that belong to the protocol, or to HTTP itself.
+RESERVED = frozenset(
+    (
+        *("accept", "connection", "content-length", "content-type", "expect", "host", "last-event-id"),
+        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "transfer-encoding", "upgrade"),
+    )
+)
+#: Failures before anything was sent.
+NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
+
+
+class StaleConnection(aiohttp.ClientConnectionError):
+    """A connection that was kept turned out to be closed before anything was sent on it."""
+
+
+class FreshRequest(aiohttp.ClientRequest):
+    """A request that looks whether the server has closed the connection in the meantime."""
+
+    used: ClassVar[WeakSet[Any]] = WeakSet()
+    long: ClassVar[WeakSet[Any]] = WeakSet()
+    """Connections whose last answer was a long one."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        protocol = conn.protocol
+        if protocol not in self.used:
+            self.used.add(protocol)
+        elif is_stale(protocol.transport):
+            raise StaleConnection
+        set_read_size(protocol.transport, LONG_READ_SIZE if protocol in self.long else READ_SIZE)
+        self.long.discard(protocol)
+        return await super().send(conn)
+
+
+def is_stale(transport: Any) -> bool:
+    """Say whether there is something to read where there should be nothing: most likely, that it is closed."""
+    if transport is None or transport.is_closing():
+        return True
+    socket = transport.get_extra_info("socket")
+    if socket is None:
+        return False
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(socket.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select((socket.fileno(),), (), (), 0)[0])
+
+
+def set_read_size(transport: Any, size: int) -> None:
+    """Have a transport read so many bytes at a time, if it is one of asyncio's own."""
+    if hasattr(transport, "max_size"):
+        transport.max_size = size
+
+
+class HTTPSession:
+    """A URL, and the connections to where it is. Everything happens in one event loop, after ``start``.
+
+    Args:
+        url: http or https.
+        headers: what every request has besides what the protocol wants; they never replace that.
+        credentials: who asks.
+        connections: how many connections there may be at a time for requests that will soon be answered.
+        max_message: the longest body that is read, in bytes, decompressed.
+        connect_timeout: seconds that making a connection may take.
+        tls: how servers prove who they are, if not by the authorities that the system trusts.
+
+    Raises:
+        ConfigError: the URL, a header or ``tls`` makes no sense.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None,
+        credentials: Credentials | None,
+        connections: int,
+        max_message: int,
+        connect_timeout: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self.url = check_url(url)
+        self.name = name_of(self.url)
+        self.max_message = max_message
+        self._origin = self.url.origin()
+        self._credentials = credentials
+        self._address = str(self.url)
+        self._headers = {"User-Agent": "carrel", **check_headers(headers or {})}
+        self._connections = connections
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
+        self._proxy = find_proxy(self.url)
+        if tls is not None and tls.verify_mode is not ssl.CERT_REQUIRED:
+            raise ConfigError("The TLS context does not verify certificates: verify_mode must be CERT_REQUIRED")
+        self._tls: ssl.SSLContext | bool = True if tls is None else tls
+        self._moved: dict[URL, URL] = {}
+        self.asking = 0
+        """How many requests wait for credentials."""
+        self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int] = WeakKeyDictionary()
+        self._timer: asyncio.TimerHandle | None = None
+        self._bounded: aiohttp.ClientSession | None = None
+        self._unbounded: aiohttp.ClientSession | None = None
+
+    def start(self) -> None:
+        """Begin to belong to the running event loop."""
+        self._bounded = self._session(self._connections, aiohttp.CookieJar())
+        self._unbounded = self._session(0, self._bounded.cookie_jar)
+
+    def _session(self, connections: int, cookies: Any) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, ssl=self._tls),
+            headers=self._headers,
+            timeout=self._timeout,
+            cookie_jar=cookies,
+            proxy=self._proxy,
+            request_class=FreshRequest,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for session in (self._bounded, self._unbounded):
+            if session is not None:
+                await session.close()
+
+    async def ask(
+        self,
+        method: str,
+        headers: dict[str, str],
+        data: bytes | None = None,
+        *,
+        url: URL | None = None,
+        bounded: bool = True,
+        revision: str | None = None,
+        rounds: int = MAX_ROUNDS,
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return the response, as soon as its head is there.
+
+        ``bounded``: it takes one of a limited number of connections. ``revision`` is what is spoken, ``rounds`` how
+        often better credentials may be asked for.
+
+        Raises:
+            AuthorizationError: the server wants to know who asks.
+            TransportError: there is no response, or one that leads elsewhere.
+        """
+        session = self._bounded if bounded else self._unbounded
+        if session is None or session.closed:
+            raise TransportError(delivered=False)
+        target = self.url if url is None else url
+        if self._moved:
+            target = self._moved.get(target, target)
+        hops = 0
+        while True:
+            body = data if data is None or len(data) <= AT_ONCE else BytesIO(data)
+            who: Mapping[str, str] = {}
+            if self._credentials is not None:
+                who = await self._hold(self._credentials.headers(str(target), method))
+            try:
+                response = await session.request(
+                    method, target, data=body, headers={**headers, **who} if who else headers, allow_redirects=False
+                )
+            except StaleConnection:
+                continue  # each time, there is one less of them
+            status = response.status
+            if status < 300:
+                if not response.content.is_eof():
+                    self._watch(response)
+                return response
+            if status < 400:
+                hops += 1
+                target = self._redirect(response, target, hops)
+            elif status == 401 or (status == 403 and self._credentials is not None):
+                challenges = response.headers.getall("WWW-Authenticate", ())
+                if self._credentials is None:
+                    raise await self._unauthorized(response)
+                nonce = response.headers.get("DPoP-Nonce")
+                if rounds <= 0 or not await self._hold(
+                    self._credentials.refused(self._address, status, challenges, revision, sent=who, nonce=nonce)
+                ):
+                    if status == 401 or challenges:
+                        raise await self._unauthorized(response)
+                    return response
+                rounds -= 1
+                response.close()
+            else:
+                return response
+
+    async def _hold(self, asking: Awaitable[T]) -> T:
+        """Wait for credentials, and count that."""
+        self.asking += 1
+        try:
+            return await asking
+        finally:
+            self.asking -= 1
+
+    def _redirect(self, response: aiohttp.ClientResponse, target: URL, hops: int) -> URL:
+        """Return where a response leads. A redirect is followed only if nothing changes but the path."""
+        response.release()
+        location = response.headers.get("Location", "")
+        try:
+            leads = target.join(URL(location)) if location else None
+            same = leads is not None and leads.origin() == target.origin()
+        except ValueError:
+            leads, same = None, False
+        where = "nowhere" if leads is None else printable(str(leads.with_query(None)), 300)
+        if not same or response.status not in (307, 308):
+            raise HTTPStatusError(
+                response.status,
+                f"{self.name} answered {response.status} and leads to {where}, which is not followed: "
+                "give that URL instead if it is the right one",
+            )
+        if hops > MAX_REDIRECTS:
+            raise HTTPStatusError(response.status, f"{self.name} leads in circles, by way of {where}")
+        assert leads is not None
+        leads = leads.with_fragment(None)
+        if response.status == 308 and len(self._moved) < MAX_REDIRECTS:
+            self._moved[target] = leads
+        return leads
+
+    async def _unauthorized(self, response: aiohttp.ClientResponse) -> AuthorizationError:
+        said = await self.explain(response)
+        if self._credentials is not None:
+            return AuthorizationError(f"{self.name} did not accept the credentials: {said}")
+        if any(name.lower() == "authorization" for name in self._headers):
+            return AuthorizationError(f"{self.name} did not accept the token that it was sent: {said}")
+        return AuthorizationError(
+            f"{self.name} wants to know who asks (401). Say so with auth=, such as auth=OAuth(), or give a token "
+            "in headers={'Authorization': 'Bearer …'}"
+        )
+
+    # Reading
+
+    def _watch(self, response: aiohttp.ClientResponse) -> None:
+        self._unfinished[response] = -1
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
+
+    def _look(self) -> None:
+        """Tell readers of connections that are gone: aiohttp does not where the framing of a body was wrong."""
+        self._timer = None
+        for response, before in list(self._unfinished.items()):
+            content, connection = response.content, response.connection
+            if connection is None or content.is_eof() or content.exception() is not None:
+                del self._unfinished[response]
+            elif connection.transport is None or connection.transport.is_closing():
+                if before == content.total_bytes:
+                    content.set_exception(aiohttp.ClientPayloadError("the connection is closed"))
+                self._unfinished[response] = content.total_bytes
+        if self._unfinished:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
+
+    async def read(self, response: aiohttp.ClientResponse) -> bytes:
+        """Return the body of a response.
+
+        Raises:
+            TransportError: it is too long.
+        """
+        length = response.content_length
+        if length is not None and length > self.max_message:
+            response.close()
+            raise TransportError(f"The answer of {self.name} is longer than {self.max_message} bytes: {length}")
+        if length is not None and length > READ_SIZE and response.connection is not None:
+            set_read_size(response.connection.transport, LONG_READ_SIZE)
+            FreshRequest.long.add(response.connection.protocol)
+        if length is not None and "Content-Encoding" not in response.headers:
+            return await response.read()
+        body = await self._read_some(response, self.max_message)
+        if body is None:
+            raise TransportError(f"The answer of {self.name} is longer than {self.max_message} bytes")
+        return body
+
+    async def _read_some(self, response: aiohttp.ClientResponse, limit: int) -> bytes | None:
+        """Return a body of at most ``limit`` bytes; None, and the connection is closed, if it is longer."""
+        pieces = bytearray()
+        content = response.content
+        while piece := await content.readany():
+            pieces += piece
+            if len(pieces) > limit:
+                response.close()
+                return None
+        return bytes(pieces)
+
+    async def explain(self, response: aiohttp.ClientResponse) -> MCPError:
+        """Return the error that a response other than a success stands for, and be done with it."""
+        try:
+            body = await self._read_some(response, MAX_REFUSAL) or b""
+        except (aiohttp.ClientError, OSError):
+            body = b""
+        finally:
+            response.release()
+        return read_refusal(self.name, response.status, body, response.headers.get("Retry-After"))
+
+    def translate(self, error: Exception) -> MCPError:
+        """Return the error that stands for what has gone wrong."""
+        if isinstance(error, MCPError):
+            return error
+        if isinstance(error, NOT_CONNECTED):
+            why = printable(reason_of(error), 300)
+            return TransportError(f"{self.name} cannot be reached: {why}", delivered=False)
+        if isinstance(error, aiohttp.ServerDisconnectedError):
+            return TransportError(f"{self.name} closed the connection without an answer")
+        why = printable(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
+        return TransportError(f"The connection to {self.name} failed: {why}")
+
+
+def reason_of(error: Exception) -> str:
+    """Say why there is no connection, in the words of the operating system where it has some."""
+    if isinstance(error, aiohttp.ClientSSLError):
+        wrong = "WRONG_VERSION_NUMBER" in str(error)
+        return f"{error.os_error}{'. Does it speak http: instead of https:?' if wrong else ''}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        failure = error.os_error
+        if isinstance(error, aiohttp.ClientConnectorDNSError) or not failure.errno:
+            return failure.strerror or str(failure)
+        return os.strerror(failure.errno)
+    return str(error) or type(error).__name__
+
+
+def check_url(url: str) -> URL:
+    """Return a URL that can be asked.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    try:
+        parsed = URL(url)
+    except (ValueError, TypeError):
+        raise ConfigError(f"{str(url)[:200]!r} is not a URL") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ConfigError(f"{printable(url, 200)!r} is not a URL that begins with http:// or https://")
+    if parsed.user is not None or parsed.password is not None:
+        raise ConfigError(
+            f"The URL of {parsed.host} must have neither user nor password: give them in headers= or auth="
+        )
+    return parsed.with_fragment(None)
+
+
+def name_of(url: URL) -> str:
+    """Return a URL as it may be shown: a query may have a secret in it."""
+    return printable(str(url.with_query(None)), 200)
+
+
+def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that are not the protocol's.
+
+    Raises:
+        ConfigError: one cannot be sent.
+    """
+    checked: dict[str, str] = {}
+    for name, value in headers.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise ConfigError(f"The header {name!r} must be text")
+        if (
+            not name
+            or not name.isascii()
+            or not name.isprintable()
+            or any(letter in ' ():,;<=>?@[]{}/\\"' for letter in name)
+        ):
+            raise ConfigError(f"{name!r} is not the name of a header")
+        if any((letter < " " and letter != "\t") or letter == "\x7f" for letter in value):
+            raise ConfigError(f"The value of the header {name} has characters that no header may have")
+        if name.lower() not in RESERVED and not name.lower().startswith("mcp-param-"):
+            checked[name] = value
+    return checked
+
+
+def find_proxy(url: URL) -> URL | None:
+    """Return the proxy that the environment names for a URL. No proxy leads to this machine.
+
+    Raises:
+        ConfigError: it is of a kind that is not supported.
+    """
+    host = url.host or ""
+    if is_loopback(host):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(f"{host}:{url.port}"):
+        return None
+    try:
+        parsed = URL(proxy if "://" in proxy else f"http://{proxy}")
+    except ValueError:
+        raise ConfigError("The proxy that the environment names is not a URL") from None
+    if parsed.scheme not in ("http", "https"):
+        raise ConfigError(f"A proxy must be http:// or https://; the environment names one with {parsed.scheme}://")
+    return parsed
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine by its very name."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,264 @@
+"""The client's end of HTTP+SSE, the deprecated transport of 2024-11-05: one stream to listen to, and POST to speak.
+
+https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from carrel.errors import MCPError, TransportError
+from carrel.log import Log
+from carrel.printable import printable
+from carrel.protocol.client import OutgoingMessage
+from carrel.protocol.revision import Revision
+from carrel.protocol.sse import Event, EventStream
+from carrel.transports.client.background_tasks import BackgroundTasks
+from carrel.transports.client.http import EVENTS, GREETING, load_endpoint, media_type, probe
+from carrel.transports.client.transport import Credentials, Receiver
+from carrel.wire.base import Id
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+    from yarl import URL
+
+__all__ = ["HTTPSSETransport"]
+
+log = Log("carrel.transports")
+
+
+class HTTPSSETransport:
+    """Listens at ``url``. Implements ``carrel.transports.client.transport.Transport``.
+
+    Args:
+        url: where the stream is, http or https.
+        headers: what every request has besides what the protocol wants; they never replace that.
+        credentials: who asks.
+        connections: how many messages may be on their way at a time.
+        max_message: the longest message that is read, in bytes.
+        connect_timeout: seconds that making a connection may take, and then the server to say where to post.
+        tls: how servers prove who they are, if not by the authorities that the system trusts.
+
+    Raises:
+        ConfigError: the set-up is wrong, or aiohttp is not installed.
+    """
+
+    cancels = False
+    mirrors = False
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        credentials: Credentials | None = None,
+        connections: int = 100,
+        max_message: int = 64 * 1024 * 1024,
+        connect_timeout: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._endpoint = load_endpoint()(
+            url,
+            headers=headers,
+            credentials=credentials,
+            connections=connections,
+            max_message=max_message,
+            connect_timeout=connect_timeout,
+            tls=tls,
+        )
+        self._max_message = max_message
+        self._patience = connect_timeout
+        self._receiver: Receiver | None = None
+        self._found: asyncio.Future[URL] | None = None
+        self._background: BackgroundTasks | None = None
+        self._greeting: asyncio.Task[None] | None = None
+        self._settled = True
+        self._error: MCPError | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    # The contract
+
+    @property
+    def held(self) -> bool:
+        """A request waits for credentials."""
+        return self._endpoint.asking > 0
+
+    async def open(self, receiver: Receiver) -> None:
+        """Open the stream, and wait for the server to say where to post.
+
+        Raises:
+            TransportError: there is no server of this kind.
+            AuthorizationError: the server wants to know who asks.
+        """
+        if self._closing is not None:
+            raise TransportError(delivered=False)
+        self._receiver = receiver
+        self._background = BackgroundTasks()
+        self._endpoint.start()
+        self._found = asyncio.get_running_loop().create_future()
+        self._background.spawn(self._listen(self._found))
+        try:
+            await asyncio.wait((self._found,))
+            if self._found.cancelled():
+                raise TransportError(delivered=False)
+            self._found.result()
+        except BaseException:
+            await self.close()
+            raise
+
+    def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
+        """Send a message. What is returned for one that is no request says when it has arrived, or failed to."""
+        id, background = message.id, self._background
+        if self._error is not None or self._closing is not None or background is None or self._found is None:
+            if id is not None and self._receiver is not None:
+                self._receiver.fail(id, TransportError(str(self._error or TransportError()), delivered=False))
+            return None
+        work = self._post(message, self._found.result())
+        if id is not None:
+            if message.revision is None:  # it opens a session
+                self._settled = False
+            background.ask(id, work)
+            return None
+        task = background.spawn(work)
+        if not self._settled:
+            self._greeting = task
+        return background.follow(task)
+
+    def abandon(self, id: Id) -> None:
+        """Let go of a request that is still on its way out."""
+        if self._background is not None:
+            self._background.abandon(id)
+
+    def settle(self, revision: Revision) -> None:
+        """Take note that the handshake is complete. The stream is there already."""
+        self._settled = True
+
+    async def close(self) -> None:
+        """Close the stream, and let go of everything."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._shut())
+        await asyncio.shield(self._closing)
+
+    async def _shut(self) -> None:
+        if self._background is not None:
+            await self._background.close()
+        await self._endpoint.close()
+
+    # The stream
+
+    async def _listen(self, found: asyncio.Future[URL]) -> None:
+        """Hand on what comes, until the stream ends."""
+        assert self._receiver is not None
+        try:
+            async with asyncio.timeout(self._patience):
+                response = await self._get()
+        except Exception as error:
+            found.set_exception(self._explain(error))
+            return
+        except asyncio.CancelledError:
+            found.cancel()
+            raise
+        timer = asyncio.get_running_loop().call_later(self._patience, self._give_up, found)
+        stream = EventStream(self._max_message)
+        try:
+            while piece := await response.content.readany():
+                for event in stream.feed(piece):
+                    self._take(event, response, found)
+            failure: MCPError = TransportError(f"{self._endpoint.name} has ended the stream")
+        except Exception as error:
+            failure = self._explain(error)
+        except asyncio.CancelledError:
+            found.cancel()
+            raise
+        finally:
+            timer.cancel()
+            response.close()
+        self._error = failure
+        if not found.done():
+            found.set_exception(failure)
+        elif not found.cancelled() and found.exception() is None:
+            self._receiver.closed(failure)
+
+    def _explain(self, error: Exception) -> MCPError:
+        if isinstance(error, TimeoutError):
+            return TransportError(f"{self._endpoint.name} did not open a stream within {self._patience:g} seconds")
+        return self._endpoint.translate(error)
+
+    def _give_up(self, found: asyncio.Future[URL]) -> None:
+        if not found.done():
+            why = f"{self._endpoint.name} did not say within {self._patience:g} seconds where to post"
+            found.set_exception(TransportError(why, delivered=False))
+
+    async def _get(self) -> ClientResponse:
+        response = await self._endpoint.ask("GET", {"Accept": EVENTS}, bounded=False)
+        if response.status >= 400:
+            raise await self._endpoint.explain(response)
+        kind = media_type(response.headers.get("Content-Type", ""))
+        if kind != EVENTS:
+            response.close()
+            raise TransportError(
+                f"{self._endpoint.name} answered {response.status} with the content type "
+                f"{printable(kind, 100) or '(none)'}, which is not a stream of HTTP+SSE",
+                delivered=False,
+            )
+        probe(response)
+        return response
+
+    def _take(self, event: Event, response: ClientResponse, found: asyncio.Future[URL]) -> None:
+        assert self._receiver is not None
+        if event.name == "endpoint":
+            if not found.done():
+                found.set_result(self._find(event.data, response))
+        elif event.name == "message" and event.data:
+            self._receiver.receive(event.data)
+
+    def _find(self, data: bytes, response: ClientResponse) -> URL:
+        """Return where to post, which must be on the same server: we would tell another one who we are."""
+        text = data.decode("utf-8", "replace").strip()
+        try:
+            url = response.url.join(type(response.url)(text))
+            same = url.origin() == response.url.origin() and url.user is None
+        except ValueError:
+            same = False
+        if not same:
+            raise TransportError(
+                f"{self._endpoint.name} wants messages to be sent elsewhere, to {printable(text, 200)!r}: refused",
+                delivered=False,
+            )
+        return url.with_fragment(None)
+
+    # Sending
+
+    async def _post(self, message: OutgoingMessage, url: URL) -> None:
+        assert self._receiver is not None
+        revision = message.revision
+        headers: dict[str, str] = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if revision is not None and revision.version_header:
+            headers["MCP-Protocol-Version"] = revision.name
+        try:
+            if self._greeting is not None and message.id is not None:
+                await asyncio.wait((self._greeting,), timeout=GREETING)
+                self._greeting = None
+            response: Any = await self._endpoint.ask(
+                "POST",
+                headers,
+                message.data,
+                url=url,
+                bounded=message.id is not None,
+                revision=None if revision is None else revision.name,
+            )
+            if response.status >= 400:
+                raise await self._endpoint.explain(response)
+            try:
+                await self._endpoint.read(response)  # so that the connection can be used again
+            finally:
+                response.release()
+        except Exception as error:
+            failure = self._endpoint.translate(error)
+            if message.id is not None:
+                self._receiver.fail(message.id, failure)
+            else:
+                log.warning("%s did not reach the server: %s", message.method or "An answer", failure)

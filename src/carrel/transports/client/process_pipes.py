@@ -1,0 +1,227 @@
+"""The standard streams of a child process as pipes: lines in, lines out, and signs of its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any
+
+from carrel.transports.client.process_group import ProcessGroup
+from carrel.transports.lines import Lines
+
+__all__ = ["ProcessPipes", "describe"]
+
+#: How many bytes may wait for a child that does not read, before senders are asked to wait.
+HIGH_WATER = 1024 * 1024
+
+#: How many bytes are read at a time, as many as a pipe holds. For 256 KiB, which asyncio would read, memory is mapped
+#: and unmapped each time, and that costs as much as everything else about an answer.
+READ_SIZE = 64 * 1024
+
+#: How much of standard error is kept, in bytes.
+KEPT = 64 * 1024
+
+#: Seconds that the rest of what a child has said may take to arrive, once it shows signs of its end.
+LAST_WORDS = 0.5
+
+#: Seconds that the end of a child that was killed is waited for.
+KILLED = 2.0
+
+
+class Room:
+    """Waits until there is room for more messages. Not waiting does no harm."""
+
+    __slots__ = ("event",)
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.event.set()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from self.event.wait().__await__()
+
+
+class ProcessPipes(asyncio.SubprocessProtocol):
+    """The three standard streams of a child, and what can be known of its end.
+
+    ``receive`` is called with each line that is not blank, ``lose`` with what has happened when the child has ended,
+    or can no longer be talked to; both until somebody closes. (With uvloop, a stream that only the child has closed is
+    not noticed before the child has ended: uvloop keeps the child's end open too.)
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[bytes], None],
+        lose: Callable[[str], None],
+        max_message: int,
+        stderr: Callable[[str], object] | None,
+    ) -> None:
+        self.group: ProcessGroup | None = None
+        self.exited = asyncio.Event()
+        self.errors = bytearray()
+        self._receive = receive
+        self._lose = lose
+        self._lines = Lines(max_message)
+        self._max_message = max_message
+        self._tell = stderr
+        self._error_lines = Lines(KEPT)
+        self._closed = asyncio.Event()
+        self._open: set[Any] = {"stdout", "stderr", "process"}
+        self._signs: list[str] = []
+        self._last_words: asyncio.TimerHandle | None = None
+        self._leaving: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._room = Room()
+        self._loop: Any = None
+        self._transport: Any = None
+        self._stdin: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport = transport
+        self._stdin = transport.get_pipe_transport(0)
+        self._stdin.set_write_buffer_limits(high=HIGH_WATER)
+        stdout = transport.get_pipe_transport(1)
+        if hasattr(stdout, "max_size"):  # other event loops than asyncio's have other ways
+            stdout.max_size = READ_SIZE
+        self.group = ProcessGroup(transport.get_pid())
+
+    # What leaves
+
+    def write(self, data: bytes) -> Room | None:
+        """Write a line at the end of this turn of the event loop; return what to wait for before the next one."""
+        if b"\n" in data:  # between the parts of a message that somebody else has encoded
+            data = data.replace(b"\n", b" ").replace(b"\r", b" ")
+        if not self._leaving:
+            self._loop.call_soon(self._flush)
+        self._leaving.append(data)
+        self._size += len(data)
+        if self._paused or self._size > HIGH_WATER:
+            self._room.event.clear()
+            return self._room
+        return None
+
+    def _flush(self) -> None:
+        leaving, self._leaving, self._size = self._leaving, [], 0
+        if leaving and not self._stdin.is_closing():
+            leaving.append(b"")
+            self._stdin.write(b"\n".join(leaving))
+        if not self._paused:
+            self._room.event.set()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._room.event.set()
+
+    def finish(self) -> None:
+        """Write what has to be written, and close the child's input."""
+        self._flush()
+        self._stdin.close()
+
+    # What comes
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd != 1:
+            self._take_errors(data)
+            return
+        receive = self._receive
+        for line in self._lines.feed(data):
+            if line is None:
+                break
+            if line and not line.isspace():
+                receive(line)
+        else:
+            if not self._lines.skipping:
+                return
+        self._lose(f"has sent a message of more than {self._max_message} bytes (max_message)")
+
+    def _take_errors(self, data: bytes) -> None:
+        self.errors += data
+        if len(self.errors) > KEPT:
+            del self.errors[:-KEPT]
+        if self._tell is not None:
+            self._tell_errors(self._error_lines.feed(data))
+
+    def _tell_errors(self, lines: list[bytes | None]) -> None:
+        for line in lines:
+            text = f"(a line of more than {KEPT} bytes)" if line is None else line.decode(errors="replace").rstrip("\r")
+            try:
+                self._tell(text)  # type: ignore[misc]
+            except Exception as error:  # the conversation goes on, whatever is wrong with it
+                self._loop.call_exception_handler(
+                    {"message": "the callback for standard error failed", "exception": error}
+                )
+
+    # The end
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 0:
+            self.resume_writing()
+            self._see("has closed its standard input", None)
+        elif fd == 1:
+            for line in self._lines.finish():
+                if line:
+                    self._receive(line)
+            self._see("has closed its standard output", "stdout")
+        else:
+            if self._tell is not None:
+                self._tell_errors(self._error_lines.finish())
+            self._open.discard("stderr")
+            self._see(None, "stderr")
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        if self.group is not None:
+            self.group.leave()
+        self._see(describe(self._transport.get_returncode()), "process")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed.set()
+
+    def _see(self, sign: str | None, what: str | None) -> None:
+        """Take note of a sign of the end. The others follow soon, unless somebody else has the streams too."""
+        self._open.discard(what)
+        if sign is not None:
+            self._signs.insert(0 if what == "process" else len(self._signs), sign)
+        if not self._signs:
+            return
+        if not self._open:
+            self._give_up()
+        elif self._last_words is None:
+            self._last_words = self._loop.call_later(LAST_WORDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._last_words is not None:
+            self._last_words.cancel()
+        self._lose(self._signs[0])
+
+    async def close(self) -> None:
+        """Wait for the end of the child, which has been killed, and let go of its streams."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILLED):
+                await self.exited.wait()
+        self._room.event.set()
+        if self._stdin.get_write_buffer_size():  # the child will not take it any more
+            self._stdin.abort()
+        self._transport.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILLED):
+                await self._closed.wait()
+        if self._last_words is not None:
+            self._last_words.cancel()
+
+
+def describe(status: int) -> str:
+    """Say how a process has ended."""
+    if status >= 0:
+        return f"has ended with exit status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"

@@ -1,0 +1,294 @@
+"""stdio, the client's side: a server that is a child process, one JSON message per line on its standard streams.
+
+The child gets a process group of its own, and the whole group ends with the connection, whatever way that ends.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import weakref
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from carrel.errors import ConfigError, MCPError, TransportError
+from carrel.protocol.client import OutgoingMessage
+from carrel.protocol.revision import Revision
+from carrel.transports.client.process_group import NEW_GROUP, ProcessGroup, kill
+from carrel.transports.client.process_pipes import ProcessPipes
+from carrel.transports.client.transport import Receiver
+from carrel.wire.base import Id
+
+__all__ = ["MAX_MESSAGE", "StdioTransport", "environment"]
+
+#: The longest message that is read, in bytes.
+MAX_MESSAGE = 64 * 1024 * 1024
+
+#: How much of standard error is in a message, in bytes.
+SHOWN = 8 * 1024
+
+#: Seconds that a child gets to end when its input is closed, and again when it is told to.
+GRACE = 2.0
+
+#: What a child inherits of the environment: nothing that could be a secret.
+INHERITED = (
+    (
+        *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
+        *("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+    )
+    if sys.platform == "win32"
+    else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+)
+
+#: What cmd.exe, which Windows runs batch files with, would not take as it is.
+UNQUOTABLE = frozenset('"%!^&|<>()\r\n')
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child: what is safe to inherit, without functions of a shell, and ``extra``."""
+    found = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**{name: value for name, value in found.items() if not value.startswith("()")}, **(extra or {})}
+
+
+class StdioTransport:
+    """The transport to a server that is started for this conversation, and ended with it.
+
+    Args:
+        command: the program and its arguments. There is no shell.
+        env: variables for it, beside the few that are inherited (``environment``).
+        cwd: the directory it is started in.
+        stderr: is called with each line of its standard error.
+        max_message: the longest message that is read, in bytes.
+        grace: seconds that it gets to end by itself when the connection is closed, and again after SIGTERM.
+    """
+
+    cancels = False
+    held = False
+    mirrors = False
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        stderr: Callable[[str], object] | None = None,
+        max_message: int = MAX_MESSAGE,
+        grace: float = GRACE,
+    ) -> None:
+        if isinstance(command, str | bytes) or not command:
+            raise ConfigError("The command of a server is a list: the program and its arguments")
+        self._command = [os.fspath(part) for part in command]
+        self._env = dict(env or {})
+        if any("\0" in part for part in (*self._command, *self._env, *self._env.values())):
+            raise ConfigError(f"The command {self._command[0]!r} or its environment has a NUL in it")
+        self._cwd = cwd
+        self._grace = grace
+        self._pipes = ProcessPipes(self._receive, self._lose, max_message, stderr)
+        self._receiver: Receiver | None = None
+        self._group: ProcessGroup | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._hurried = False
+        self._lost: TransportError | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, and of its group; None before there is one."""
+        group = self._pipes.group
+        return None if group is None else group.pid
+
+    @property
+    def errors(self) -> str:
+        """The last 64 KiB of what the server wrote on its standard error."""
+        return self._pipes.errors.decode(errors="replace")
+
+    # The beginning
+
+    async def open(self, receiver: Receiver) -> None:
+        """Start the program.
+
+        Raises:
+            ConfigError: there is no such program, or it cannot be run.
+            TransportError: the connection was closed before.
+        """
+        if self._starting is not None:
+            raise ConfigError("A connection to a server is opened once")
+        if self._ending is not None:
+            raise TransportError("The connection was closed before it was opened", delivered=False)
+        self._receiver = receiver
+        self._starting = asyncio.create_task(self._start())
+        try:
+            await asyncio.shield(self._starting)
+        except CancelledError:
+            await self._end_now()
+            raise
+        if self._ending is not None and self._lost is None:
+            raise TransportError("The connection was closed while it was opened", delivered=False)
+
+    async def _start(self) -> None:
+        env = environment(self._env)
+        program = find_program(self._command, env, self._cwd)
+        try:
+            await asyncio.get_running_loop().subprocess_exec(
+                lambda: self._pipes,
+                *(program, *self._command[1:]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                cwd=self._cwd,
+                **NEW_GROUP,
+            )
+        except OSError as error:
+            raise self._explain(error) from error
+        finally:  # it may have been started even if this is cancelled
+            self._group = self._pipes.group
+            if self._group is not None:
+                self._killing = weakref.finalize(self, kill, self._group.pid, os.getpid())
+
+    def _explain(self, error: OSError) -> MCPError:
+        """Say what is wrong where a program cannot be started."""
+        program = self._command[0]
+        if error.errno in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            return TransportError(f"The program {program!r} cannot be started: {error.strerror}", delivered=False)
+        if error.errno == errno.ENOENT:
+            return ConfigError(
+                f"The program {program!r} cannot be started: what its first line says is to run it does not exist"
+            )
+        return ConfigError(f"The program {program!r} cannot be started: {error.strerror}")
+
+    # The conversation
+
+    def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
+        """Write a message, together with others of this turn of the event loop."""
+        if self._ending is None and self._group is not None:
+            return self._pipes.write(message.data)
+        if message.id is not None and self._receiver is not None:
+            error = TransportError(str(self._lost or "The connection is closed"), delivered=False)
+            asyncio.get_running_loop().call_soon(self._receiver.fail, message.id, error)
+        return None
+
+    def abandon(self, id: Id) -> None:
+        """Do nothing: a request has nothing of its own here."""
+
+    def settle(self, revision: Revision) -> None:
+        """Do nothing: the revision changes nothing here."""
+
+    def _receive(self, line: bytes) -> None:
+        if self._ending is None and self._receiver is not None:
+            self._receiver.receive(line)
+
+    # The end
+
+    def _lose(self, reason: str) -> None:
+        """Give up the connection: the server has ended, or cannot be talked to any more."""
+        if self._ending is not None:
+            return
+        errors = self._pipes.errors[-SHOWN:].decode(errors="replace").strip()
+        self._lost = TransportError(
+            f"The server {self._command[0]!r} {reason}"
+            + (f". Its standard error ends with:\n{errors}" if errors else "")
+        )
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+        if self._receiver is not None:
+            self._receiver.closed(self._lost)
+
+    async def close(self) -> None:
+        """End the server: close its input, then SIGTERM, then SIGKILL, for all that it has started too.
+
+        If this is cancelled, the server is killed at once.
+        """
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        try:
+            await asyncio.shield(self._ending)
+        except CancelledError:
+            await self._end_now()
+            raise
+
+    async def _end_now(self) -> None:
+        self._hurried = True
+        if self._group is not None:
+            self._group.kill()
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        await asyncio.wait({self._ending})
+
+    async def _end(self) -> None:
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+            if not self._starting.cancelled():
+                self._starting.exception()  # ``open`` has raised it
+        group = self._group
+        if group is None:
+            return
+        try:
+            await self._end_group(group)
+        finally:  # also if the event loop is about to end
+            group.kill()
+            self._killing.detach()
+            await self._pipes.close()
+
+    async def _end_group(self, group: ProcessGroup) -> None:
+        pipes = self._pipes
+        if not self._hurried:
+            pipes.finish()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._grace):
+                    await pipes.exited.wait()
+        if group.alive and not self._hurried:
+            group.terminate()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._grace):
+                    await pipes.exited.wait()
+                    pause = 0.001
+                    while group.alive:  # nothing tells of the end of those that are not our children
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, 0.05)
+
+
+def find_program(command: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None = None) -> str:
+    """Return the path of a program: as it is if it has a directory, otherwise where PATH has it.
+
+    Raises:
+        ConfigError: it is not there, or is none, or would be given to a shell; or there is no directory ``cwd``.
+    """
+    program = command[0]
+    if cwd is not None and not Path(cwd).is_dir():
+        raise ConfigError(f"The directory {os.fspath(cwd)!r} to start {program!r} in does not exist")
+    found = program if os.path.dirname(program) else shutil.which(program, path=env.get("PATH"))  # noqa: PTH120
+    if found is None:
+        raise ConfigError(f"The program {program!r} does not exist (PATH was searched: {env.get('PATH', os.defpath)})")
+    if sys.platform != "win32":
+        refuse_script(program, Path(cwd or ".", found))
+    elif found.lower().endswith((".bat", ".cmd")) and not UNQUOTABLE.isdisjoint("".join(command[1:])):
+        raise ConfigError(f"{found!r} is a batch file, which its arguments cannot be given to safely")
+    return found
+
+
+def refuse_script(program: str, path: Path) -> None:
+    """Refuse what event loops do not agree on: uvloop gives a script to a shell if it does not say what is to run it.
+
+    Raises:
+        ConfigError: it is not a program.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(256)
+    except PermissionError:
+        start = b"#!"  # it may be run, if not read
+    except OSError as error:
+        raise ConfigError(f"The program {program!r} cannot be started: {error.strerror}") from error
+    if not os.access(path, os.X_OK):
+        raise ConfigError(f"The program {program!r} may not be run: Permission denied")
+    if not start.startswith(b"#!") and b"\0" not in start:
+        raise ConfigError(f"{program!r} is not a program: it does not begin with #! and what is to run it")

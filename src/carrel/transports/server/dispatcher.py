@@ -1,0 +1,362 @@
+"""One client on one stream of messages, both ways: what stdio and the in-memory transport have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from carrel.errors import InvalidMessage, ServerUnavailable
+from carrel.limits import NO_ROOM
+from carrel.protocol.channel import Channel
+from carrel.protocol.encoding import encode_error
+from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
+from carrel.transports.server.application import Application
+
+__all__ = [
+    "UNWEIGHED",
+    "CallTask",
+    "Dispatcher",
+    "InFlight",
+    "Work",
+    "absorb",
+    "answer_batch",
+    "answer_of",
+    "begin",
+    "cancel",
+    "check_load",
+    "no_room",
+    "spawn",
+]
+
+#: The answer to a call on its way: a task that makes it, or a future that gets it.
+Work: TypeAlias = "asyncio.Future[Any]"
+
+#: Bytes that may wait for one connection without being counted: as much waits in the buffers of pipes and sockets.
+UNWEIGHED = 16 * 1024
+
+#: Seconds that a cancelled function gets to clean up when the dispatcher ends.
+CLEANUP = 1.0
+
+EAGER = sys.version_info >= (3, 12)
+NOW: dict[str, Any] = {"eager_start": True} if EAGER else {}
+
+
+class CallTask(asyncio.Task[None]):
+    """Task that answers one call.
+
+    ``answer`` is what to send: None before it is there, and if the call was cancelled. (It is not the result of the
+    task, because a function that cancels the task it runs in takes that away.)
+    """
+
+    __slots__ = ("answer", "call")
+
+    def __init__(self, app: Application, call: Call, pending: Any, finish: Callable[[Call, CallTask], None] | None):
+        self.answer: bytes | Refusal | None = None
+        self.call = call
+        super().__init__(_complete(app, call, pending, finish), loop=asyncio.get_running_loop(), **NOW)
+
+
+async def _complete(
+    app: Application, call: Call, pending: Any, finish: Callable[[Call, CallTask], None] | None
+) -> None:
+    """Await the answer to a call and ``finish``. A call that was cancelled has none, whatever its function did then."""
+    task = asyncio.current_task()
+    assert isinstance(task, CallTask)
+    answer: bytes | Refusal | None = None
+    try:
+        answer = await pending
+    except asyncio.CancelledError as error:
+        if not call.cancelled:
+            answer = app.refuse(call, error)  # it was not us: the function raised it, or cancelled its own task
+    except GeneratorExit as error:
+        if _current_task() is not task:
+            raise  # the coroutine is being closed, because its event loop has ended
+        answer = app.refuse(call, error)
+    task.answer = None if call.cancelled else answer
+    if finish is not None:
+        finish(call, task)
+
+
+def _current_task() -> Any:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop is running
+        return None
+
+
+def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Run a coroutine as a task; where Python can, its first step is taken at once."""
+    return asyncio.Task(coroutine, loop=asyncio.get_running_loop(), **NOW)
+
+
+def cancel(work: Work) -> None:
+    """Cancel what is in work once it has begun: before, it would not even close what it was given to await."""
+    if work.done():
+        return
+    if isinstance(work, CallTask):
+        work.call.cancelled = True
+    asyncio.get_running_loop().call_soon(work.cancel)
+
+
+def begin(app: Application, call: Call, pending: Any) -> Work:
+    """Begin to work on a call whose answer is a coroutine, or will come by itself in a future."""
+    return pending if isinstance(pending, asyncio.Future) else CallTask(app, call, pending, None)
+
+
+def answer_of(work: Work) -> Any:
+    """Return the answer that finished work has made; None if it was cancelled."""
+    if isinstance(work, CallTask):
+        return work.answer
+    return None if work.cancelled() else work.result()
+
+
+def no_room(id: Any) -> bytes:
+    """Return the error that takes the place of an answer for which there is no room."""
+    known = id if type(id) is int or type(id) is str else None
+    return encode_error(known, ServerUnavailable.code, NO_ROOM)
+
+
+def _reply(work: Work) -> bytes | None:
+    answer = answer_of(work)
+    return answer.reply if type(answer) is Refusal else answer
+
+
+async def absorb() -> None:
+    """Take back a cancellation of the current task by a function that ran within it and never waited."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            pass
+        task.uncancel()
+
+
+def check_load(call: Call, count: int, limit: int) -> None:
+    """Check that another call may begin while ``count`` of them wait for their answers. A ping always may.
+
+    Raises:
+        ServerUnavailable: it may not.
+    """
+    if count >= limit and call.request.operation != "ping":
+        raise ServerUnavailable(f"Too many requests at a time: at most {limit} (max_requests_in_flight)")
+
+
+class InFlight(dict[Any, Work]):
+    """Requests of one connection or session that wait for their answers, by id.
+
+    A request that is cancelled loses its id at once, but counts until its function has ended.
+    """
+
+    __slots__ = ("_leaving",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leaving: set[Work] | None = None
+
+    def check(self, call: Call, limit: int) -> None:
+        """Check that there is room for one more.
+
+        Raises:
+            ServerUnavailable: there is not.
+        """
+        check_load(call, len(self) if self._leaving is None else len(self) + len(self._leaving), limit)
+
+    def cancel(self, id: Any) -> None:
+        """Cancel a request, if there is one of that id."""
+        work = self.pop(id, None)
+        if work is None:
+            return
+        if self._leaving is None:
+            self._leaving = set()
+        self._leaving.add(work)
+        work.add_done_callback(self._leaving.discard)
+        cancel(work)
+
+    def remove(self, id: Any, work: Work) -> bool:
+        """Remove a request that is answered. Return False if it is not there: it was cancelled."""
+        if self.get(id) is not work:
+            return False
+        del self[id]
+        return True
+
+    @property
+    def works(self) -> set[Work]:
+        """Everything that has not ended yet."""
+        return {*self.values(), *(self._leaving or ())}
+
+
+class Dispatcher:
+    """Reads messages, has the calls answered, and sends the answers to ``channel``."""
+
+    def __init__(self, app: Application, channel: Channel) -> None:
+        self._app = app
+        self._channel = channel
+        self.connection: Connection = app.connect()
+        self.connection.channel = channel
+        self._in_flight = InFlight()
+        self.connection.in_flight = self._in_flight
+        self._batches: set[asyncio.Task[None]] = set()
+
+    @property
+    def in_work(self) -> int:
+        """How many requests have been begun and not been answered."""
+        return len(self._in_flight)
+
+    def receive(self, data: bytes) -> bytes | None:
+        """Take one message. Return what can be answered at once; all else is sent later."""
+        return self.take(self.connection.receive(data))
+
+    def take(self, event: Event) -> bytes | None:
+        """Take a message that the connection has read."""
+        if type(event) is Call:
+            try:
+                self._in_flight.check(event, self._app.limits.max_requests_in_flight)
+            except ServerUnavailable as error:
+                return self.connection.refuse(event, error).reply
+            reply = self._app.answer(event, self._channel)
+            if type(reply) is bytes:
+                return reply
+            if type(reply) is Refusal:
+                return reply.reply
+            return self._answer_later(event, reply)
+        return self._receive_other(event)
+
+    def _receive_other(self, event: Event) -> bytes | None:
+        if type(event) is Refusal:
+            return event.reply
+        if type(event) is Notification:
+            if event.operation == "cancelled":
+                self._in_flight.cancel(event.params.request_id)
+        elif type(event) is Answer:
+            self._app.take_answer(self.connection, event)
+        elif type(event) is Batch:
+            task = asyncio.get_running_loop().create_task(self._answer_batch(event))
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+        return None
+
+    def _answer_later(self, call: Call, pending: Any) -> bytes | None:
+        if isinstance(pending, asyncio.Future):
+            work: Work = pending
+        else:
+            work = CallTask(self._app, call, pending, self._finish)
+        if work.done():
+            return _reply(work)
+        self._in_flight[call.id] = work
+        if work is pending:
+            work.add_done_callback(lambda _: self._finish(call, work))
+        return None
+
+    def _finish(self, call: Call, work: Work) -> None:
+        """Send an answer, unless it was there so soon that it is returned, or the call was cancelled."""
+        if self._in_flight.remove(call.id, work):
+            reply = _reply(work)
+            if reply is not None:
+                self.send(call.id, reply)
+
+    async def _answer_batch(self, batch: Batch) -> None:
+        replies = await answer_batch(self._app, batch, self._channel, self._in_flight, self._receive_other)
+        if replies:
+            self.send(None, b"[%b]" % b",".join(replies))
+
+    def send(self, id: Any, reply: bytes) -> None:
+        """Send an answer, or an error if there is no room for an answer of this size to wait for the client."""
+        if len(reply) > UNWEIGHED and not self.connection.has_room(len(reply)):
+            reply = no_room(id)
+        self._channel.send(reply)
+
+    def cancel(self) -> None:
+        """Cancel everything that is in work."""
+        for work in (*self._in_flight.values(), *self._batches):
+            cancel(work)
+
+    async def close(self, grace: float = 0.0) -> None:
+        """End the dispatcher: give what is in work ``grace`` seconds, then cancel it."""
+        works = {*self._in_flight.works, *self._batches}
+        if works and grace:
+            await asyncio.wait(works, timeout=grace)
+        self.cancel()
+        if works:
+            await asyncio.wait(works, timeout=CLEANUP)
+        self._app.disconnect(self.connection)
+
+
+async def answer_batch(
+    app: Application,
+    batch: Batch,
+    channel: Channel,
+    in_flight: InFlight,
+    receive_other: Callable[[Event], bytes | None],
+) -> list[bytes]:
+    """Answer a batch: return all of its answers, once the last of them is there. Cancelled calls have none.
+
+    https://modelcontextprotocol.io/specification/2025-03-26/basic#batching
+    """
+    answers: list[Any] = []
+    works: list[tuple[Call, Work]] = []
+    held = 0
+
+    def hold(call: Call, answer: bytes | Refusal | None) -> bytes | None:
+        """Count an answer that waits for the others, or return an error in its place if there is no room for it."""
+        nonlocal held
+        reply = answer.reply if isinstance(answer, Refusal) else answer
+        if reply is not None and len(reply) > UNWEIGHED:
+            if not call.connection.take(len(reply)):
+                return no_room(call.id)
+            held += len(reply)
+        return reply
+
+    async def hold_later(call: Call, work: Work) -> bytes | None:
+        await asyncio.wait((work,))
+        in_flight.remove(call.id, work)  # what it has returned is not to be kept twice
+        return hold(call, answer_of(work))
+
+    for event in batch.events:
+        answer = _answer_in_batch(app, event, channel, in_flight, receive_other)
+        if type(event) is not Call:
+            answers.append(answer)
+        elif isinstance(answer, asyncio.Future):
+            works.append((event, answer))
+            answers.append(spawn(hold_later(event, answer)))
+        else:
+            answers.append(hold(event, answer))
+    pending = [answer for answer in answers if isinstance(answer, asyncio.Future)]
+    try:
+        await absorb()
+        if pending:
+            await asyncio.wait(pending)
+    finally:
+        for call, work in works:
+            if in_flight.remove(call.id, work):
+                cancel(work)
+        for event in batch.events:
+            if type(event) is Call:
+                event.connection.give(held)
+                break
+    replies = [_reply(answer) if isinstance(answer, asyncio.Future) else answer for answer in answers]
+    return [reply.reply if type(reply) is Refusal else reply for reply in replies if reply is not None]
+
+
+def _answer_in_batch(
+    app: Application,
+    event: Event,
+    channel: Channel,
+    in_flight: InFlight,
+    receive_other: Callable[[Event], bytes | None],
+) -> Any:
+    """Return the answer to one message of a batch, or what is in work on it; None if there is none."""
+    if type(event) is not Call:
+        return receive_other(event)
+    if event.request.operation == "initialize":
+        return event.connection.refuse(event, InvalidMessage("Invalid request: initialize within a batch"))
+    try:
+        in_flight.check(event, app.limits.max_requests_in_flight)
+    except ServerUnavailable as error:
+        return event.connection.refuse(event, error)
+    answer = app.answer(event, channel)
+    if type(answer) is not bytes and type(answer) is not Refusal:
+        answer = in_flight[event.id] = begin(app, event, answer)
+    return answer

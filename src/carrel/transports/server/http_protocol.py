@@ -1,0 +1,438 @@
+"""The HTTP/1.1 protocol of ``run("http")``: uvicorn's, with limits on all that a client sends before a request is read.
+
+The parser (llhttp) is strict about syntax. What it lets pass and RFC 9112 forbids is refused here. A refused request is
+answered with an error that names the limit, and its connection is closed; requests before it are still answered.
+
+https://www.rfc-editor.org/rfc/rfc9112
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import struct
+import sys
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+from msgspec import UNSET
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from carrel.errors import INVALID_REQUEST
+from carrel.protocol.encoding import encode_error
+from carrel.transports.server.authorizer import address_group
+from carrel.transports.server.connections import Connections
+from carrel.transports.server.forwarded import TrustedProxies
+
+__all__ = ["LimitedProtocol"]
+
+# What is being received
+IDLE = 0
+HEAD = 1
+BODY = 2
+DISCARD = 3
+
+#: Seconds that a client gets to read the last response before its connection is cut. What it sends is discarded.
+LINGER = 5.0
+
+#: How many requests a client may send ahead, before the first of them is answered.
+MAX_PIPELINED = 16
+
+#: Bytes of framing that a byte of a chunked body may cost, besides ``max_header_bytes``: chunks may be small.
+MAX_FRAMING = 8
+
+_NO_ROOM = "There are too many connections: try again later"
+
+
+class Refused(Exception):
+    """A request that is refused while it is received."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def response(status: int, message: str, *headers: bytes) -> bytes:
+    """Return a whole response with an error; the connection closes after it."""
+    body = encode_error(UNSET, INVALID_REQUEST, message)
+    lines = (
+        b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode()),
+        b"content-type: application/json",
+        b"content-length: %d" % len(body),
+        *headers,
+        b"connection: close",
+        b"\r\n",
+    )
+    return b"\r\n".join(lines) + body
+
+
+def unacknowledged(transport: asyncio.Transport) -> int:
+    """Return how many bytes the system holds for the client, so far as it tells.
+
+    It takes more only when it has got rid of a lot, which a slow client does not notice for minutes.
+    """
+    try:
+        import fcntl
+        import termios
+
+        sock = transport.get_extra_info("socket")
+        return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except (ImportError, AttributeError, OSError):
+        return 0
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Args:
+        table: all connections of the server.
+        proxies: those that name the client of a request.
+        options: those of ``HttpToolsProtocol``.
+    """
+
+    def __init__(self, table: Connections, proxies: TrustedProxies, **options: Any) -> None:
+        super().__init__(**options)
+        self._table = table
+        self._limits = table.limits
+        self._proxies = proxies
+        self._proxied = False
+        self.group = ""
+        self._state = IDLE
+        self._deadline = math.inf
+        self._head_bytes = 0
+        self._body_bytes = 0
+        self._framing_bytes = 0
+        self._unsent = 0
+        self._sent_at = 0.0
+        self._held = False
+        self._ending = False
+        self._refusal: bytes | None = None
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        self._proxied = address in self._proxies
+        self.group = "" if self._proxied else address_group(address)
+        if not self._table.admit(self, shared=self._proxied):
+            self._state = DISCARD
+            transport.write(response(503, _NO_ROOM, b"retry-after: 10"))
+            transport.close()
+            return
+        self._sent_at = self.loop.time()
+        self._deadline = self._sent_at + self._limits.idle_timeout
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._table.remove(self)
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        """Close at once."""
+        self.transport.abort()
+
+    def shutdown(self) -> None:
+        """Close, or close after the response to the request in work."""
+        self._ending = True
+        super().shutdown()
+
+    @property
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def check(self, now: float) -> None:
+        """Close if the client is over time: with its request, with its next one, or with reading."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent:
+            unsent += unacknowledged(self.transport)
+        if not unsent or unsent < self._unsent:
+            self._sent_at = now
+        elif now - self._sent_at > self._limits.write_timeout:
+            self._reset()
+        self._unsent = unsent
+        if now < self._deadline or self.transport.is_closing():
+            return
+        if self._state == HEAD:
+            limit = self._limits.header_timeout
+            self._refuse(408, f"The headers did not come within {limit:g} seconds (header_timeout)")
+        elif self._state == DISCARD:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _reset(self) -> None:
+        """Close at once, and have the system throw away what the client has not taken."""
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    # Receiving
+
+    def data_received(self, data: bytes) -> None:
+        state = self._state
+        if state == IDLE:
+            if data[0] in b"\r\n" and not data.strip(b"\r\n"):
+                return  # empty lines may come before a request, and begin none
+            self._state = HEAD
+            cycle = self.cycle
+            if cycle is None or cycle.response_complete:
+                self._table.busy(self)
+                self._deadline = self.loop.time() + self._limits.header_timeout
+            self._head_bytes = len(data)
+        elif state == HEAD:
+            self._head_bytes += len(data)
+        elif state == DISCARD:
+            return
+        else:
+            self._framing_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+            if self._state == HEAD:
+                self._check_unfinished_head()
+            elif self._state == BODY:
+                self._check_unfinished_body(counted=state == BODY)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            refused = error.__context__
+            if isinstance(refused, Refused):
+                self._refuse(refused.status, str(refused))
+            else:
+                self._refuse(400, f"This is not a valid HTTP/1.1 request: {error}")
+        except Refused as refused:
+            self._refuse(refused.status, str(refused))
+
+    def _check_unfinished_head(self) -> None:
+        if len(self.url or b"") > self._limits.max_request_line_bytes:
+            raise self._long_line()
+        if self._head_bytes > self._limits.max_header_bytes:
+            raise self._large_head()
+        if len(self.headers or ()) > self._limits.max_header_count:
+            raise self._many_headers()
+
+    def _check_unfinished_body(self, *, counted: bool) -> None:
+        """Check what is in a body besides its bytes, and see to it that a response before its end ends the connection.
+
+        ``counted``: all that was received belongs to the body.
+        """
+        if not counted:
+            self._framing_bytes = self._body_bytes
+        limit = self._limits.max_header_bytes
+        if self._framing_bytes - self._body_bytes > limit + MAX_FRAMING * self._body_bytes:
+            raise Refused(431, f"Chunk extensions and trailers are too large: at most {limit} bytes (max_header_bytes)")
+        cycle = self.cycle
+        if not self._held and not cycle.response_started:
+            self._held = cycle.keep_alive
+            cycle.keep_alive = False
+            cycle.transport = Lingering(self)  # type: ignore[assignment]
+
+    def _long_line(self) -> Refused:
+        limit = self._limits.max_request_line_bytes
+        return Refused(414, f"The request line is too long: at most {limit} bytes (max_request_line_bytes)")
+
+    def _large_head(self) -> Refused:
+        limit = self._limits.max_header_bytes
+        return Refused(431, f"The headers are too large: at most {limit} bytes (max_header_bytes)")
+
+    def _many_headers(self) -> Refused:
+        limit = self._limits.max_header_count
+        return Refused(431, f"There are too many headers: at most {limit} (max_header_count)")
+
+    # Callbacks of the parser
+
+    def on_message_begin(self) -> None:
+        self._state = HEAD
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._check_head()
+        if self._proxied:
+            assert self.client is not None
+            self.scope["client"] = (self._proxies.client(self.client[0], self.headers), 0)
+        self._state = BODY
+        self._deadline = math.inf
+        self._body_bytes = self._framing_bytes = 0
+        self._held = False
+        super().on_headers_complete()
+        self.headers = []  # of trailers, which must not be taken for headers
+
+    def _check_head(self) -> None:
+        limits, pairs = self._limits, self.headers
+        headers = dict(pairs)
+        if len(self.url) > limits.max_request_line_bytes:
+            raise self._long_line()
+        if len(pairs) > limits.max_header_count:
+            raise self._many_headers()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise Refused(503, f"There are too many requests on one connection at a time: at most {MAX_PIPELINED}")
+        if self._head_bytes > limits.max_header_bytes:  # that may be more than the head
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in pairs)
+            if size > limits.max_header_bytes:
+                raise self._large_head()
+        version = self.parser.get_http_version()
+        coding = headers.get(b"transfer-encoding")
+        host = headers.get(b"host")
+        if version != "1.1":
+            if version != "1.0":
+                raise Refused(505, "Only HTTP/1.1 and HTTP/1.0 are spoken")
+            if coding is not None:
+                raise Refused(400, "HTTP/1.0 has no Transfer-Encoding")
+        elif host is None:
+            raise Refused(400, "The Host header is missing")
+        if coding is not None and coding.lower() != b"chunked":
+            raise Refused(501, "The only Transfer-Encoding is chunked")
+        if self.url[:1] != b"/":
+            self._check_target(host)
+
+    def _check_target(self, host: bytes | None) -> None:
+        """Check a target that is not a path: its host would count, not the one in the header that is checked."""
+        if self.parser.get_method() == b"CONNECT":
+            raise Refused(501, "This is not a proxy")
+        authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+        if self.url != b"*" and authority.lower() != (host or b"").lower():
+            raise Refused(400, "The target of the request has another host than the Host header")
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        cycle = self.cycle
+        if cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # see _ignore_upgrade
+        self._state = IDLE
+        self._head_bytes = 0
+        cycle = self.cycle
+        if cycle.response_complete:
+            return
+        if self._held and not cycle.response_started and not self._ending:
+            cycle.keep_alive = True
+        cycle.more_body = False
+        cycle.message_event.set()
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Go on with HTTP/1.1 after a request to change the protocol, which a server may ignore.
+
+        The parser takes no body of such a request. Another one does, which is given the framing of the request.
+        """
+        parser = httptools.HttpRequestParser(Resumed(self))
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser = parser
+        headers = self.scope["headers"]
+        framing = [(name, value) for name, value in headers if name in (b"content-length", b"transfer-encoding")]
+        head = b"".join(b"%b: %b\r\n" % pair for pair in framing)
+        parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % head)
+        if rest:
+            self.data_received(rest)
+        elif self._state == BODY:
+            self._check_unfinished_body(counted=False)
+
+    # Responses
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self._refusal is not None:
+            self.transport.write(self._refusal)
+            self._refusal = None
+            self.linger()
+        elif self._state == HEAD:
+            self._deadline = self.loop.time() + self._limits.header_timeout
+        elif self._state == IDLE:
+            self._deadline = self.loop.time() + self._limits.keep_alive_timeout
+            self._table.idle(self)
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer with an error after all responses that are due, and close."""
+        unfinished = self._state == BODY
+        self._state = DISCARD
+        answer = response(status, message)
+        cycle = self.cycle
+        if unfinished and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if self.pipeline:
+                self.pipeline.popleft()  # the newest
+            elif cycle.response_started:
+                self.transport.close()
+                return
+            else:
+                self.transport.write(answer)
+                self.linger()
+                return
+            self._refusal = answer
+        elif self._busy:
+            self._refusal = answer
+        else:
+            self.transport.write(answer)
+            self.linger()
+
+    def linger(self) -> None:
+        """Close once the client has read what was sent: it might lose that if it is still sending."""
+        self._state = DISCARD
+        self._deadline = self.loop.time() + LINGER
+        self._table.idle(self)
+        self.flow.resume_reading()
+        if self._ending or not self.transport.can_write_eof():
+            self.transport.close()
+        else:
+            self.transport.write_eof()
+
+
+class Lingering:
+    """The transport of a response that may end before the body of its request: closing it lingers."""
+
+    __slots__ = ("_protocol", "is_closing", "write")
+
+    def __init__(self, protocol: LimitedProtocol) -> None:
+        self._protocol = protocol
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+
+    def close(self) -> None:
+        """Close, with time for the client if its request is not complete."""
+        if self._protocol.cycle.more_body and not self._protocol.transport.is_closing():
+            self._protocol.linger()
+        else:
+            self._protocol.transport.close()
+
+
+class Resumed:
+    """What a parser calls that goes on with the body of a request whose head another one has parsed."""
+
+    def __init__(self, protocol: LimitedProtocol) -> None:
+        self._protocol = protocol
+        self._begun = False
+        self.on_body = protocol.on_body
+        self.on_message_complete = protocol.on_message_complete
+
+    def on_message_begin(self) -> None:
+        if self._begun:
+            self._protocol.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if self._begun:
+            self._protocol.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._begun:
+            self._protocol.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._begun:
+            self._protocol.on_headers_complete()
+        self._begun = True

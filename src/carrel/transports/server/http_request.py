@@ -1,0 +1,150 @@
+"""A request over HTTP up to the message in it: its headers, its body, and why it is refused before anybody reads that.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#sending-messages
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+
+from carrel.limits import Budget, Limits, Quota
+from carrel.transports.server.http_response import Receive
+
+__all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "no_place", "read_headers"]
+
+#: The headers of a request, by lower-case name.
+Headers = dict[bytes, bytes]
+
+#: Matches a parameter that says that a media range is not accepted.
+_NO_WEIGHT = re.compile(rb"q=0(\.0*)?").fullmatch
+
+JSON = b"application/json"
+EVENTS = b"text/event-stream"
+#: Headers that may be there once only: two parties that read different ones would see different requests.
+SINGLE = frozenset((b"authorization", b"content-type", b"host", b"last-event-id", b"origin"))
+
+
+class Rejection(Exception):
+    """A request that is refused before anybody reads its message."""
+
+    def __init__(self, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = list(headers)
+
+
+def no_place(sessions: Quota, client: str) -> Rejection:
+    """Return the refusal of one more session: its client has too many, or all clients together have."""
+    retry = [(b"retry-after", b"10")]
+    if sessions.used_by(client) >= sessions.share:
+        return Rejection(429, f"There are too many sessions of this client: at most {sessions.share}", retry)
+    return Rejection(503, f"There are too many sessions: at most {sessions.total}", retry)
+
+
+def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """Return headers by name.
+
+    Raises:
+        Rejection: one is there more than once that must not be.
+    """
+    headers: Headers = dict(pairs)
+    if len(headers) == len(pairs):
+        return headers
+    headers = {}
+    for name, value in pairs:
+        if name not in headers:
+            headers[name] = value
+        elif name == b"accept":
+            headers[name] += b", " + value
+        elif name in SINGLE or name.startswith(b"mcp-"):
+            raise Rejection(400, f"The {name.decode('latin-1')} header is there more than once")
+    return headers
+
+
+class Bodies:
+    """Reads bodies, and weighs those that are not complete yet.
+
+    A client may have a quarter of ``max_unfinished_body_bytes``, but always one body of ``max_message_bytes``.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        share = max(limits.max_unfinished_body_bytes // 4, limits.max_message_bytes)
+        self._budget = Budget(max(limits.max_unfinished_body_bytes, share), share)
+
+    async def read(self, headers: Headers, receive: Receive, client: str) -> bytes:
+        """Return the body of a request of a client: at most ``max_message_bytes``, within ``body_timeout`` seconds.
+
+        Raises:
+            Rejection: it is longer, takes longer, or never comes; or there are too many others.
+        """
+        limit, timeout = self._limits.max_message_bytes, self._limits.body_timeout
+        length = headers.get(b"content-length")
+        if length is not None and length.isdigit() and (len(length) > 18 or int(length) > limit):
+            raise too_long(limit)
+        try:
+            async with asyncio.timeout(timeout):
+                message = await receive()
+                body: bytes = message.get("body", b"")
+                if message.get("more_body", False):
+                    return await self._read_more(body, receive, client)
+        except TimeoutError:
+            problem = f"The body did not come within {timeout:g} seconds (body_timeout)"
+            raise Rejection(408, problem, [(b"connection", b"close")]) from None
+        if message["type"] == "http.disconnect":
+            raise Rejection(400, "The client went away")
+        if len(body) > limit:
+            raise too_long(limit)
+        return body
+
+    async def _read_more(self, first: bytes, receive: Receive, client: str) -> bytes:
+        limit, budget = self._limits.max_message_bytes, self._budget
+        body = bytearray()
+        taken, piece, more = 0, first, True
+        try:
+            while True:
+                if len(body) + len(piece) > limit:
+                    raise too_long(limit)
+                if not budget.take(client, len(piece)):
+                    problem = "There are too many bodies that are not complete (max_unfinished_body_bytes)"
+                    raise Rejection(503, problem, [(b"retry-after", b"10"), (b"connection", b"close")])
+                taken += len(piece)
+                body += piece
+                if not more:
+                    return bytes(body)
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Rejection(400, "The client went away")
+                piece, more = message.get("body", b""), message.get("more_body", False)
+        finally:
+            budget.give(client, taken)
+
+
+def too_long(limit: int) -> Rejection:
+    return Rejection(413, f"The body is too long: at most {limit} bytes (max_message_bytes)")
+
+
+def is_json(headers: Headers) -> bool:
+    """Say whether the body is JSON by its content type."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == JSON
+
+
+def accepts(accept: bytes) -> tuple[bool, bool]:
+    """Say whether an Accept header allows JSON, and whether it allows event streams.
+
+    Of the media ranges that match, the most specific one decides; with a weight of 0 it forbids.
+    https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1
+    """
+    if accept == b"application/json, text/event-stream":
+        return True, True
+    ranges: dict[bytes, bool] = {}
+    for part in accept.lower().split(b","):
+        kind, *parameters = (piece.strip() for piece in part.split(b";"))
+        ranges[kind] = ranges.get(kind, False) or not any(map(_NO_WEIGHT, parameters))
+    anything = ranges.get(b"*/*", False)
+    return (
+        ranges.get(JSON, ranges.get(b"application/*", anything)),
+        ranges.get(EVENTS, ranges.get(b"text/*", anything)),
+    )

@@ -1,0 +1,291 @@
+"""HTTP+SSE, the transport of 2024-11-05, for clients that know no other one over HTTP. Deprecated since 2025-03-26.
+
+GET opens a stream of events. Its first event names the URI to POST to; all messages of the server follow. What a client
+posts is answered on its stream. The stream is the session: they begin and end together. All revisions with a handshake
+may be spoken here; requests of a stateless revision are told which ones those are.
+
+https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Hashable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.limits import Quota
+from carrel.protocol.encoding import encode_error
+from carrel.protocol.http import event
+from carrel.protocol.principal import Caller
+from carrel.protocol.revisions import REVISIONS
+from carrel.protocol.server import Call, Refusal
+from carrel.transports.server.application import Application
+from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
+from carrel.transports.server.dispatcher import Dispatcher, Work, spawn
+from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, no_place
+from carrel.transports.server.http_response import Receive, Send, disconnected, end, pump, respond
+from carrel.transports.server.streams import Stream
+
+__all__ = ["HTTPWithSSE"]
+
+#: The bytes that may wait for a client before it may not ask for anything.
+MAX_WAITING = 16 * 1024 * 1024
+
+#: How many bytes are given to the connection at a time (but always a whole message).
+CHUNK = 256 * 1024
+
+#: Seconds that a request waits for its client to read what was sent before.
+PATIENCE = 30.0
+
+#: Seconds that requests in work get when the server stops.
+GRACE = 5.0
+
+#: How errors begin that answer no request in particular.
+ANONYMOUS = tuple(encode_error(id, 0, "").partition(b'{"code"')[0] for id in (None, UNSET))
+
+NO_SESSION = "There is no such session (any more): open the stream again"
+
+
+class Listener(Stream):
+    """A client that listens: the stream to it, and the dispatcher with it."""
+
+    __slots__ = ("_endpoint", "dispatcher", "ending", "lease", "owner")
+
+    def __init__(self, app: Application, id: str, client: str, endpoint: str) -> None:
+        self.dispatcher = Dispatcher(app, self)
+        connection = self.dispatcher.connection
+        super().__init__(connection)
+        self._endpoint = endpoint
+        self.ending = False
+        self.owner: str | None = None
+        self.lease = Lease(self.end)
+        connection.id = id
+        connection.client = client
+        revisions = connection.description.revisions.items()
+        connection.description = msgspec.structs.replace(
+            connection.description, revisions={name: row for name, row in revisions if not row.stateless}
+        )
+
+    # The sending side
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message. Of those with the same key that have not left yet, the last one is enough."""
+        if not self.done:
+            super().send(message, key)
+
+    async def be_ready(self) -> None:
+        """Wait until the client may ask for more.
+
+        Raises:
+            Rejection: it does not read what there is already, or it is gone.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.fall(MAX_WAITING)
+        except TimeoutError:
+            complaint = f"Read the stream first: {self.waiting} bytes wait for you in it"
+            raise Rejection(429, complaint, [(b"retry-after", b"10")]) from None
+        if self.done:
+            raise Rejection(404, NO_SESSION)
+
+    # The connection's side
+
+    def attach(self, after: int | None = None) -> bytes:
+        """Begin to take messages, and return what goes first: where to post."""
+        super().attach(after)
+        return event(self._endpoint.encode(), name="endpoint")
+
+    def take(self) -> bytes:
+        """Return some of what waits, as events; nothing is an empty string."""
+        pieces = [b":\r\n\r\n"] if self.ping else []
+        self.ping = False
+        size = count = 0
+        for message in self._messages:
+            pieces.append(event(message, name="message"))
+            size += len(message)
+            count += 1
+            if size >= CHUNK:
+                break
+        del self._messages[:count]
+        if self._held:
+            for message in self._held.values():
+                pieces.append(event(message, name="message"))
+                size += len(message)
+            self._held = None
+        self._left(size)
+        return b"".join(pieces)
+
+    # The end
+
+    async def leave(self) -> None:
+        """Answer what is in work, if that takes no longer than ``GRACE``, and end the stream."""
+        await self.dispatcher.close(GRACE)
+        self.end()
+
+    def end(self) -> None:
+        """End the stream once everything in it has left, and cancel what is in work."""
+        self.dispatcher.cancel()
+        self.done = True
+        self.wake()
+
+
+class HTTPWithSSE:
+    """The two endpoints of HTTP+SSE: GET ``path`` to listen, POST ``path``/messages to speak.
+
+    Args:
+        app: the server, which is started and stopped by somebody else.
+        path: where clients listen, within where this application is mounted.
+        bodies: what reads bodies.
+        alternative: where requests of stateless revisions belong.
+        places: the count of sessions.
+        streams: where the streams are that get a comment now and then.
+        works: what has to be awaited before the application stops.
+        authorization: who may come in.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        path: str,
+        *,
+        bodies: Bodies,
+        alternative: str,
+        places: Quota,
+        streams: set[Stream],
+        works: set[Work],
+        authorization: Authorizer | None = None,
+    ) -> None:
+        self._app = app
+        self._authorization = authorization
+        self._path = path
+        self._messages = f"{path.rstrip('/')}/messages"
+        self._alternative = alternative
+        self._limits = app.limits
+        self._bodies = bodies
+        self._places = places
+        self._streams = streams
+        self._works = works
+        self._listeners: dict[str, Listener] = {}
+
+    def owns(self, path: str) -> bool:
+        """Say whether a path is one of the two."""
+        return path.rstrip("/") in (self._path.rstrip("/"), self._messages)
+
+    def end_streams(self) -> None:
+        """End every stream properly: after the answers to what is in work, and soon."""
+        for listener in self._listeners.values():
+            if not listener.ending:
+                listener.ending = True
+                work = spawn(listener.leave())
+                self._works.add(work)
+                work.add_done_callback(self._works.discard)
+
+    def cancel(self) -> None:
+        """Cancel everything that is in work, and end every stream."""
+        for listener in self._listeners.values():
+            listener.end()
+
+    async def serve(
+        self,
+        path: str,
+        scope: dict[str, Any],
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None = None,
+    ) -> None:
+        """Answer a request to a path that this ``owns``, whose Host, Origin and ``caller`` have been checked.
+
+        Raises:
+            Rejection: it is refused.
+        """
+        listening = path.rstrip("/") != self._messages
+        method, allowed = scope["method"], "GET" if listening else "POST"
+        if method != allowed:
+            raise Rejection(405, f"{method} is not for this endpoint of HTTP+SSE", [(b"allow", allowed.encode())])
+        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1").strip(" \t")
+        if version and (version not in REVISIONS or REVISIONS[version].stateless):
+            complaint = f"MCP-Protocol-Version {version[:50]!r} is not spoken over HTTP+SSE: use {self._alternative}"
+            raise Rejection(400, complaint)
+        if listening:
+            await self._listen(scope, headers, receive, send, extra, caller)
+        else:
+            await self._post(scope, headers, receive, send, extra, caller)
+
+    async def _listen(
+        self,
+        scope: dict[str, Any],
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None,
+    ) -> None:
+        if not accepts(headers.get(b"accept", b"*/*"))[1]:
+            raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
+        client = client_of(scope, caller)
+        if not self._places.take(client):
+            raise no_place(self._places, client)
+        id = secrets.token_urlsafe(16)
+        root = scope.get("root_path", "").rstrip("/")
+        listener = Listener(self._app, id, client, f"{quote(root + self._messages)}?sessionId={id}")
+        listener.owner = owner_of(caller)
+        listener.lease.extend(caller)
+        self._listeners[id] = listener
+        gone = disconnected(receive, listener)
+        try:
+            unended = await pump(listener, gone, send, extra, self._streams)
+        finally:
+            self._places.give(client)
+            gone.cancel()
+            listener.lease.cancel()
+            del self._listeners[id]
+            listener.done = True
+            await listener.dispatcher.close()
+        if unended:
+            await end(send)
+
+    async def _post(
+        self,
+        scope: dict[str, Any],
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None,
+    ) -> None:
+        listener = self._find(scope.get("query_string", b""))
+        if listener.owner != owner_of(caller):
+            raise Rejection(404, NO_SESSION)
+        listener.lease.extend(caller)
+        if not is_json(headers):
+            raise Rejection(415, "The content type must be application/json")
+        await listener.be_ready()
+        body = await self._bodies.read(headers, receive, client_of(scope, caller))
+        if listener.done or listener.connection < 0:
+            raise Rejection(404, NO_SESSION)
+        message = listener.dispatcher.connection.receive(body)
+        permit(self._authorization, caller, message)
+        if type(message) is Refusal and message.reply.startswith(ANONYMOUS):
+            await respond(send, message.status, message.reply, extra)  # in the stream, nobody would know what it is to
+            return
+        reply = listener.dispatcher.take(message)
+        if reply is not None:
+            listener.dispatcher.send(message.id if type(message) is Call else None, reply)
+        await respond(send, 202, b"", extra)
+
+    def _find(self, query: bytes) -> Listener:
+        values = [pair.partition(b"=")[2] for pair in query.split(b"&") if pair.partition(b"=")[0] == b"sessionId"]
+        if len(values) != 1:
+            raise Rejection(400, f"{self._path} tells where to post: there has to be one sessionId in the query")
+        listener = self._listeners.get(values[0].decode("latin-1"))
+        if listener is None or listener.done:
+            raise Rejection(404, NO_SESSION)
+        return listener

@@ -1,0 +1,488 @@
+"""stdio: one JSON message per line, in UTF-8 whatever the locale, on the standard streams of the process.
+
+The streams belong to the protocol from the moment ``run`` is called: whatever else writes to standard output, in this
+process or in children, ends up on standard error, and nothing else can read standard input.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Any
+
+from msgspec import UNSET
+
+from carrel.errors import INVALID_REQUEST, ConfigError
+from carrel.protocol.encoding import encode_error
+from carrel.transports import process
+from carrel.transports.lines import Lines
+from carrel.transports.server.application import Application
+from carrel.transports.server.dispatcher import UNWEIGHED, Dispatcher
+
+__all__ = ["run", "serve"]
+
+#: How many bytes may wait for a reader that is behind, before we stop reading ourselves.
+HIGH_WATER = 1024 * 1024
+
+#: How many messages a handler may send before others have their turn.
+BURST = 64
+
+#: How many bytes of answers that are ready are collected into one write.
+WRITE_SIZE = 64 * 1024
+
+#: How many requests are begun at a time, and how many seconds later the next ones, unless an answer comes before. If
+#: answers turn out to be large and are not read, no more than these few are under way.
+AT_ONCE = 16
+PAUSE = 0.005
+
+#: Seconds that requests in work get to finish when the client has closed its end.
+GRACE = 5.0
+
+
+class Stdio(asyncio.Protocol):
+    """The conversation on the two streams: the reading end, the writing end, and the channel between them."""
+
+    def __init__(self, app: Application) -> None:
+        self._dispatcher = Dispatcher(app, self)
+        self._lines = Lines(app.limits.max_message_bytes)
+        self._max_message = app.limits.max_message_bytes
+        self._unanswered: deque[bytes | None] = deque()
+        self._at_end = False
+        self._burst = 0
+        self._reader: Any = None
+        self._writer: Any = None
+        self._leaving: deque[bytes] = deque()
+        self._held: dict[Hashable, bytes] = {}
+        self._counted = 0
+        self._begun = 0
+        self._next: asyncio.Handle | None = None
+        self._reading = True
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self.ended = asyncio.Event()
+
+    # The reading end
+
+    def connection_made(self, transport: Any) -> None:
+        self._reader = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._unanswered.extend(self._lines.feed(data))
+        self._answer()
+
+    def _answer(self) -> None:
+        """Answer every message that is complete while the client reads; answers that are ready leave together.
+
+        Of requests that take longer, only some are begun in one turn of the event loop: if their answers are large, the
+        client has to read those before more are begun.
+        """
+        unanswered, before = self._unanswered, self._dispatcher.in_work
+        most = before + AT_ONCE
+        while unanswered and self._may_write.is_set() and self._dispatcher.in_work < most:
+            replies: list[bytes] = []
+            size = 0
+            while unanswered and size < WRITE_SIZE and self._dispatcher.in_work < most:
+                reply = self._receive(unanswered.popleft())
+                if reply is not None:
+                    replies.append(reply)
+                    size += len(reply)
+            if replies and not self._leaving:
+                self._write(replies)
+            elif replies:
+                self._leaving += replies
+                self._flush()
+        if self._at_end and not unanswered:
+            self.ended.set()
+        elif unanswered and self._may_write.is_set() and self._next is None:
+            self._begun += self._dispatcher.in_work - before
+            pause = PAUSE if self._begun >= AT_ONCE else 0
+            self._next = asyncio.get_running_loop().call_later(pause, self._go_on)
+        self._choose_to_read()
+
+    def _go_on(self) -> None:
+        self._next = None
+        self._answer()
+
+    def _choose_to_read(self) -> None:
+        """Read on if the client reads, and all that it has sent is answered or begun."""
+        reading = self._may_write.is_set() and not self._unanswered and not self.ended.is_set()
+        if reading and not self._reading:
+            self._reader.resume_reading()
+        elif self._reading and not reading and not self.ended.is_set():
+            self._reader.pause_reading()
+        self._reading = reading
+
+    def _receive(self, line: bytes | None) -> bytes | None:
+        if line is None:
+            return encode_error(UNSET, INVALID_REQUEST, f"Message too long: at most {self._max_message} bytes")
+        if not line or line.isspace():
+            return None
+        return self._dispatcher.receive(line)
+
+    def eof_received(self) -> None:
+        """The client has closed its end: answer what it sent, also without an end of line, and finish."""
+        if not self._at_end:
+            self._at_end = True
+            self._unanswered.extend(self._lines.finish())
+        self._answer()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.eof_received()
+
+    # The writing end
+
+    def open(self, writer: Any) -> None:
+        """Begin to write to ``writer``."""
+        self._writer = writer
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: read no further until it catches up."""
+        self._may_write.clear()
+        self._choose_to_read()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+        self._release()
+        self._flush()
+        self._answer()
+
+    def _release(self) -> None:
+        self._leaving += self._held.values()
+        self._held.clear()
+
+    def writing_lost(self) -> None:
+        """The client is gone: nobody can get an answer any more."""
+        self._writer = Nowhere()
+        self._may_write.set()
+        self._unanswered.clear()
+        self._dispatcher.cancel()
+        self.ended.set()
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Write a message, together with others of this turn of the event loop.
+
+        While the client does not read, one message per key waits, and no more; and large ones that find no room in the
+        budget are dropped. (Answers that find none have become errors, which are small.)
+        """
+        if self._begun:
+            self._begun = 0
+            if self._next is not None:
+                self._next.cancel()
+                self._next = asyncio.get_running_loop().call_soon(self._go_on)
+        if self._may_write.is_set():
+            self._burst += 1
+            if not self._leaving:
+                asyncio.get_running_loop().call_soon(self._flush)
+            self._leaving.append(message)
+        elif self._count(len(message)) or len(message) <= UNWEIGHED:
+            if key is None:
+                self._leaving.append(message)
+            else:
+                self._held[key] = message
+
+    def _count(self, size: int) -> bool:
+        """Count what waits as kept for the client, if there is room for it."""
+        if not self._dispatcher.connection.take(size):
+            return False
+        self._counted += size
+        return True
+
+    def _flush(self, *, all: bool = False) -> None:
+        """Write what leaves while the client reads, or all of it."""
+        leaving = self._leaving
+        while leaving and (all or self._may_write.is_set()):
+            messages: list[bytes] = []
+            size = 0
+            while leaving and size < HIGH_WATER:
+                messages.append(leaving.popleft())
+                size += len(messages[-1])
+            self._write(messages)
+        if self._counted and not leaving:
+            self._dispatcher.connection.give(self._counted)
+            self._counted = 0
+
+    def _write(self, messages: list[bytes]) -> None:
+        if not self._writer.is_closing():
+            messages.append(b"")
+            self._writer.write(b"\n".join(messages))
+
+    async def drain(self) -> None:
+        """Wait until the client reads again."""
+        if self._burst >= BURST:
+            self._burst = 0
+            await asyncio.sleep(0)
+        await self._may_write.wait()
+
+    def pause(self, retry: int | None = None) -> None:
+        """Nothing to pause: there is one stream, and it stays open."""
+
+    def stop_reading(self) -> None:
+        """Take no more messages. What was held back for a slow reader goes before the ends of streams."""
+        self._reader.close()
+        self._unanswered.clear()
+        self._release()  # written by ``close``
+
+    async def close(self, grace: float) -> None:
+        """Finish what is in work, and see to it that it is written."""
+        await self._dispatcher.close(grace)
+        self._release()
+        self._flush(all=True)
+        self._writer.close()
+
+
+class Nowhere:
+    """Takes the place of a writer whose reader is gone."""
+
+    def is_closing(self) -> bool:
+        """Say that nothing can be written any more."""
+        return True
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class WritingEnd(asyncio.Protocol):
+    """Passes on what happens at the writing end."""
+
+    def __init__(self, stdio: Stdio, closed: asyncio.Event) -> None:
+        self.pause_writing = stdio.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = stdio.resume_writing  # type: ignore[method-assign]
+        self._stdio = stdio
+        self._closed = closed
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed.set()
+        self._stdio.writing_lost()
+
+
+class ThreadReader:
+    """Reads what an event loop cannot wait for (files, terminals, Windows pipes) in a thread.
+
+    It reads no further before the event loop has taken what was read.
+    """
+
+    def __init__(self, fd: int, protocol: Stdio) -> None:
+        self._fd = fd
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._may_read = threading.Event()
+        self._may_read.set()
+        self._paused = False
+        self._closed = False
+        os.set_blocking(fd, True)
+        protocol.connection_made(self)
+        threading.Thread(target=self._read, name="carrel-stdin", daemon=True).start()
+
+    def _read(self) -> None:
+        data = b"-"
+        while data and not self._closed:
+            try:
+                data = os.read(self._fd, 65536)
+            except OSError:
+                data = b""
+            self._may_read.clear()
+            try:
+                self._loop.call_soon_threadsafe(self._take, data)
+            except RuntimeError:  # the loop is closed: nobody listens any more
+                break
+            self._may_read.wait()
+        os.close(self._fd)
+
+    def _take(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if data:
+            self._protocol.data_received(data)
+        else:
+            self._protocol.eof_received()
+        if not self._paused:
+            self._may_read.set()
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._may_read.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._may_read.set()
+
+
+class ThreadWriter:
+    """Writes where an event loop cannot, in a thread, with the same limits."""
+
+    def __init__(self, fd: int, protocol: WritingEnd) -> None:
+        self._fd = fd
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[bytes | None] = []
+        self._size = 0
+        self._paused = False
+        self._closing = False
+        self._wake = threading.Condition()
+        os.set_blocking(fd, True)
+        threading.Thread(target=self._write, name="carrel-stdout", daemon=True).start()
+
+    def write(self, data: bytes) -> None:
+        with self._wake:
+            self._waiting.append(data)
+            self._size += len(data)
+            self._wake.notify()
+        if self._size > HIGH_WATER and not self._paused:
+            self._paused = True
+            self._protocol.pause_writing()
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+        with self._wake:
+            self._waiting.append(None)
+            self._wake.notify()
+
+    def _write(self) -> None:
+        error: Exception | None = None
+        while error is None:
+            with self._wake:
+                self._wake.wait_for(lambda: self._waiting)
+                waiting, self._waiting = self._waiting, []
+            data = b"".join(piece for piece in waiting if piece is not None)
+            try:
+                _write_all(self._fd, data)
+            except OSError as problem:
+                error = problem
+            self._call(self._written, len(data))
+            if None in waiting:
+                break
+        os.close(self._fd)
+        self._call(self._protocol.connection_lost, error)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop is closed
+            pass
+
+    def _written(self, size: int) -> None:
+        with self._wake:
+            self._size -= size
+        if self._paused and self._size <= HIGH_WATER // 4:
+            self._paused = False
+            self._protocol.resume_writing()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def claim() -> tuple[int, int]:
+    """Take standard input and output for the protocol, and leave harmless ones behind.
+
+    Afterwards file descriptor 1 is standard error, here and in child processes, and 0 is empty.
+
+    Raises:
+        ConfigError: one of the standard streams is closed.
+    """
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # something else may have got their numbers
+        raise ConfigError("standard input, output and error have to be open")
+    source, target = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before goes to standard error too
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(line_buffering=True)
+            with suppress(OSError):  # where it was a file, and had a position
+                sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.setmode(source, os.O_BINARY)
+        msvcrt.setmode(target, os.O_BINARY)
+    return source, target
+
+
+async def _start_reading(loop: asyncio.AbstractEventLoop, source: int, stdio: Stdio, *, shared: bool) -> None:
+    mode = os.fstat(source).st_mode
+    if stat.S_ISFIFO(mode) and sys.platform != "win32":
+        await loop.connect_read_pipe(lambda: stdio, os.fdopen(source, "rb", 0))
+    elif stat.S_ISSOCK(mode) and not shared:  # what Node and others connect their children with
+        await loop.create_connection(lambda: stdio, sock=socket.socket(fileno=source))
+    else:
+        ThreadReader(source, stdio)
+
+
+async def _start_writing(loop: asyncio.AbstractEventLoop, target: int, ending: WritingEnd, *, shared: bool) -> Any:
+    mode = os.fstat(target).st_mode
+    if sys.platform == "win32" or shared or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return ThreadWriter(target, ending)
+    writer, _ = await loop.connect_write_pipe(lambda: ending, os.fdopen(target, "wb", 0))
+    writer.set_write_buffer_limits(high=HIGH_WATER)
+    return writer
+
+
+async def serve(app: Application, source: int, target: int, *, grace: float = GRACE) -> None:
+    """Serve the client at the other ends of two file descriptors, until it closes its end or a signal says to stop.
+
+    The file descriptors are closed at the end. ``grace`` is in seconds.
+    """
+    loop = asyncio.get_running_loop()
+    await app.start()
+    try:
+        stdio = Stdio(app)
+        closed = asyncio.Event()
+        shared = os.path.samestat(os.fstat(source), os.fstat(target))  # one socket for both: transports would clash
+        writer = await _start_writing(loop, target, WritingEnd(stdio, closed), shared=shared)
+        stdio.open(writer)
+        signals = _listen_to_signals(loop, stdio.ended)
+        try:
+            await _start_reading(loop, source, stdio, shared=shared)
+            await stdio.ended.wait()
+            stdio.stop_reading()
+            app.end_streams()
+            await stdio.close(grace)
+            try:
+                await asyncio.wait_for(closed.wait(), grace)  # what is written has to leave
+            except TimeoutError:
+                if hasattr(writer, "abort"):
+                    writer.abort()
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+    finally:
+        await app.stop()
+
+
+def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> list[signal.Signals]:
+    """Let SIGTERM and SIGINT end the conversation as a closed stream does, where signals can be had."""
+    handled: list[signal.Signals] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, ended.set)
+        except (NotImplementedError, RuntimeError, ValueError):
+            continue  # Windows, or not the main thread
+        handled.append(number)
+    return handled
+
+
+def run(app: Application) -> None:
+    """Serve ``app`` on the standard streams of this process until the client goes away."""
+    source, target = claim()
+    process.run(serve(app, source, target))

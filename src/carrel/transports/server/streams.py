@@ -1,0 +1,509 @@
+"""The streams of Streamable HTTP: what is on its way to a client, and how it can be had again.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from functools import partial
+from typing import Any
+
+from carrel.protocol.http import event
+from carrel.protocol.server import Connection
+from carrel.transports.server.dispatcher import UNWEIGHED, InFlight, Work, cancel
+
+__all__ = ["MutedStream", "Session", "Stream"]
+
+#: How many events of one stream can be had again, and how many bytes of them (but always the last one).
+MAX_EVENTS = 256
+MAX_EVENT_BYTES = 1024 * 1024
+
+#: How many streams of one session can be resumed, how many bytes of them, and what one counts besides its events.
+MAX_STREAMS = 64
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+STREAM_BYTES = 1024
+
+#: Messages, and bytes of them, that may wait for a stream before ``drain`` waits for them to leave.
+HIGH_WATER = 64
+HIGH_WATER_BYTES = 1024 * 1024
+
+
+class Stream:
+    """One stream of events to a client: the answer to a POST, or what a GET opened.
+
+    Messages wait here until the connection takes them. If the stream can be resumed, each has an id, and the last ones
+    are kept for a client that lost its connection. Both count as kept for the client of ``owner``. ``retry`` is in
+    milliseconds.
+    """
+
+    __slots__ = (
+        *("_counted", "_drained", "_held", "_kept", "_leaving", "_messages", "_next", "_owner", "_waiter", "_waiting"),
+        *("connection", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump", "retry"),
+        *("size", "stalls", "standing"),
+    )
+
+    def __init__(self, owner: Connection, id: str = "", *, primed: bool = False) -> None:
+        self._owner = owner
+        self.id = id
+        self.primed = primed
+        self.done = False
+        """No message will follow."""
+        self.connection = 0
+        """Which connection takes the messages: the first, the second …; negative if it is gone."""
+        self.paused = False
+        """The connection is to be closed although the stream goes on."""
+        self.ping = False
+        self.nudged = False
+        """The answer takes so long that the stream should begin."""
+        self.standing = False
+        """It was opened by GET, and carries what belongs to no request."""
+        self.lost = False
+        """The client took so little of what waits for it that the connection is being closed."""
+        self.forgotten = False
+        """No client can come back to it any more."""
+        self.pump: asyncio.Task[Any] | None = None
+        """The task that sends to the connection."""
+        self.stalls = 0
+        """How many times in a row nothing had left since the last time somebody looked."""
+        self.retry: int | None = None
+        self.size = 0
+        """How many bytes of events are kept."""
+        self._waiting = 0
+        self._leaving = 0
+        self._counted = UNWEIGHED
+        self._messages: list[bytes] = []
+        self._held: dict[Hashable, bytes] | None = None
+        self._kept: deque[tuple[int, bytes]] | None = None
+        self._next = 1
+        self._waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Event | None = None
+
+    # The sending side
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message. Of those with the same key that have not left yet, the last one is enough.
+
+        Without a connection only what can be kept for the next one is; if there will be none, nothing.
+        """
+        if self.connection < 0:
+            if self.id:
+                self._keep(message)
+            return
+        if self.lost:
+            return
+        if key is None:
+            self._messages.append(message)
+        else:
+            if self._held is None:
+                self._held = {}
+            replaced = self._held.get(key)
+            if replaced is not None:
+                self._waiting -= len(replaced)
+            self._held[key] = message
+        self._waiting += len(message)
+        if self._waiting > self._counted:
+            self._count()
+        self.wake()
+
+    def finish(self, answer: bytes, refusal: bytes) -> None:
+        """Send the answer, or else ``refusal`` if there is no room for it. No message follows."""
+        if len(answer) > UNWEIGHED and not self._owner.has_room(len(answer)):
+            answer = refusal
+        if answer:
+            self.send(answer)
+        self.done = True
+
+    def _count(self) -> None:
+        """Count what waits as kept for the client; if there is no room for that, the connection is closed."""
+        more = self._waiting - self._counted
+        if self._owner.take(more):
+            self._counted += more
+        else:
+            self.give_up()
+
+    def _uncount(self) -> None:
+        """Count what has left as kept no more."""
+        less = self._counted - max(self._waiting, UNWEIGHED)
+        if less > 0:
+            self._counted -= less
+            self._owner.give(less)
+
+    def give_up(self) -> None:
+        """Close the connection: its client takes nothing, or far less than is sent to it."""
+        self.lost = True
+        if self.pump is not None and self.pump is not asyncio.current_task():
+            self.pump.cancel()
+        self._let_go()
+        self.wake()
+
+    async def drain(self) -> None:
+        """Wait while many messages have not left yet. Without a connection there is nobody to wait for."""
+        if self.connection < 0 or self.lost:
+            await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled
+        await self.fall(HIGH_WATER_BYTES, HIGH_WATER)
+
+    async def fall(self, size: int, number: float = math.inf) -> None:
+        """Wait while more than ``size`` bytes or ``number`` messages wait for the connection."""
+        while self.connection >= 0 and not self.lost and (self._waiting > size or len(self._messages) > number):
+            if self._drained is None:
+                self._drained = asyncio.Event()
+            await self._drained.wait()
+
+    def pause(self, retry: int | None = None) -> None:
+        """Close the connection, not the stream: the client is to come back for the rest, after ``retry`` ms.
+
+        Only where clients know that this can happen (2025-11-25, with a session); otherwise nothing happens.
+        """
+        if self.id and self.primed and self.connection >= 0:
+            self.retry = retry
+            self.paused = True
+            self.wake()
+
+    def expire(self) -> None:
+        """Close the connection, because whoever opened it may not have it any longer."""
+        self.paused = True
+        self.wake()
+
+    def wake(self, _: Any = None) -> None:
+        """Have the connection look again."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def nudge(self) -> None:
+        """Have the stream begin, although there is nothing to send yet."""
+        self.nudged = True
+        self.wake()
+
+    # The connection's side
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no reason to begin the stream, or to go on with it."""
+        return not (self._messages or self._held or self.ping or self.done or self.paused or self.nudged or self.lost)
+
+    async def wait(self) -> None:
+        """Wait to be woken."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def take(self) -> bytes:
+        """Return all that waits, as events; nothing is an empty string."""
+        pieces: list[bytes] = []
+        if self.ping:
+            self.ping = False
+            pieces.append(b":\r\n\r\n")
+        messages, self._messages = self._messages, []
+        if self._held:
+            messages.extend(self._held.values())
+            self._held = None
+        self._left(self._waiting - self._leaving)
+        pieces.extend([self._keep(message) for message in messages] if self.id else map(event, messages))
+        return b"".join(pieces)
+
+    def _keep(self, message: bytes) -> bytes:
+        """Make a message an event that can be had again, and return it."""
+        data = event(message, f"{self.id}-{self._next}")
+        self._next += 1
+        if self.forgotten:
+            return data
+        if self._kept is None:
+            self._kept = deque()
+        while self._kept and (len(self._kept) >= MAX_EVENTS or self.size + len(data) > MAX_EVENT_BYTES):
+            self._drop()
+        while not self._owner.take(len(data)):
+            if not self._kept:
+                return data
+            self._drop()
+        self._kept.append((self._next - 1, data))
+        self.size += len(data)
+        return data
+
+    def _drop(self) -> None:
+        """Keep the oldest event no more."""
+        assert self._kept is not None
+        size = len(self._kept.popleft()[1])
+        self.size -= size
+        self._owner.give(size)
+
+    def forget(self) -> None:
+        """Keep nothing for a client that comes back: none can."""
+        self.forgotten = True
+        if self._kept is not None:
+            self._kept = None
+            self._owner.give(self.size)
+            self.size = 0
+
+    def _left(self, leaving: int) -> None:
+        """Note that all bytes that were on their way have left, and others are ``leaving``."""
+        self._waiting -= self._leaving
+        self._leaving = leaving
+        if self._counted > UNWEIGHED:
+            self._uncount()
+        self._let_go()
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of messages the client has yet to read."""
+        return self._waiting
+
+    def _let_go(self) -> None:
+        if self._drained is not None:
+            self._drained.set()
+            self._drained = None
+
+    def attach(self, after: int | None = None) -> bytes:
+        """Begin to take messages on a new connection (``connection`` is its number), and return what goes first.
+
+        That is what begins a stream or, for a client that has all events up to number ``after``, the ones it missed.
+        The connection before this one, if any, takes no more.
+        """
+        if self.pump is not None and self._leaving:
+            self.pump.cancel()  # it may wait for ever for its client
+        self.connection = abs(self.connection) + 1
+        self.pump = asyncio.current_task()
+        self.wake()
+        if after is None:
+            return event(b"", f"{self.id}-0", self.retry) if self.primed and self.id else b""
+        opening = b"".join(data for number, data in self._kept or () if number > after)
+        self._waiting += len(opening) - self._leaving
+        self._leaving = len(opening)
+        if self._waiting > self._counted:
+            self._count()
+        return opening
+
+    def detach(self) -> None:
+        """The connection is gone."""
+        self.connection = -self.connection
+        self.pump = None
+        self.lost = False
+        messages, self._messages = self._messages, []
+        self.discard()
+        if self.id:
+            for message in messages:
+                self._keep(message)
+        self._let_go()
+
+    def discard(self) -> None:
+        """Drop what waits, but what a client that comes back will get."""
+        self._messages.clear()
+        if not self.id or self.forgotten:
+            self._held = None
+        self._leaving = 0
+        self._waiting = sum(map(len, self._held.values())) if self._held else 0
+        self._uncount()
+
+    def close(self) -> bytes:
+        """Return what to send before the connection is closed although the stream goes on."""
+        self.paused = False
+        return b"" if self.retry is None else b"retry: %d\n\n" % self.retry
+
+
+class MutedStream(Stream):
+    """The stream of a client that takes no events: what is not the answer is lost."""
+
+    __slots__ = ()
+    muted = True
+    """Nobody can be asked anything on it."""
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Drop a message."""
+
+
+class Session:
+    """One client of a revision with handshakes, between its requests."""
+
+    __slots__ = (
+        "_held",
+        "_listening",
+        "_numbers",
+        "_resting",
+        "_streams",
+        "closed",
+        "connection",
+        "id",
+        "in_flight",
+        "owner",
+        "touched",
+    )
+
+    def __init__(self, id: str, connection: Connection, now: float) -> None:
+        self.id = id
+        self.connection = connection
+        self.closed = False
+        self.owner: str | None = None
+        """Whom the session belongs to, where the transport knows who calls."""
+        self.touched = now
+        self.in_flight = InFlight()
+        self._streams: OrderedDict[str, Stream] | None = None
+        self._resting: dict[str, float] | None = None
+        self._listening: list[Stream] | None = None
+        self._held: dict[Hashable, bytes] | None = None
+        self._numbers = 0
+        connection.id = id
+        connection.channel = self
+        connection.in_flight = self.in_flight
+
+    @property
+    def busy(self) -> bool:
+        """Whether the session has requests in work or a stream that somebody listens to."""
+        return bool(self.in_flight) or bool(self._listening)
+
+    @property
+    def listening(self) -> list[Stream]:
+        """The open streams of GET requests."""
+        return self._listening or []
+
+    def touch(self) -> None:
+        """Note that the session is in use."""
+        self.touched = asyncio.get_running_loop().time()
+
+    def finish(self, key: Any, work: Work) -> None:
+        """A request is answered."""
+        self.in_flight.remove(key, work)
+        self._trim()
+        self.touch()
+
+    # Messages that belong to no request: they go to one of the streams that GET requests opened
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message on the newest open stream, or keep it until there is one (one per key)."""
+        if self._listening:
+            self._listening[-1].send(message, key)
+            return
+        if self._held is None:
+            self._held = {}
+        key = message if key is None else key
+        replaced = self._held.get(key)
+        if replaced is not None:
+            self.connection.give(len(replaced))
+        elif len(self._held) >= MAX_EVENTS:
+            return
+        if not self.closed and self.connection.take(len(message)):
+            self._held[key] = message
+        elif replaced is not None:
+            del self._held[key]
+
+    def pause(self, retry: int | None = None) -> None:
+        """Have the client come back for its newest stream."""
+        if self._listening:
+            self._listening[-1].pause(retry)
+
+    async def drain(self) -> None:
+        """Wait while the stream has much to send."""
+        if self._listening:
+            await self._listening[-1].drain()
+
+    def listen(self, stream: Stream, most: int) -> None:
+        """Send messages that belong to no request to ``stream`` from now on; of the streams before, ``most`` - 1 stay.
+
+        A client whose connections broke unnoticed opens new ones: that closes the oldest, rather than being refused.
+        """
+        if self._listening is None:
+            self._listening = []
+        while len(self._listening) >= most:
+            self._listening.pop(0).expire()
+        self._listening.append(stream)
+        for key, message in self._take_held().items():
+            stream.send(message, key)
+
+    def _take_held(self) -> dict[Hashable, bytes]:
+        held, self._held = self._held or {}, None
+        for message in held.values():
+            self.connection.give(len(message))
+        return held
+
+    def unlisten(self, stream: Stream) -> None:
+        """The connection of a GET stream is gone; what did not leave waits for the next one."""
+        if self._listening and stream in self._listening:
+            self._listening.remove(stream)
+        self.touch()
+
+    # Streams that can be resumed
+
+    def new_stream(self) -> Stream:
+        """Return a stream that can be resumed, if the session's revision has that."""
+        peer = self.connection.peer
+        if peer is None or not peer.revision.resumable:
+            return Stream(self.connection)
+        self._numbers += 1
+        return Stream(self.connection, f"{self._numbers:x}", primed=peer.revision.primed)
+
+    def keep(self, stream: Stream) -> None:
+        """Remember a stream, so that the client can come back to it."""
+        if not stream.id or stream.forgotten:
+            return
+        if self._streams is None:
+            self._streams = OrderedDict()
+        if stream.id not in self._streams:
+            if self.closed or not self.connection.take(STREAM_BYTES):
+                stream.forget()
+                return
+            self._streams[stream.id] = stream
+        self._trim()
+
+    def rest(self, stream: Stream) -> None:
+        """Note that a connection of a stream has ended. If the stream is over, what is kept of it may be dropped."""
+        if stream.id and not stream.forgotten and stream.connection < 0 and (stream.done or stream.standing):
+            if self._resting is None:
+                self._resting = {}
+            self._resting[stream.id] = asyncio.get_running_loop().time()
+            if self.connection.budget is not None:
+                self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
+
+    def end_replays(self, before: float) -> None:
+        """Forget the streams that were over at a time, as the event loop counts it."""
+        while self._resting and self._streams is not None:
+            id, since = next(iter(self._resting.items()))
+            if since >= before:
+                break
+            self._forget(self._streams[id])
+
+    def _need(self, stream: Stream) -> None:
+        resting = self._resting is not None and self._resting.pop(stream.id, None) is not None
+        if resting and self.connection.budget is not None:
+            self.connection.budget.need(self.connection.client, stream)
+
+    def _forget(self, stream: Stream) -> None:
+        self._need(stream)
+        if self._streams is not None and self._streams.pop(stream.id, None) is not None:
+            self.connection.give(STREAM_BYTES)
+        stream.forget()
+
+    def _trim(self) -> None:
+        """Forget streams when they are too many or too large: first those that are over, the oldest first."""
+        streams = self._streams
+        if streams is None:
+            return
+        size = sum(stream.size for stream in streams.values())
+        for over in (True, False):
+            for stream in [stream for stream in streams.values() if stream.done is over]:
+                if len(streams) <= MAX_STREAMS and (size <= MAX_STREAM_BYTES or len(streams) == 1):
+                    return
+                size -= stream.size
+                self._forget(stream)
+
+    def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
+        """Return the stream of an event id, and the number of that event in it; None if it is forgotten."""
+        id, _, number = last_event_id.rpartition("-")
+        stream = None if self._streams is None else self._streams.get(id)
+        if stream is None or not (number.isascii() and number.isdigit() and len(number) < 18):
+            return None
+        self._need(stream)
+        return stream, int(number)
+
+    def close(self) -> None:
+        """Cancel what is in work and end every stream."""
+        self.closed = True
+        for work in list(self.in_flight.values()):
+            cancel(work)
+        for stream in (*(self._listening or ()), *({} if self._streams is None else self._streams).values()):
+            stream.done = True
+            stream.wake()
+            self._forget(stream)
+        self._take_held()

@@ -1,0 +1,148 @@
+"""Running a server over HTTP with uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from carrel.errors import ConfigError
+from carrel.transports import process
+from carrel.transports.server.application import Application
+from carrel.transports.server.connections import Connections, more_descriptors, most_connections
+from carrel.transports.server.forwarded import TrustedProxies
+from carrel.transports.server.http import StreamableHTTP
+
+__all__ = ["serve"]
+
+#: Seconds that requests in work get to finish when the process is told to stop.
+GRACE = 5
+
+#: How many connections may wait to be accepted.
+BACKLOG = 2048
+
+#: How many connections are accepted before the first of them is looked at: all of these have descriptors.
+AT_ONCE = 8
+
+#: Descriptors that the process asks for besides those of all connections that there may be.
+SPARE = 2000
+
+ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
+
+
+def serve(
+    app: Application,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    path: str = "/mcp",
+    allowed_hosts: str | tuple[str, ...] | list[str] = (),
+    trusted_proxies: str | Iterable[str] = (),
+    on_started: Callable[[str], None] | None = None,
+    **options: Any,
+) -> None:
+    """Serve ``app`` on ``host`` and ``port`` until the process is told to stop.
+
+    ``on_started`` is called with the URL of the endpoint once it can be reached; port 0 takes a free one.
+    ``trusted_proxies`` are addresses and networks of reverse proxies, whose ``X-Forwarded-For`` or ``Forwarded`` names
+    the client whose limits hold. All other options are those of ``StreamableHTTP``. SIGTERM and SIGINT end streams
+    properly; the process goes on after it.
+
+    Raises:
+        ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
+    """
+    try:
+        import uvicorn
+
+        from carrel.transports.server.http_protocol import LimitedProtocol
+    except ImportError:
+        raise ConfigError("HTTP needs uvicorn and httptools: pip install 'carrel[http]'") from None
+
+    names = [allowed_hosts] if isinstance(allowed_hosts, str) else list(allowed_hosts)
+    endpoint = StreamableHTTP(app, path=path, allowed_hosts=[*names, *([] if host in ANYWHERE else [host])], **options)
+
+    proxies = TrustedProxies(trusted_proxies)
+
+    class Server(uvicorn.Server):
+        """A server whose streams end before it waits for them, and which leaves the rest to its caller."""
+
+        async def startup(self, sockets: list[Any] | None = None) -> None:
+            await endpoint.start()
+            await super().startup(sockets)
+            for listener in listeners:
+                listener.listen(BACKLOG)
+            table.watch()
+            if on_started is not None:
+                shown = f"[{host}]" if ":" in host else host or "127.0.0.1"
+                on_started(f"http://{shown}:{listeners[0].getsockname()[1]}{'/' + path.strip('/')}")
+
+        async def shutdown(self, sockets: list[Any] | None = None) -> None:
+            endpoint.end_streams()
+            late = asyncio.get_running_loop().call_later(GRACE, endpoint.cancel)
+            await super().shutdown(sockets)
+            late.cancel()
+            table.stop()
+            await endpoint.stop()
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            self.force_exit = self.should_exit and sig == signal.SIGINT
+            self.should_exit = True
+
+    wanted = app.limits.max_connections
+    with more_descriptors(wanted + SPARE):
+        table = Connections(app.limits, most_connections(wanted))
+        config = uvicorn.Config(
+            endpoint,
+            http=partial(LimitedProtocol, table, proxies),  # type: ignore[arg-type]
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE + 1,
+            ws="none",
+            backlog=AT_ONCE,
+        )
+        listeners = listen(host, port)
+        try:
+            process.run(Server(config).serve(listeners), config.get_loop_factory())
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for listener in listeners:
+                listener.close()
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on all addresses of ``host``, on the same port.
+
+    Raises:
+        ConfigError: there is no such host, or the port is taken or not allowed.
+    """
+    listeners: list[socket.socket] = []
+    problem: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):  # the latter for names that no host can have
+        raise ConfigError(f"cannot listen on {host}: there is no such host") from None
+    for family, _, _, _, (name, _, *more) in found:
+        address = (name, listeners[0].getsockname()[1] if listeners else port, *more)
+        try:
+            listeners.append(socket.create_server(address, family=family, backlog=BACKLOG))
+        except OSError as error:
+            problem = error
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # such as IPv6 where there is none
+                break
+    if problem is None or (listeners and problem.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)):
+        return listeners
+    for listener in listeners:
+        listener.close()
+    if problem.errno == errno.EADDRINUSE:
+        raise ConfigError(f"cannot listen on {host}: port {port} is in use")
+    raise ConfigError(f"cannot listen on {host} port {port}: {os.strerror(problem.errno or 0)}")

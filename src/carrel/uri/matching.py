@@ -1,0 +1,160 @@
+"""Matching URIs with a template: by a regular expression, or by a graph where there are several readings.
+
+A template in which the next character decides everything is matched by one regular expression that never backtracks,
+any other by `carrel.uri.graph`. Only `carrel.uri.template` uses this, from its first match on.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from carrel.uri.expression import MAX_URI, OPERATORS, Atom, Expression, Found, Part, Query, Variable
+from carrel.uri.graph import PATH_CHARACTERS, READABLE, STAND_INS, Graph, Text, slots
+from carrel.uri.tokens import is_encodable, tokenize, untokenize
+from carrel.uri.values import agree, read, read_query
+
+__all__ = ["Matching", "group"]
+
+
+class Matching:
+    """What matching the URIs of one template takes."""
+
+    __slots__ = ("_graphs", "_lists", "_repeats", "_slots", "fullmatch")
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        expressions = [part for part in parts if not isinstance(part, str)]
+        names = [variable.name for part in expressions for variable in part]
+        self._repeats = len(set(names)) < len(names)
+        # These write nothing for an empty list, and nothing for a list of one empty text.
+        self._lists = {
+            part[0] for part in expressions if len(part) == 1 and part[0].operator in ("", "+") and part[0].explode
+        }
+        atoms = group(parts)
+        self._slots = tuple(slots(atoms))
+        self._graphs: tuple[Graph, ...]
+        self.fullmatch: Callable[[str], re.Match[str] | None] | None = None
+        """Finds the texts in the slots where the next character decides; without it, `divide` does."""
+        lenient = Graph(atoms, "readable")
+        if not lenient.ambiguous:
+            self._graphs = (lenient,)
+            self.fullmatch = _compile(atoms)
+        else:
+            # Among several readings, one that expansion writes comes first: the round trip depends on it.
+            self._graphs = (Graph(atoms, "written"), lenient)
+
+    def divide(self, uri: str) -> dict[str, Found] | None:
+        """Return the decoded values by way of the graph, or `None` when the URI does not match."""
+        head, tail = self._graphs[0].head, self._graphs[0].tail
+        # What stands for something else below is not part of a URI.
+        if len(uri) > MAX_URI or any(character in uri for character in STAND_INS) or not is_encodable(uri):
+            return None
+        try:
+            tokens = tokenize(uri)
+        except ValueError:
+            return None
+        if not tokens.startswith(head) or not tokens.endswith(tail) or len(tokens) < len(head) + len(tail):
+            return None
+        text = Text(tokens[len(head) : len(tokens) - len(tail)])
+        for graph in self._graphs:
+            spans = graph.divide(text)
+            if spans is not None:
+                return self.interpret([spans.get(slot) for slot in range(len(self._slots))], untokenize)
+        return None
+
+    def interpret(self, texts: Sequence[str | None], decode: Callable[[str], str]) -> dict[str, Found] | None:
+        """Turn the texts found in the slots into values."""
+        found: list[tuple[Variable, Found | None]] = []
+        try:
+            for slot, text in zip(self._slots, texts, strict=True):
+                if isinstance(slot, Variable):
+                    value = (
+                        [] if text == "" and slot in self._lists else None if text is None else read(slot, text, decode)
+                    )
+                    found.append((slot, value))
+                else:
+                    values = {} if text is None else read_query(slot, text, decode)
+                    found += [(variable, values.get(variable.name)) for variable in slot.variables]
+            if self._repeats:
+                found = agree(found)
+        except ValueError:
+            return None
+        return {variable.name: value for variable, value in found if value is not None}
+
+
+def group(parts: Sequence[Part]) -> tuple[Atom, ...]:
+    """Join the expressions of a query that nothing but a fragment follows."""
+    atoms: list[Atom] = []
+    index = 0
+    while index < len(parts):
+        end = index + 1
+        while end < len(parts) and _operator(parts[index]) in ("?", "&") and _operator(parts[end]) == "&":
+            end += 1
+        rest = parts[end:]
+        variables = tuple([variable for part in parts[index:end] if not isinstance(part, str) for variable in part])
+        if (
+            _operator(parts[index]) in ("?", "&")
+            and (not rest or rest[0][:1] == "#" or (len(rest) == 1 and _operator(rest[0]) == "#"))
+            and len({variable.name for variable in variables}) == len(variables)
+        ):
+            places = {tokenize(variable.name): place for place, variable in enumerate(variables)}
+            atoms.append(Query(variables, places, [place for place in places.values() if variables[place].explode]))
+        else:
+            atoms.extend(parts[index:end])
+        index = end
+    return tuple(atoms)
+
+
+def _operator(part: Part) -> str | None:
+    return None if isinstance(part, str) else part[0].operator
+
+
+def _compile(atoms: Sequence[Atom]) -> Callable[[str], re.Match[str] | None] | None:
+    """Return the regular expression for a template in which the next character decides, unless it needs the graph."""
+    tail = atoms[-1] if len(atoms) > 1 and isinstance(atoms[-1], str) else ""
+    if "%" in tail:
+        return None
+    pattern = ""
+    for atom in atoms[: len(atoms) - bool(tail)]:
+        if isinstance(atom, str):
+            pattern += _literal_pattern(atom)
+        elif isinstance(atom, Query):
+            openers = "".join(sorted({variable.operator for variable in atom.variables}, reverse=True))
+            pattern += f"([{openers}]{_class(READABLE['&'] + '&')}*+)?+"
+        elif not _is_simple(atom):
+            return None
+        else:
+            for variable in atom:
+                first, separator, *_ = OPERATORS[variable.operator]
+                characters = READABLE.get(variable.operator, PATH_CHARACTERS)
+                run = f"({_class(characters + separator if variable.explode else characters)}*+)"
+                pattern += f"(?:{re.escape(first)}{run})?+" if first else run
+    fullmatch = re.compile(pattern).fullmatch
+    if not tail:
+        return fullmatch
+    return lambda uri: fullmatch(uri, 0, len(uri) - len(tail)) if uri.endswith(tail) else None
+
+
+def _is_simple(expression: Expression) -> bool:
+    operator = OPERATORS[expression[0].operator]
+    if operator.named or any(variable.prefix is not None for variable in expression):
+        return False
+    return len(expression) == 1 or operator.first == operator.separator
+
+
+def _class(characters: str) -> str:
+    # By what it is not: characters outside ASCII stand for their escapes, and naming them makes compiling slow.
+    others = "".join([chr(octet) for octet in range(128) if chr(octet) not in characters])
+    return f"[^{re.escape(others)}]"
+
+
+def _literal_pattern(literal: str) -> str:
+    """Escapes in either case; characters outside ASCII escaped or not."""
+    pattern = ""
+    for token in tokenize(literal):
+        if token.isascii():
+            pattern += re.escape(token)
+            continue
+        octets = untokenize(token).encode() if not "\udc80" <= token <= "\udcff" else bytes([ord(token) - 0xDC00])
+        digits = "".join([f"%{octet:02x}" for octet in octets])
+        escaped = re.sub("[a-f]", lambda digit: f"[{digit[0]}{digit[0].upper()}]", digits)
+        pattern += f"(?:{escaped}|{token})" if not "\udc00" <= token <= "\udcff" else escaped
+    return pattern

@@ -1,0 +1,238 @@
+"""URI templates (RFC 6570, all four levels): expansion, and matching, which the RFC leaves to its users.
+
+What an expression matches, and which reading is taken when there are several, is written down for users in
+docs/uri-templates.md. In short: whatever `UriTemplate.expand` writes, `UriTemplate.match` reads back; characters that
+expansion would have escaped are read too; and a value ends at the first place where the rest can still match.
+
+Parsing and expansion are all that a template needs that is only listed: `carrel.uri.matching` is imported
+when one is first matched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from carrel.uri.expression import (
+    BAD_ESCAPE,
+    MAX_TEMPLATE,
+    MAX_URI,
+    MAX_VARIABLES,
+    OPERATORS,
+    Expression,
+    Found,
+    Part,
+    UriTemplateError,
+    Value,
+    Variable,
+    expand,
+)
+from carrel.uri.parse import DIGIT, RESERVED, UNRESERVED, UriError, percent_decode, percent_encode
+from carrel.uri.tokens import is_encodable, tokenize
+
+if TYPE_CHECKING:
+    from carrel.uri.matching import Matching
+
+__all__ = ["MAX_URI", "UriTemplate", "UriTemplateError", "Value", "Variable", "order"]
+
+
+class UriTemplate:
+    """A URI template (RFC 6570), checked once and used many times.
+
+    Raises:
+        UriTemplateError: the template is malformed, or has more than 8,192 characters or 256 variables.
+    """
+
+    __slots__ = (
+        "_matching",
+        "_parts",
+        "_plain",
+        "literal_length",
+        "names",
+        "prefix",
+        "required",
+        "template",
+        "variables",
+    )
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        self._parts = _parse(template)
+        expressions = [part for part in self._parts if not isinstance(part, str)]
+        self.variables: tuple[Variable, ...] = tuple([variable for part in expressions for variable in part])
+        """Every variable in its place; a name may occur more than once."""
+        self.names: tuple[str, ...] = tuple(dict.fromkeys([variable.name for variable in self.variables]))
+        """The names in order, each once."""
+        self.required: frozenset[str] = _required(expressions)
+        """The names that every match has. The others are absent from it when they are absent from the URI."""
+        first = self._parts[0] if self._parts else ""
+        self.prefix: str = first if isinstance(first, str) else ""
+        """The literal text before the first expression, percent-encoded."""
+        self.literal_length: int = sum([len(part) for part in self._parts if isinstance(part, str)])
+        """The number of literal characters, percent-encoded, which decides between overlapping templates."""
+        self._plain = len(self.names) == len(self.variables) and all(
+            variable.operator in ("", "+") and not variable.explode for variable in self.variables
+        )
+        self._matching: Matching | None = None
+
+    def __repr__(self) -> str:
+        return f"UriTemplate({self.template!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.template == other.template if isinstance(other, UriTemplate) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.template)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Can the expansion of some texts be divided among the variables in another way?"""
+        from carrel.uri.graph import Graph
+        from carrel.uri.matching import group
+
+        return Graph(group(self._parts), "text").ambiguous
+
+    def expand(self, values: Mapping[str, Value]) -> str:
+        """Return the URI for these values; a variable that is missing or `None` is left out (RFC 6570, section 3).
+
+        Numbers are written as Python writes them, booleans as `true` and `false`.
+
+        Raises:
+            UriTemplateError: a list or mapping for a variable with a prefix, or text with a lone surrogate.
+            TypeError: a value of another type.
+        """
+        return "".join([part if isinstance(part, str) else expand(part, values) for part in self._parts])
+
+    def place(self, values: Mapping[str, Value]) -> str:
+        """Return the URI for these values without its query; a variable that is missing stands as `-`.
+
+        Raises:
+            UriTemplateError, TypeError: as for `expand`.
+        """
+        unnamed = {variable.name: "-" for variable in self.variables if variable.name not in values}
+        known = {**values, **unnamed}
+        parts = [part for part in self._parts if isinstance(part, str) or part[0].operator not in ("?", "&", "#")]
+        return "".join([part if isinstance(part, str) else expand(part, known) for part in parts])
+
+    def match(self, uri: str) -> dict[str, Found] | None:
+        """Return the decoded values of the variables, or `None` when the URI does not match.
+
+        Variables that the URI leaves out are not in the result. The time is linear in the length of the URI.
+        """
+        matching = self._matching or self._prepare()
+        fullmatch = matching.fullmatch
+        if fullmatch is None:
+            return matching.divide(uri)
+        if len(uri) > MAX_URI:
+            return None
+        found = fullmatch(uri)
+        if found is None:
+            return None
+        if not uri.isascii() and not is_encodable(uri):
+            return None
+        if self._plain and "%" not in uri and "," not in uri:
+            return dict(zip(self.names, found.groups()))  # noqa: B905 - they are equally long, and this is the hot path
+        return matching.interpret(found.groups(), percent_decode)
+
+    def _prepare(self) -> Matching:
+        """Choose the way to match. Put off until the first match, since a template that is only listed needs none."""
+        from carrel.uri.matching import Matching
+
+        self._matching = matching = Matching(self._parts)
+        return matching
+
+
+def order(templates: Iterable[UriTemplate]) -> list[UriTemplate]:
+    """Sort templates so that the first that matches is the one to use: most literal characters, then as they came.
+
+    A resource with exactly the URI precedes them all; looking it up is up to the caller.
+    """
+    return sorted(templates, key=lambda template: -template.literal_length)
+
+
+# Parsing
+
+
+_NOT_LITERAL = frozenset(map(chr, range(0x21))) | frozenset('"<>\\^`{|}\x7f')
+_BAD_NAME = re.compile(r"[^A-Za-z0-9_.%]|^\.|\.(?=\.|\Z)|%(?![0-9A-Fa-f]{2})|^\Z")
+
+
+def _parse(template: str) -> tuple[Part, ...]:
+    """Split a template into literal texts, percent-encoded, and expressions (RFC 6570, section 2)."""
+    if len(template) > MAX_TEMPLATE:
+        raise UriTemplateError(f"a URI template has at most {MAX_TEMPLATE} characters, this one has {len(template)}")
+    parts: list[Part] = []
+    position = count = 0
+    while position < len(template):
+        start = template.find("{", position)
+        literal = template[position:] if start < 0 else template[position:start]
+        if literal:
+            parts.append(_parse_literal(literal, position, template))
+        if start < 0:
+            break
+        end = template.find("}", start)
+        if end < 0:
+            raise _error("an expression is not closed", start, template)
+        expression = _parse_expression(template[start + 1 : end], start + 1, template)
+        count += len(expression)
+        if count > MAX_VARIABLES:
+            raise _error(f"a URI template has at most {MAX_VARIABLES} variables", start, template)
+        parts.append(expression)
+        position = end + 1
+    literals = [part for part in parts if isinstance(part, str)]
+    if tokenize("".join(literals)) != "".join(map(tokenize, literals)):
+        raise UriTemplateError(f"an expression divides the escapes of one character: {template!r}")
+    return tuple(parts)
+
+
+def _parse_literal(literal: str, position: int, template: str) -> str:
+    if not _NOT_LITERAL.isdisjoint(literal):
+        found = min(literal.index(character) for character in _NOT_LITERAL.intersection(literal))
+        raise _error(f"{literal[found]!r} is not allowed outside an expression", position + found, template)
+    escape = BAD_ESCAPE.search(literal)
+    if escape:
+        raise _error("'%' is not followed by two hexadecimal digits", position + escape.start(), template)
+    try:
+        return percent_encode(literal, UNRESERVED + RESERVED + "%")
+    except UriError as error:
+        raise UriTemplateError(f"{error}, in the text from character {position + 1} of a URI template") from None
+
+
+def _parse_expression(expression: str, position: int, template: str) -> Expression:
+    operator = expression[:1] if expression[:1] in OPERATORS else ""
+    if expression[:1] in ("=", ",", "!", "@", "|"):
+        raise _error(f"the operator {expression[0]!r} is reserved", position, template)
+    variables = []
+    position += len(operator)
+    for specification in expression[len(operator) :].split(","):
+        name, colon, digits = specification.partition(":")
+        explode = not colon and name.endswith("*")
+        if explode:
+            name = name[:-1]
+        fault = _BAD_NAME.search(name)
+        if fault:
+            what = f"{fault[0]!r} is not allowed in" if fault[0] else "there has to be"
+            raise _error(f"{what} the name of a variable", position + fault.start(), template)
+        if colon and (not 1 <= len(digits) <= 4 or digits.strip(DIGIT) or digits[0] == "0"):
+            raise _error("a prefix is a number from 1 to 9999", position + len(name) + 1, template)
+        variables.append(Variable(name, explode, int(digits) if colon else None, operator))
+        position += len(specification) + 1
+    return tuple(variables)
+
+
+def _error(what: str, position: int, template: str) -> UriTemplateError:
+    shown = template if len(template) <= 80 else template[:77] + "..."
+    return UriTemplateError(f"{what}, at character {position + 1} of the URI template {shown!r}")
+
+
+def _required(expressions: Iterable[Expression]) -> frozenset[str]:
+    """The variables that cannot be absent: without a first character, what is absent is read as empty."""
+    certain: list[str] = []
+    others: list[str] = []
+    for first, *rest in expressions:
+        unlimited = first.prefix is None and not any(variable.explode for variable in (first, *rest))
+        (certain if first.operator in ("", "+") and (unlimited or not rest) else others).append(first.name)
+        others += [variable.name for variable in rest]
+    # A name that is also where it may be absent can be absent in both places.
+    return frozenset(certain).difference(others)
