@@ -1,4 +1,4 @@
-"""Carrel: the Model Context Protocol in Python, with resources at its heart.
+"""Carrel: the Model Context Protocol (MCP) in Python, server and client, with a focus on resources.
 
     from carrel import Server
 
@@ -9,7 +9,7 @@
 
     app.run()
 
-What else there is, is in the documentation under docs/.
+The documentation is in docs/.
 """
 
 import typing
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> typing.Any:
-    if name == "Client":  # servers do not need it
+    if name == "Client":  # imported late: servers do not need it
         from carrel.client.client import Client
 
         return Client

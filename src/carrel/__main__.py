@@ -1,4 +1,4 @@
-"""``python -m carrel`` is the ``carrel`` command."""
+"""Entry point of ``python -m carrel``: the ``carrel`` command."""
 
 import sys
 

@@ -1,34 +1,34 @@
-"""Every error Carrel raises, in one tree.
+"""Exceptions of Carrel, in one hierarchy.
 
     MCPError
     ├── ProtocolError               a message or a use of the protocol that the specification does not allow
     │   ├── InvalidMessage          not JSON, not JSON-RPC                          (-32700, -32600)
-    │   ├── MethodNotFound          nothing by that name in the peer's revision     (-32601)
+    │   ├── MethodNotFound          no such method in the peer's revision           (-32601)
     │   ├── InvalidParams           a parameter is missing or wrong; it is named    (-32602)
-    │   │   └── InvalidCursor       a pagination cursor that was never given out
+    │   │   └── InvalidCursor       a pagination cursor that was never issued
     │   ├── HeaderMismatch          HTTP headers and body disagree                  (-32020)
-    │   ├── MissingCapability       the client did not declare what is needed       (-32021)
-    │   ├── UnsupportedVersion      a protocol revision that is not spoken here     (-32022)
+    │   ├── MissingCapability       the client did not declare a capability         (-32021)
+    │   ├── UnsupportedVersion      an unsupported protocol revision                (-32022)
     │   ├── ServerUnavailable       the server has no room for the request now      (-32603)
-    │   └── URLElicitationRequired  the user has to visit a page first (2025-11-25) (-32042)
-    ├── PeerError                   the error the other side answered
-    ├── ResourceError               a resource cannot be had; carries its URI
+    │   └── URLElicitationRequired  the user has to visit a URL first (2025-11-25)  (-32042)
+    ├── PeerError                   an error response of the peer
+    ├── ResourceError               a resource is not available; carries its URI
     │   ├── ResourceNotFound        (-32002 before 2026-07-28, -32602 in it)
-    │   ├── ResourceForbidden       answered as not found: what may not be read does not exist
-    │   ├── ResourceMismatch        not what was listed: size, digest, frontmatter
-    │   └── ResourceTooLarge        says the limit and the window to use instead
-    ├── ToolError                   what a tool tells the model that went wrong
-    ├── TransportError              the connection is closed, or was never there
-    │   ├── RequestTimeout          no answer came in time
-    │   ├── HTTPStatusError         the server, or something before it, refused with a status and no message
-    │   └── SessionExpired          the server has forgotten the session
+    │   ├── ResourceForbidden       reported to the peer as not found
+    │   ├── ResourceMismatch        differs from what was listed: size, digest, frontmatter
+    │   └── ResourceTooLarge        names the limit and the window to use instead
+    ├── ToolError                   error message of a tool for the model
+    ├── TransportError              the connection is closed, or was never open
+    │   ├── RequestTimeout          no response in time
+    │   ├── HTTPStatusError         an HTTP error status without a JSON-RPC message
+    │   └── SessionExpired          the server has ended the session
     ├── TaskCancelled               a task was cancelled before it had a result
-    ├── AuthorizationError          the server wants to know who asks, and that could not be arranged
-    └── ConfigError                 wrong set-up or wrong use: exit code 2, one line, no traceback
+    ├── AuthorizationError          the server requires authorization, which could not be obtained
+    └── ConfigError                 wrong configuration or use: exit code 2, one line, no traceback
 
-``protocol.server`` is the one place that turns an exception into an error on the wire; whatever is not in this tree
-becomes a plain -32603 that tells the peer nothing about our insides. What a tool raises is an answer to the model
-instead, and a ToolError is the one whose message always gets there (docs/server.md).
+``protocol.server`` is the one place that converts an exception to a JSON-RPC error; other exceptions become -32603
+without details. Exceptions of a tool become a tool result for the model instead, and only the message of a ToolError
+always reaches it (docs/server.md).
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
-#: Characters of one line of an error.
+#: Maximum number of characters of one line of an error message.
 MAX_LINE = 2000
 
 
 class MCPError(Exception):
-    """The root of the tree. Catch it to catch everything Carrel raises on purpose.
+    """Base class of all exceptions that Carrel raises on purpose.
 
-    As text they are printable, and bounded: they may repeat what a peer has said.
+    Converted to a string, they are printable and bounded in length, because they may contain text from a peer.
     """
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class MCPError(Exception):
 class ProtocolError(MCPError):
     """A message, or a use of the protocol, that the specification does not allow.
 
-    ``code`` is the JSON-RPC error code it is answered with, ``data`` the error's data (any JSON value or None),
+    ``code`` is the JSON-RPC error code of the response, ``data`` the error's data (any JSON value or None),
     ``status`` the HTTP status of the refusal where the transport is HTTP and the revision gives one.
     """
 
@@ -124,7 +124,7 @@ class MethodNotFound(ProtocolError):
 
 
 class InvalidParams(ProtocolError):
-    """A parameter is missing or wrong (-32602). ``parameter`` names it, when one is to blame."""
+    """A parameter is missing or wrong (-32602). ``parameter`` names it, if it is a single one."""
 
     code = INVALID_PARAMS
 
@@ -134,7 +134,7 @@ class InvalidParams(ProtocolError):
 
 
 class InvalidCursor(InvalidParams):
-    """A pagination cursor that this server did not give out, or that no longer means anything (-32602)."""
+    """A pagination cursor that this server did not issue, or that is no longer valid (-32602)."""
 
     def __init__(self, message: str = "Invalid params: cursor is not one that this server gave out") -> None:
         super().__init__(message, parameter="cursor")
@@ -159,7 +159,7 @@ class MissingCapability(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """The request names a protocol revision that this server does not speak (-32022)."""
+    """The request names a protocol revision that this server does not support (-32022)."""
 
     code = UNSUPPORTED_VERSION
     status = 400
@@ -178,9 +178,9 @@ class ServerUnavailable(ProtocolError):
 
 
 class URLElicitationRequired(ProtocolError):
-    """The user has to visit a page, and the request is to be made again after that (-32042, in 2025-11-25 only).
+    """URL elicitation: the user has to visit a page before the request is retried (-32042, in 2025-11-25 only).
 
-    ``elicitation`` is the question as the revision has it; ``id`` is its elicitationId.
+    ``elicitation`` is the elicitation request in the form of the revision; ``id`` is its elicitationId.
     https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error
     """
 
@@ -192,9 +192,9 @@ class URLElicitationRequired(ProtocolError):
 
 
 class PeerError(MCPError):
-    """The error the other side answered: its ``code``, ``message`` and ``data``, as they came.
+    """An error response of the peer: its ``code``, ``message`` and ``data``, as received.
 
-    ``status`` is the HTTP status it came with, if it was not 200.
+    ``status`` is the HTTP status of the response, if it was not 200.
     """
 
     def __init__(self, code: int, message: str, data: Any = None, *, status: int | None = None) -> None:
@@ -206,7 +206,7 @@ class PeerError(MCPError):
 
 
 class ResourceError(MCPError):
-    """A resource cannot be had. ``uri`` says which one."""
+    """A resource is not available. ``uri`` names it."""
 
     def __init__(self, uri: str, message: str = "Resource not found") -> None:
         super().__init__(printable(f"{message}: {uri}", MAX_LINE))
@@ -215,18 +215,18 @@ class ResourceError(MCPError):
 
 
 class ResourceNotFound(ResourceError):
-    """There is no such resource."""
+    """The resource does not exist."""
 
 
 class ResourceForbidden(ResourceError):
-    """The resource may not be read. The peer is told that it does not exist."""
+    """The resource may not be read. Reported to the peer as not found."""
 
 
 class ResourceMismatch(ResourceError):
-    """What a server gave is not what it had listed, and must not be used. The message names what differs.
+    """A resource differs from its listing, and must not be used. The message names the difference.
 
-    ``difference`` is "size", "digest", "frontmatter" or "contents" (not one file); "unlisted" for what was not listed
-    at all, and "entry" where the list itself is wrong.
+    ``difference`` is "size", "digest", "frontmatter" or "contents" (not one file); "unlisted" if the resource was not
+    listed at all, and "entry" if the listing itself is invalid.
     """
 
     def __init__(self, uri: str, message: str, difference: str) -> None:
@@ -235,17 +235,17 @@ class ResourceMismatch(ResourceError):
 
 
 class ResourceTooLarge(ResourceError):
-    """The resource is over a limit. The message names the limit and what to ask for instead."""
+    """The resource exceeds a limit. The message names the limit and what to request instead."""
 
 
 class ToolError(MCPError):
-    """A tool tells the model, in words that are meant for it, what went wrong. They are sent as they are."""
+    """Failure of a tool. Its message is meant for the model, and sent unchanged."""
 
 
 class TransportError(MCPError):
-    """The connection is closed, or was never there.
+    """The connection is closed, or was never open.
 
-    ``delivered`` is False where it is certain that the request has not reached the other side.
+    ``delivered`` is False if the request has certainly not reached the peer.
     """
 
     def __init__(self, message: str = "the connection is closed", *, delivered: bool = True) -> None:
@@ -254,13 +254,13 @@ class TransportError(MCPError):
 
 
 class RequestTimeout(TransportError):
-    """An answer did not come in time. The other side was told that nobody waits for it any more."""
+    """No response arrived in time. The request was cancelled."""
 
 
 class HTTPStatusError(TransportError):
-    """An HTTP status other than success, without a message of the protocol.
+    """An HTTP error status without a JSON-RPC message.
 
-    ``retry_after`` is in seconds, where the answer said so.
+    ``retry_after`` is in seconds, if the response had the header.
     """
 
     def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
@@ -270,19 +270,19 @@ class HTTPStatusError(TransportError):
 
 
 class SessionExpired(TransportError):
-    """The server has forgotten the session; a new one has to be begun."""
+    """The server has ended the session; a new one has to be opened."""
 
     def __init__(self, message: str = "the server has ended the session") -> None:
         super().__init__(message, delivered=False)
 
 
 class TaskCancelled(MCPError):
-    """A task was cancelled, by whomever, before it had a result."""
+    """A task was cancelled, by either side, before it had a result."""
 
 
 class AuthorizationError(MCPError):
-    """The server wants to know who asks, and that could not be arranged. The message says what failed."""
+    """The server requires authorization, which could not be obtained. The message says what failed."""
 
 
 class ConfigError(MCPError):
-    """Wrong set-up or wrong use of the library. Command lines answer it with one line and exit code 2."""
+    """Wrong configuration or use of the library. The command line reports it in one line, with exit code 2."""

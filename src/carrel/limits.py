@@ -1,6 +1,6 @@
-"""Limits of one server: how much it takes from clients, keeps for them, and does for them at a time.
+"""Resource limits of one server: sizes, counts and timeouts, in total and per client.
 
-``Limits`` are the settings, ``Budget`` counts the bytes that are kept against them. docs/limits.md lists every field.
+``Limits`` are the settings, ``Budget`` counts the bytes kept for clients. docs/limits.md lists every field.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from carrel.errors import ConfigError
 
 __all__ = ["NO_ROOM", "Budget", "Limits", "Quota"]
 
-#: Why there is no answer, no subscription, no task or no session for a client that has used up its budget.
+#: Error message for a client that has used up its budget.
 NO_ROOM = "Too much is kept for this client already (max_kept_bytes_per_client): read what waits, and try again later"
 
 KIB = 1024
@@ -21,10 +21,10 @@ MIB = 1024 * KIB
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server; the defaults are out of reach of honest clients. Sizes are in bytes, times in seconds.
+    """Limits of one server; honest clients do not reach the defaults. Sizes are in bytes, times in seconds.
 
-    A *client* is who an access token names, or else the address that a connection comes from. Most limits hold for one
-    client before they hold for all of them: who exceeds a limit is refused, and nobody else notices.
+    A *client* is the principal of an access token, or else the address of a connection. Most limits apply to one client
+    before they apply to all: a client that exceeds one is refused, and other clients are not affected.
 
     Raises:
         ConfigError: a limit is not a positive number.
@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_streams_per_session: int = 8
     replay_ttl: float = 120.0
 
-    # What is kept for clients
+    # Bytes and objects kept for clients
     max_kept_bytes: int = 256 * MIB
     max_kept_bytes_per_client: int = 64 * MIB
     max_subscriptions: int = 10_000
@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_tasks: int = 10_000
     max_tasks_per_client: int = 1_000
 
-    # Functions of the author
+    # Handlers
     max_threads: int = 32
     max_threads_per_client: int = 16
     max_waiting_for_threads_per_client: int = 256
@@ -76,7 +76,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota:
-    """A count of what clients have: at most ``total`` in all, and at most ``share`` for each one."""
+    """Counter of usage by client: at most ``total`` in all, and at most ``share`` per client."""
 
     __slots__ = ("_by_client", "share", "total", "used")
 
@@ -87,11 +87,11 @@ class Quota:
         self._by_client: dict[str, int] = {}
 
     def used_by(self, client: str) -> int:
-        """Return how much a client has."""
+        """Return the usage of a client."""
         return self._by_client.get(client, 0)
 
     def take(self, client: str, size: int = 1) -> bool:
-        """Count ``size`` more for a client, or return False if its share or the total is used up."""
+        """Add ``size`` to the usage of a client; return False if that exceeds its share or the total."""
         used = self._by_client.get(client, 0) + size
         if used > self.share or self.used + size > self.total:
             return False
@@ -100,7 +100,7 @@ class Quota:
         return True
 
     def give(self, client: str, size: int = 1) -> None:
-        """Count ``size`` less for a client."""
+        """Subtract ``size`` from the usage of a client."""
         used = self._by_client.get(client, 0) - size
         self.used -= size
         if used > 0:
@@ -110,10 +110,10 @@ class Quota:
 
 
 class Budget(Quota):
-    """Bytes that are kept for clients. What takes bytes gives the same number back when it lets go of them.
+    """Budget of bytes kept for clients. Bytes taken must be given back when they are released.
 
     A client may have its ``share``, but no more than half of what the others have left of the ``total``: however many
-    use all that they may, there is room for one more.
+    clients use all of theirs, there is room for one more.
     """
 
     __slots__ = ("_spare",)
@@ -123,7 +123,7 @@ class Budget(Quota):
         self._spare: dict[str, dict[Hashable, Callable[[], None]]] = {}
 
     def take(self, client: str, size: int = 1) -> bool:
-        """Count ``size`` more bytes for a client, or return False if there is no room for them."""
+        """Take ``size`` bytes for a client; return False if there is no room for them."""
         if not self.make_room(client, size):
             return False
         self._by_client[client] = self._by_client.get(client, 0) + size
@@ -131,7 +131,7 @@ class Budget(Quota):
         return True
 
     def make_room(self, client: str, size: int) -> bool:
-        """Return whether a client may have ``size`` more bytes. Of its own, what is spare is dropped for them."""
+        """Return whether a client may have ``size`` more bytes, dropping its spare items to make room."""
         if size > self.share:
             return False
         while True:
@@ -147,11 +147,11 @@ class Budget(Quota):
             drop()
 
     def spare(self, client: str, key: Hashable, drop: Callable[[], None]) -> None:
-        """Call ``drop`` when the client needs room for something else: what was spared first is dropped first."""
+        """Register an item as spare: ``drop`` is called when the client needs room, oldest item first."""
         self._spare.setdefault(client, {})[key] = drop
 
     def need(self, client: str, key: Hashable) -> None:
-        """Do not drop what was spare; nothing happens if it was not."""
+        """Unregister a spare item, if it is one."""
         spare = self._spare.get(client)
         if spare is not None:
             spare.pop(key, None)

@@ -1,4 +1,4 @@
-"""Logging in which text from a peer cannot forge records or drive a terminal."""
+"""Logger that escapes text from peers, so that it cannot forge log records or control a terminal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Log"]
 
 
 class Log:
-    """The logger of a name, which shows arguments of messages by ``printable``; numbers stay numbers.
+    """Logger whose message arguments are escaped by ``printable``; numbers stay numbers.
 
     Nothing is converted for a level that is not logged. Text from a peer is an argument, never part of the format.
-    ``longest`` is the number of characters that are shown of one argument.
+    ``longest`` is the maximum number of characters of one argument.
     """
 
     __slots__ = ("_logger", "_longest")
@@ -29,21 +29,21 @@ class Log:
             self._logger.log(level, message, *shown, exc_info=exc_info, stacklevel=3)
 
     def debug(self, message: str, *arguments: object, exc_info: Any = None) -> None:
-        """Log what helps to find an error."""
+        """Log a debug message."""
         self._log(logging.DEBUG, message, arguments, exc_info)
 
     def info(self, message: str, *arguments: object) -> None:
-        """Log what is as it should be."""
+        """Log an informational message."""
         self._log(logging.INFO, message, arguments)
 
     def warning(self, message: str, *arguments: object) -> None:
-        """Log what may be wrong."""
+        """Log a warning."""
         self._log(logging.WARNING, message, arguments)
 
     def error(self, message: str, *arguments: object, exc_info: Any = None) -> None:
-        """Log what has failed."""
+        """Log an error."""
         self._log(logging.ERROR, message, arguments, exc_info)
 
     def exception(self, message: str, *arguments: object) -> None:
-        """Log what has failed, with the exception that is being handled."""
+        """Log an error with the traceback of the current exception."""
         self._log(logging.ERROR, message, arguments, exc_info=True)

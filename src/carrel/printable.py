@@ -1,24 +1,24 @@
-"""Text from a peer made safe to show: in a log, on a terminal, in a message of an exception.
+"""Escaping of untrusted text from peers, for logs, terminals and exception messages.
 
-A name or an error of a peer may hold a line break that forges a log record, an escape sequence that drives a terminal,
-or a control that turns the direction of text round, and it may be as long as a message.
+Text from a peer may contain a line break that forges a log record, an escape sequence that controls a terminal, or a
+bidirectional control character, and it may be as long as a message.
 """
 
 from __future__ import annotations
 
 __all__ = ["printable", "printable_lines"]
 
-#: Characters of text from a peer that are shown.
+#: Maximum number of characters shown of text from a peer.
 MAX_SHOWN = 300
-#: Lines of text that may have several.
+#: Maximum number of lines of multi-line text.
 MAX_LINES = 100
 
 
 def printable(value: object, longest: int = MAX_SHOWN) -> str:
-    r"""Return ``value`` as one line of about ``longest`` characters at most, without controls.
+    r"""Escape ``value`` to one line of at most about ``longest`` characters, without control characters.
 
-    Line breaks, escape sequences, bidirectional controls, characters of no width and lone surrogates become escapes
-    such as ``\n`` and ``\u202e``. Of what is too long the middle is left out: reasons often come last.
+    Line breaks, escape sequences, bidirectional controls, zero-width characters and lone surrogates become escapes
+    such as ``\n`` and ``\u202e``. Long text is shortened in the middle, because reasons often come last.
     """
     text = value if isinstance(value, str) else str(value)
     if len(text) > longest:
@@ -29,5 +29,5 @@ def printable(value: object, longest: int = MAX_SHOWN) -> str:
 
 
 def printable_lines(text: str, longest: int = MAX_SHOWN) -> str:
-    """Return text of several lines, each one shown by ``printable``, and no more than the last ones."""
+    """Escape each line of a text by ``printable``; only the last lines are kept."""
     return "\n".join(printable(line, longest) for line in text.split("\n")[-MAX_LINES:])

@@ -1,4 +1,4 @@
-"""The contract of sources, as tests to inherit.
+"""Contract tests for resource sources, as a pytest class to inherit.
 
     from carrel.testing import SourceContract
 
@@ -12,7 +12,7 @@
         async def remove(self, source, uri): ...
         def missing(self, source): ...          # a URI of the source where there is nothing
 
-The tests are asynchronous and need pytest-asyncio. ``docs/writing-a-source.md`` explains what they ask for, and why.
+The tests are asynchronous and need pytest-asyncio. ``docs/writing-a-source.md`` explains what they require, and why.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ HOSTILE = (
 
 @asynccontextmanager
 async def running(source: Source) -> AsyncIterator[Source]:
-    """Start a source, and stop it at the end."""
+    """Context manager that starts a source, and stops it at the end."""
     await source.start()
     try:
         yield source
@@ -84,7 +84,7 @@ async def running(source: Source) -> AsyncIterator[Source]:
 
 
 async def listed(source: Source, limit: int = 100) -> list[Resource]:
-    """Return everything that a source lists, page by page."""
+    """Return all resources that a source lists, in pages of up to ``limit``."""
     return await collect(lambda cursor: source.list(cursor, limit), limit)
 
 
@@ -104,7 +104,7 @@ async def collect(ask: Callable[[str | None], Awaitable[Page[Resource]]], limit:
 
 
 class Listener:
-    """Collects the changes that a watch tells, and lets one wait for some of them."""
+    """Collects the changes that a watch yields, and waits for given ones."""
 
     def __init__(self, batches: AsyncIterator[Collection[Change]]) -> None:
         self._batches = batches
@@ -122,7 +122,7 @@ class Listener:
             await close()
 
     async def hear(self, uri: str, *kinds: str) -> Change:
-        """Wait for a change of one of these kinds, any if there are none, to a resource."""
+        """Wait for a change to a resource, of one of these kinds, or of any kind if none is given."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 for change in self.heard:
@@ -134,12 +134,12 @@ class Listener:
 
 @pytest.mark.asyncio
 class SourceContract:
-    """What every source is held to. Inherit it, provide a fixture ``source``, and override what is below."""
+    """Contract tests for a source. Inherit it, provide a fixture ``source``, and override the hooks below."""
 
     foreign = "carrel-nobody://has/this"
     """A URI that the source does not own."""
 
-    # What the author provides
+    # Hooks for the author of the source
 
     @pytest.fixture
     def source(self) -> Source:
@@ -147,25 +147,25 @@ class SourceContract:
         raise pytest.UsageError(f"{type(self).__name__} needs a fixture called source")
 
     async def create(self, source: Source) -> str | None:
-        """Make one more resource that is listed, and return its URI. None if that cannot be done."""
+        """Create another resource that is listed, and return its URI. None if that is not possible."""
         return None
 
     async def change(self, source: Source, uri: str) -> None:
-        """Change the contents of a resource that ``create`` has made."""
+        """Change the contents of a resource made by ``create``."""
 
     async def remove(self, source: Source, uri: str) -> None:
-        """Remove a resource that ``create`` has made."""
+        """Remove a resource made by ``create``."""
 
     def missing(self, source: Source) -> str:
-        """Return a URI that the source owns, but where there is nothing."""
+        """Return a URI that the source owns, but that does not exist."""
         raise pytest.UsageError(f"{type(self).__name__} needs a method called missing")
 
     async def too_large(self, source: Source) -> str | None:
-        """Return the URI of something over the limit; None if there is no limit."""
+        """Return the URI of a resource over the size limit; None if there is no limit."""
         return None
 
     async def container(self, source: Source) -> str | None:
-        """Return the URI of something with at least three children; None if nothing has any."""
+        """Return the URI of a resource with at least three children; None if no resource has any."""
         return None
 
     async def unreadable(self, source: Source) -> Collection[str]:
@@ -176,11 +176,11 @@ class SourceContract:
         return []
 
     async def searched(self, source: Source) -> tuple[str, str] | None:
-        """Return a query, and the URI of what should be found first; None if there is no search."""
+        """Return a search query, and the URI of its expected first hit; None if there is no search."""
         return None
 
     async def completed(self, source: Source) -> tuple[str, str, str, str] | None:
-        """Return a template, a variable, what is typed, and a suggestion for it; None if there are no templates."""
+        """Return a template, a variable, a partial value, and an expected value; None if there are no templates."""
         return None
 
     # Listing
@@ -231,7 +231,7 @@ class SourceContract:
                 first = await source.list(None, count)
                 if not created or first.items[-1].uri not in created:
                     continue
-                # The cursor stands right behind what is removed now.
+                # The cursor points right after the resource that is removed now.
                 gone = first.items[-1].uri
                 created.remove(gone)
                 await self.remove(source, gone)
@@ -477,7 +477,7 @@ class SourceContract:
                         await operation()
                     except MCPError:
                         pass
-                    if not again:  # the first time may open what is kept
+                    if not again:  # the first call may open what stays open
                         before = count_descriptors()
                 try:
                     await fewer_descriptors_than(before + ROUNDS)
@@ -485,7 +485,7 @@ class SourceContract:
                     pytest.fail(f"{name} leaves descriptors open: {count_descriptors() - before} in {ROUNDS} times")
 
     async def operations(self, source: Source) -> AsyncIterator[tuple[str, Callable[[], Awaitable[Any]]]]:
-        """Yield everything that can be asked of a source, with a name for it; what fails as well."""
+        """Yield all operations of a source, each with a name, including calls that fail."""
         whole = await listed(source)
         yield "list", lambda: listed(source, 10)
         for cursor in BAD_CURSORS[:4]:
@@ -516,7 +516,7 @@ class SourceContract:
         yield "watch", watch
 
     async def windows(self, source: Source, whole: Sequence[Resource]) -> list[str]:
-        """Return URIs of everything that the templates make of values which the source suggests, up to a number."""
+        """Return URIs expanded from the templates with values from completion, up to 40 for each template."""
         found: list[str] = []
         for template in (UriTemplate(template.uri_template) for template in source.templates()):
             values = {}
@@ -530,12 +530,12 @@ class SourceContract:
         return found
 
     async def readable(self, source: Source) -> list[Resource]:
-        """Return what is listed, without what is over the limit."""
+        """Return the listed resources, without the one over the size limit."""
         too_large = await self.too_large(source)
         return [resource for resource in await listed(source) if resource.uri != too_large]
 
     async def check_contents(self, source: Source, resource: Resource) -> None:
-        """Read a resource, and hold what comes to what the list says."""
+        """Read a resource, and check that its contents match its listing."""
         contents = await source.read(resource.uri)
         assert contents, "a resource that is there has contents"
         for part in contents:
@@ -547,17 +547,17 @@ class SourceContract:
 
 
 def count_descriptors() -> int:
-    """Return how many file descriptors of this process are open, or 0 where the system does not show them."""
+    """Return the number of open file descriptors of this process, or 0 where the system does not show them."""
     for path in ("/proc/self/fd", "/dev/fd"):
         try:
             return len(os.listdir(path))  # noqa: PTH208
-        except (FileNotFoundError, NotADirectoryError):  # where none is left to look with, that is an error
+        except (FileNotFoundError, NotADirectoryError):  # being out of descriptors is an error
             continue
     return 0
 
 
 async def fewer_descriptors_than(number: int) -> None:
-    """Wait until fewer descriptors are open: a system may close its own a little later, and tells nobody when.
+    """Wait until fewer descriptors than ``number`` are open, because the system may close its own a little later.
 
     Raises:
         TimeoutError: they stay open.

@@ -1,10 +1,10 @@
-"""A pool of threads that is fair by client: for functions that wait for files, or that are not async.
+"""Thread pool with fair scheduling by client, for blocking functions: file access, and handlers that are not async.
 
-Each client has its own queue, of limited length, and clients take turns, so that a client that asks for much waits
-behind its own requests only. One client never has all the threads.
+Each client has its own bounded queue, and clients are served round-robin, so that the requests of a busy client delay
+only its own. One client never has all the threads.
 
-The caller of a function may be cancelled. Then the function is not begun, or, if it runs already, a flag is set that it
-sees with ``cancelled()``, or in a long loop with ``stop_if_cancelled()``.
+If the caller of a function is cancelled, the function is not started, or, if it runs already, a flag is set that it
+checks with ``cancelled()``, or in a long loop with ``stop_if_cancelled()``.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ __all__ = ["ThreadPool", "cancelled", "stop_if_cancelled"]
 
 T = TypeVar("T")
 
-#: Seconds after which a thread without work ends.
+#: Seconds after which an idle thread ends.
 IDLE = 10.0
 
 _here = threading.local()
 
 
 def cancelled() -> bool:
-    """Say whether the caller of the function that runs in this thread has been cancelled; False outside of a pool."""
+    """Return whether the caller of the function in this thread has been cancelled; False outside of a pool."""
     job: Job | None = getattr(_here, "job", None)
     return job is not None and job.cancelled
 
 
 def stop_if_cancelled() -> None:
-    """End the function that runs in this thread if its caller has been cancelled.
+    """Raise CancelledError if the caller of the function in this thread has been cancelled.
 
     Raises:
-        CancelledError: it has been. Not an ``Exception``, so that a function that handles errors ends too.
+        CancelledError: the caller is cancelled. Not an ``Exception``, so that ``except Exception`` does not catch it.
     """
     if cancelled():
         raise asyncio.CancelledError
 
 
 class Job:
-    """A call of a function, and the future of its outcome."""
+    """A function call in the pool, and the future of its outcome."""
 
     __slots__ = ("arguments", "cancelled", "context", "function", "future", "loop", "named", "share")
 
@@ -62,20 +62,20 @@ class Job:
         self.cancelled = False
 
     def run(self) -> tuple[Any, BaseException | None]:
-        """Call the function in the current thread, and return its value or what it raised."""
+        """Call the function in the current thread, and return its value or exception."""
         _here.job = self
         try:
             return self.context.run(self.function, *self.arguments, **self.named), None
-        except BaseException as error:  # also SystemExit: the caller decides what that means, not this thread
+        except BaseException as error:  # also SystemExit: raised in the caller, not in this thread
             return None, error
         finally:
             _here.job = None
 
     def end(self, value: Any, error: BaseException | None) -> None:
-        """Give the outcome to the caller, from any thread."""
+        """Pass the outcome to the caller; thread-safe."""
         try:
             self.loop.call_soon_threadsafe(self._settle, value, error)
-        except RuntimeError:  # the loop is closed: nothing waits any more
+        except RuntimeError:  # the loop is closed: there is no caller
             pass
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
@@ -84,7 +84,7 @@ class Job:
 
 
 class Share:
-    """The part of one client: what waits, and how much runs. ``ready`` says that it is in the queue of clients."""
+    """Jobs of one client: its queue, and the number running. ``ready``: it is in the queue of clients."""
 
     __slots__ = ("client", "ready", "running", "waiting")
 
@@ -96,7 +96,7 @@ class Share:
 
 
 class Worker:
-    """One thread, and what it is to do next: None to end."""
+    """A worker thread, and its next job: None to end."""
 
     __slots__ = ("job", "wake")
 
@@ -107,10 +107,10 @@ class Worker:
 
 
 class ThreadPool:
-    """Up to ``threads`` threads for all clients, up to ``per_client`` of them for one.
+    """Thread pool of up to ``threads`` threads for all clients, up to ``per_client`` of them for one client.
 
-    When these are busy, up to ``waiting_per_client`` calls of a client wait. Threads are started when they are needed,
-    end when they have had nothing to do for some seconds, and never keep the process from ending.
+    When these are busy, up to ``waiting_per_client`` calls of a client wait. Threads are started on demand, end after
+    being idle for some seconds, and are daemons.
 
     Raises:
         ConfigError: a number is less than 1.
@@ -125,7 +125,7 @@ class ThreadPool:
         self._name = name
         self._lock = threading.Lock()
         self._shares: dict[str, Share] = {}
-        self._ready: deque[Share] = deque()  # clients whose next call may begin, in the order of their turns
+        self._ready: deque[Share] = deque()  # clients whose next call may start, in round-robin order
         self._running: set[Job] = set()
         self._idle: list[Worker] = []
         self._alive = 0
@@ -135,22 +135,22 @@ class ThreadPool:
 
     @property
     def alive(self) -> int:
-        """The number of threads that there are now."""
+        """The current number of threads."""
         return self._alive
 
     @property
     def busy(self) -> int:
-        """The number of threads that run a function now."""
+        """The number of threads that are running a function."""
         return len(self._running)
 
     async def run(self, client: str, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
         """Call a function in a thread, on behalf of a client, with the context variables of the caller.
 
-        Whatever the function raises is raised here. (A StopIteration becomes a RuntimeError on its way out of this
+        Exceptions of the function are raised here. (A StopIteration becomes a RuntimeError on its way out of this
         coroutine, as in every coroutine.)
 
         Raises:
-            ServerUnavailable: too many calls of this client wait already, or the pool has been closed.
+            ServerUnavailable: the queue of this client is full, or the pool is closed.
         """
         job = self._enter(client, function, arguments, named)
         try:
@@ -163,12 +163,12 @@ class ThreadPool:
         try:
             raise error
         finally:
-            del error, job  # or the traceback would hold itself
+            del error, job  # avoids a reference cycle through the traceback
 
     async def close(self, patience: float = 0.0) -> None:
-        """Begin nothing any more, and wait up to ``patience`` seconds for what runs; what still runs then is cancelled.
+        """Close the pool: start no more jobs, wait up to ``patience`` seconds for running ones, then cancel them.
 
-        The callers of what is not begun or does not end get a ServerUnavailable. Closing twice does no harm.
+        Callers of jobs that did not start or end get a ServerUnavailable. Closing twice is allowed.
         """
         ended = asyncio.Event()
         with self._lock:
@@ -191,7 +191,7 @@ class ThreadPool:
             async with asyncio.timeout(patience):
                 await ended.wait()
             for thread in self._threads:
-                thread.join()  # it has done everything, and takes a moment to go
+                thread.join()  # it has no more work, and ends at once
         except TimeoutError:
             with self._lock:
                 left = tuple(self._running)
@@ -224,9 +224,9 @@ class ThreadPool:
             return job
 
     def _begin(self, job: Job) -> bool:
-        """Give a job to a thread that has nothing to do, or to a new one. False if all threads are busy."""
+        """Start a job in an idle or new thread; return False if all threads are busy."""
         if self._idle:
-            worker = self._idle.pop()  # the one that was last busy, so that those not needed end
+            worker = self._idle.pop()  # the most recently busy one, so that unneeded threads end
             worker.job = job
             worker.wake.release()
             return True
@@ -235,7 +235,7 @@ class ThreadPool:
         thread = threading.Thread(target=self._work, args=(Worker(job),), name=self._name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the system gives no more threads
+        except RuntimeError:  # the system has no more threads
             if self._alive:
                 return False
             raise ServerUnavailable("The system has no thread for this request") from None
@@ -249,11 +249,11 @@ class ThreadPool:
             try:
                 job.share.waiting.remove(job)
             except ValueError:
-                return  # it runs, or has ended
+                return  # running or done
             if not job.share.running and not job.share.waiting:
                 self._shares.pop(job.share.client, None)
 
-    # In a thread
+    # In the worker threads
 
     def _work(self, worker: Worker) -> None:
         while (job := worker.job) is not None:
@@ -271,7 +271,7 @@ class ThreadPool:
                         self._alive -= 1
                         self._threads.discard(threading.current_thread())
                         return
-                worker.wake.acquire()  # it was given a job, or told to end, at the last moment
+                worker.wake.acquire()  # it was given a job, or told to end, meanwhile
         with self._lock:
             self._alive -= 1
             ended = None if self._alive else self._ended
@@ -282,7 +282,7 @@ class ThreadPool:
                 pass
 
     def _next(self, done: Job) -> Job | None:
-        """Count a job as done, and return the next one of the client whose turn it is."""
+        """Mark a job as done, and return the next job, of the client whose turn it is."""
         self._running.discard(done)
         share = done.share
         share.running -= 1
@@ -295,7 +295,7 @@ class ThreadPool:
             share = self._ready.popleft()
             share.ready = False
             if not share.waiting:
-                continue  # all of it was cancelled
+                continue  # all its jobs were cancelled
             job = share.waiting.popleft()
             share.running += 1
             self._running.add(job)

@@ -1,4 +1,4 @@
-"""The ``carrel`` command. Each of its commands is a module here, and only the one that is asked for is loaded."""
+"""Command-line interface: the ``carrel`` command. Each subcommand is a module, imported only when it is run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROKEN_PIPE = 141
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return the exit code: 0, 2 after wrong use or wrong set-up, 130 after Ctrl-C."""
+    """Run a subcommand and return the exit code: 0, 2 after wrong use or wrong set-up, 130 after Ctrl-C."""
     arguments = sys.argv[1:] if argv is None else argv
     try:
         return run(arguments)
@@ -30,16 +30,16 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output is gone; without this, the interpreter complains once more when it ends.
+        # The reader of our output is gone; without this, the interpreter reports it again on exit.
         sys.stdout = None
         return BROKEN_PIPE
 
 
 def run(arguments: list[str]) -> int:
-    """Find the command and run it.
+    """Dispatch to the subcommand.
 
     Raises:
-        ConfigError: there is no such command, or it cannot do what was asked.
+        ConfigError: there is no such subcommand, or it failed because of wrong use.
     """
     first = arguments[0] if arguments else "--help"
     if first == "serve":
@@ -61,12 +61,12 @@ def run(arguments: list[str]) -> int:
 
 def show(text: str) -> int:
     sys.stdout.write(text)
-    sys.stdout.flush()  # here, where a reader that is gone is noticed in time
+    sys.stdout.flush()  # flushed here, so that a broken pipe is noticed in time
     return 0
 
 
 def overview() -> str:
-    """Return what ``carrel --help`` prints."""
+    """Return the help text of ``carrel --help``."""
     commands = "\n".join(f"  {name:<9} {summary}" for name, summary in COMMANDS.items())
     return (
         "usage: carrel COMMAND …\n\n"
@@ -82,7 +82,7 @@ def overview() -> str:
 
 
 def suggestion(command: str) -> str:
-    from difflib import get_close_matches  # only after a mistake
+    from difflib import get_close_matches  # imported only after a mistake
 
     close = get_close_matches(command, COMMANDS, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

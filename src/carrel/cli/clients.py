@@ -1,6 +1,6 @@
-"""The applications that can be connected: where each one keeps its servers, and how it writes one down.
+"""Client applications of ``carrel install``: locations and formats of their configuration files.
 
-Where the files are, according to the applications' own documentation:
+Locations, according to the applications' own documentation:
 
 - Claude Desktop: https://modelcontextprotocol.io/docs/develop/connect-local-servers
 - VS Code: https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
@@ -19,7 +19,7 @@ __all__ = ["CLIENTS", "Client", "locate"]
 
 
 class Client(NamedTuple):
-    """One application. ``section`` is the key of its servers, ``workspace`` its file inside a project (or None)."""
+    """Client application. ``section`` is the key of its servers, ``workspace`` its file inside a project (or None)."""
 
     name: str
     title: str
@@ -31,12 +31,12 @@ class Client(NamedTuple):
     next_step: str
 
     def command(self, command: str, arguments: list[str]) -> dict[str, Any]:
-        """Return the entry of a server that the application starts itself and speaks to on stdio."""
+        """Return the entry of a stdio server, which the application starts itself."""
         entry: dict[str, Any] = {"type": "stdio"} if self.typed else {}
         return entry | {"command": command, "args": arguments}
 
     def remote(self, url: str) -> dict[str, Any]:
-        """Return the entry of a server that is running already."""
+        """Return the entry of a running HTTP server."""
         entry: dict[str, Any] = {"type": "http"} if self.typed else {}
         return entry | {"url": url}
 
@@ -81,12 +81,12 @@ CLIENTS = {
 
 
 def locate(client: Client, platform: str, environment: Mapping[str, str]) -> Path:
-    """Return the user's configuration file of ``client``, which need not exist.
+    """Return the path of the user's configuration file of ``client``, which need not exist.
 
     ``platform`` is a value of ``sys.platform``, ``environment`` the process's environment variables.
 
     Raises:
-        ConfigError: the environment does not say where the user's files are.
+        ConfigError: the environment does not name the home directory.
     """
     if client.name == "cursor":
         return home(platform, environment) / ".cursor" / "mcp.json"
@@ -108,7 +108,7 @@ def home(platform: str, environment: Mapping[str, str]) -> Path:
 
 
 def application_data(platform: str, environment: Mapping[str, str]) -> Path:
-    """Return the folder in which applications keep their settings."""
+    """Return the folder of application settings."""
     if platform == "darwin":
         return home(platform, environment) / "Library" / "Application Support"
     if platform == "win32":
@@ -119,7 +119,7 @@ def application_data(platform: str, environment: Mapping[str, str]) -> Path:
 
 
 def packaged_claude(environment: Mapping[str, str]) -> list[Path]:
-    """Return the folders of Claude Desktop as a Windows package, which does not see %APPDATA%\\Claude."""
+    """Return the folders of Claude Desktop installed as a Windows package, which does not use %APPDATA%\\Claude."""
     local = environment.get("LOCALAPPDATA")
     if not local:
         return []
@@ -129,7 +129,7 @@ def packaged_claude(environment: Mapping[str, str]) -> list[Path]:
 
 
 def most_used(files: list[Path]) -> Path:
-    """Return the file written last (the application writes to the one it uses), or else the first likely one."""
+    """Return the most recently modified file (the one the application uses), or else the first likely one."""
     existing = [file for file in files if file.is_file()]
     if existing:
         return max(existing, key=lambda file: file.stat().st_mtime)

@@ -1,4 +1,4 @@
-"""Configuration files of other applications: read, and changed in one step, by one process at a time."""
+"""Configuration files of client applications: reading, and atomic changes under a lock."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BACKUP_SUFFIX = ".before-carrel"
 
 
 def read(file: Path) -> str:
-    """Return the text of a configuration file, empty if there is none yet.
+    """Return the text of a configuration file; empty if it does not exist.
 
     Raises:
         ConfigError: it is not a regular file, cannot be read, or is not UTF-8.
     """
     try:
         check_regular(file.stat().st_mode, file)
-        # A FIFO that has taken the file's place meanwhile would keep a plain open waiting.
+        # O_NONBLOCK: a FIFO that has replaced the file meanwhile would block.
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as source:
             check_regular(os.fstat(descriptor).st_mode, file)
@@ -44,15 +44,15 @@ def check_regular(mode: int, file: Path) -> None:
 
 
 def change(file: Path, edit: Callable[[str], str]) -> Path | None:
-    """Replace the text of a file by what ``edit`` makes of it; return where its first text is kept, if there was one.
+    """Apply ``edit`` to the text of a file; return the path of the backup, if there is one.
 
-    The file is locked, read again and edited as it is then, so that of several changes at once none is lost. The text
-    from before the first change is kept beside it and never overwritten.
+    The file is locked and read again before the edit, so that concurrent changes are not lost. The backup holds the
+    text from before the first change, and is never overwritten.
 
     Raises:
         ConfigError: the file cannot be written, or ``edit`` refuses its text.
     """
-    file = Path(os.path.realpath(file))  # a link to the file stays a link
+    file = Path(os.path.realpath(file))  # a symbolic link stays a link
     backup = file.with_name(file.name + BACKUP_SUFFIX)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -72,9 +72,9 @@ def change(file: Path, edit: Callable[[str], str]) -> Path | None:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Keep other processes from changing ``file`` through this function.
+    """Hold the lock of ``file`` against other processes that use this function.
 
-    The folder is what is locked, as the file itself is replaced; Windows, which cannot lock folders, gets a lock file.
+    The folder is locked, as the file itself is replaced; on Windows, which cannot lock folders, a lock file is used.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -97,7 +97,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def replace(file: Path, text: str, mode: int) -> None:
-    """Give ``file`` a new text in one step: a reader sees the old one or the new one, never a part."""
+    """Replace the text of ``file`` atomically: readers see the old or the new text, never a part."""
     import tempfile
 
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")

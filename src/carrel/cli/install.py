@@ -1,7 +1,7 @@
-"""``carrel install``: adds a server to the configuration of an application, and takes it out again.
+"""``carrel install``: adds a server to the configuration file of a client application, or removes it.
 
-The change is shown first and made only after a yes. Everything else in the file stays as it is; the file is replaced
-in one step, and what it was before is kept beside it.
+The change is shown as a diff and made only after confirmation. Everything else in the file stays unchanged; the file
+is replaced atomically, and a backup of the original is kept beside it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DECLINED = 1
 
 
 def parser() -> Parser:
-    """Return the parser of ``carrel install``."""
+    """Return the argument parser of ``carrel install``."""
     reader = Parser("install", SUMMARY, epilog=EXAMPLES)
     reader.add_argument("client", metavar="CLIENT", choices=CLIENTS, help=f"one of: {', '.join(CLIENTS)}")
     reader.add_argument("paths", metavar="PATH", nargs="*", help="a folder or file to share")
@@ -100,7 +100,7 @@ def configuration_file(client: Client, options: argparse.Namespace) -> Path:
 
 
 def server_entry(client: Client, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """Return what the server is called in the configuration, and its entry."""
+    """Return the name of the server in the configuration, and its entry."""
     if options.http is None:
         if not (options.paths or options.skills):
             raise ConfigError("say what to share: a PATH, --skills FOLDER, or --http URL of a server that runs already")
@@ -122,7 +122,7 @@ def server_entry(client: Client, options: argparse.Namespace) -> tuple[str, dict
 
 
 def entry_name(options: argparse.Namespace, paths: list[str]) -> str:
-    """Return the key of the server. One that is made from a path is kept to letters every client takes."""
+    """Return the name of the server in the configuration; one derived from a path has only portable characters."""
     if options.name is not None:
         if not options.name.strip() or not options.name.isprintable():
             raise ConfigError("--name must not be empty or have control characters in it")
@@ -135,7 +135,7 @@ def entry_name(options: argparse.Namespace, paths: list[str]) -> str:
 
 
 def this_command() -> tuple[str, list[str]]:
-    """Return the command that starts this very installation, wherever it is called from."""
+    """Return the absolute command that starts this installation, and its leading arguments."""
     import sysconfig
 
     script = Path(sysconfig.get_path("scripts"), "carrel.exe" if sys.platform == "win32" else "carrel")
@@ -145,10 +145,10 @@ def this_command() -> tuple[str, list[str]]:
 
 
 def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
-    """Return the configuration with the entry, or without it if it is None.
+    """Return the configuration with the entry added or updated, or removed if it is None.
 
     Raises:
-        ConfigError: the text is not what the application would read, or the name belongs to another server.
+        ConfigError: the text is not a valid configuration, or the name belongs to another server.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     document = text.removeprefix(mark)
@@ -166,7 +166,7 @@ def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any]
             )
         if not isinstance(present, dict):
             return mark + jsonc.put(document, (client.section, name), entry)
-        # Field by field, so that what the user added (env, disabled, comments …) stays.
+        # Field by field, so that the user's additions (env, disabled, comments …) stay.
         for key, value in entry.items():
             document = jsonc.put(document, (client.section, name, key), value)
         for key in outdated(present, entry):
@@ -177,13 +177,13 @@ def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any]
 
 
 def outdated(present: dict[str, Any], entry: dict[str, Any]) -> list[str]:
-    """Return the fields that would contradict the new entry: the command of a URL, the URL of a command."""
+    """Return the present fields that conflict with the new entry: a command beside a URL, a URL beside a command."""
     contrary = [key for key in (("url",) if "command" in entry else ("command", "args")) if key in present]
     return [*contrary, "type"] if contrary and "type" in present and "type" not in entry else contrary
 
 
 def ours(entry: object) -> bool:
-    """Say whether an entry may be overwritten: it starts Carrel, or is nothing but a URL."""
+    """Return whether an entry may be overwritten: it starts Carrel, or has only a URL."""
     if not isinstance(entry, dict):
         return False
     url = entry.get("url")
@@ -206,10 +206,10 @@ def difference(file: Path, before: str, after: str) -> str:
 
 
 def confirmed(file: Path) -> bool:
-    """Ask on the terminal.
+    """Ask for confirmation on the terminal, and return whether it was given.
 
     Raises:
-        ConfigError: there is no terminal to ask on.
+        ConfigError: standard input is not a terminal.
     """
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError("there is no terminal to ask on; add --yes to make the change, or --dry-run to only see it")
@@ -219,7 +219,7 @@ def confirmed(file: Path) -> bool:
 
 
 def say(text: str) -> None:
-    """Print, whatever characters the terminal can show: file names and configurations may have any."""
+    """Print a text, escaping characters that the encoding of the terminal does not have."""
     if text:
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))

@@ -1,7 +1,7 @@
-"""JSON with comments, edited where it stands: the rest of the text stays as it is, byte for byte.
+"""JSON with comments (JSONC): parser and in-place editor that keeps the rest of the text byte for byte.
 
-Configuration files belong to people. Decoding one and encoding it again would lose comments, trailing commas,
-indentation and the order of things, so ``put`` and ``remove`` find the offset of a change and make only that.
+Decoding and re-encoding a user's configuration file would lose comments, trailing commas, indentation and order, so
+``put`` and ``remove`` find the offset of a change and edit only that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class JsoncError(ValueError):
-    """The text is not what it should be. ``line`` and ``column`` count from 1."""
+    """The text is not valid JSON or JSONC, or cannot be edited. ``line`` and ``column`` count from 1."""
 
     def __init__(self, message: str, text: str, at: int) -> None:
         self.line = text.count("\n", 0, at) + 1
@@ -33,7 +33,7 @@ class JsoncError(ValueError):
 
 
 class Value:
-    """A value and where it stands: ``text[start:end]``. ``members`` is None unless it is an object."""
+    """A parsed value and its location: ``text[start:end]``. ``members`` is None unless it is an object."""
 
     __slots__ = ("data", "end", "members", "start")
 
@@ -44,12 +44,12 @@ class Value:
         self.members = members
 
     def find(self, key: str) -> Member | None:
-        """Return the member that counts: of several with the same key, parsers take the last."""
+        """Return the member with a key; of duplicates, the last, as other parsers do."""
         return next((member for member in reversed(self.members or ()) if member.key == key), None)
 
 
 class Member:
-    """A key and its value in an object. ``comma`` is the offset of the comma after it, if there is one."""
+    """A member of an object: key and value. ``comma`` is the offset of the comma after it, if there is one."""
 
     __slots__ = ("comma", "key", "start", "value")
 
@@ -61,7 +61,7 @@ class Member:
 
 
 class Parser:
-    """Reads one document. Without ``comments`` it is plain JSON: no comments, no trailing commas."""
+    """Parser of one document. Without ``comments``, plain JSON: no comments, no trailing commas."""
 
     def __init__(self, text: str, comments: bool) -> None:
         self.text = text
@@ -105,7 +105,7 @@ class Parser:
         if word := WORD.match(text, at):
             return Value(at, word.end(), WORDS[word.group()])
         if number := NUMBER.match(text, at):
-            # Only its place matters, and a float reads any number of digits where an int refuses more than 4,300.
+            # Only its location matters; float() accepts any number of digits, int() at most 4,300.
             return Value(at, number.end(), float(number.group()))
         raise self.error("the text ends too early" if not first else "a value was expected here", at)
 
@@ -165,7 +165,7 @@ class Parser:
 
 
 def parse(text: str, *, comments: bool = True) -> Any:
-    """Return what ``text`` says, as plain Python values.
+    """Parse ``text`` into plain Python values.
 
     Raises:
         JsoncError: the text is not JSON (with comments and trailing commas, if ``comments``).
@@ -174,10 +174,10 @@ def parse(text: str, *, comments: bool = True) -> Any:
 
 
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
-    """Return ``text`` with ``value`` at ``path``, a path of keys; objects that are missing are made.
+    """Return ``text`` with ``value`` at ``path``, a path of keys; missing objects are created.
 
     Raises:
-        JsoncError: the text is not JSON with comments, or something on the way is not an object.
+        JsoncError: the text is not JSON with comments, or a value on the path is not an object.
     """
     root = target = Parser(text, comments=True).document()
     for depth, key in enumerate(path):
@@ -216,7 +216,7 @@ def remove(text: str, path: tuple[str, ...]) -> str:
 
 
 class Style:
-    """How a document is laid out, so that what is added looks like what is there."""
+    """Layout of a document (line ends, indentation, spaces), applied to added text."""
 
     def __init__(self, text: str, root: Value) -> None:
         self.text = text
@@ -235,7 +235,7 @@ class Style:
         return json.dumps(value, ensure_ascii=False, separators=("," + self.space, ":" + self.space))
 
     def render(self, value: Any, indentation: str) -> str:
-        """Return ``value`` over several lines, except lists of simple values that fit on one."""
+        """Format ``value`` over several lines, except lists of simple values that fit on one."""
         if isinstance(value, dict) and value:
             inner = indentation + self.unit
             rows = [f"{inner}{self.compact(key)}: {self.render(item, inner)}" for key, item in value.items()]
@@ -254,7 +254,7 @@ class Style:
 
 
 def insert(text: str, root: Value, owner: Value, key: str, value: Any) -> str:
-    """Return ``text`` with a new last member in ``owner``, laid out like its neighbours."""
+    """Return ``text`` with a new last member in ``owner``, formatted like its siblings."""
     style = Style(text, root)
     if owner.members:
         last = owner.members[-1]
@@ -284,7 +284,7 @@ def insert(text: str, root: Value, owner: Value, key: str, value: Any) -> str:
 
 
 def cut(text: str, owner: Value, member: Member) -> str:
-    """Return ``text`` without ``member``, its comma, and its line if nothing else is on it."""
+    """Return ``text`` without ``member``, its comma, and its line if that is otherwise empty."""
     members = owner.members or []
     position = members.index(member)
     start, end = member.start, member.value.end if member.comma is None else member.comma + 1
@@ -315,7 +315,7 @@ def skip_space(text: str, at: int) -> int:
 
 
 def comment_end(text: str, at: int) -> int | None:
-    """Return where the comment that starts at ``at`` ends, None if it never does."""
+    """Return the end of the comment that starts at ``at``; None if it is unterminated."""
     if text.startswith("//", at):
         end = text.find("\n", at)
         return len(text) if end < 0 else end
@@ -342,7 +342,7 @@ def starts_line(text: str, at: int) -> bool:
 
 
 def indentation_at(text: str, at: int) -> str:
-    """Return the white space that the line of ``at`` begins with."""
+    """Return the indentation of the line of ``at``."""
     start = text.rfind("\n", 0, at) + 1
     line = text[start:at]
     return line[: len(line) - len(line.lstrip(" \t"))]

@@ -1,4 +1,4 @@
-"""Logs of the commands: on standard error, as text for people or as JSON lines for programs."""
+"""Logging configuration of the commands: to standard error, as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 
-#: Characters of one line of a log.
+#: Maximum number of characters of one log line.
 MAX_LINE = 10_000
 
 
 class TextLines(logging.Formatter):
-    """Text without controls, whose second and further lines are indented: each other line begins a record."""
+    """Text formatter that escapes control characters and indents continuation lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines of a record."""
+        """Format a record as one or more lines."""
         return printable_lines(super().format(record), MAX_LINE).replace("\n", "\n    ")
 
 
 class JSONLines(logging.Formatter):
-    """One JSON object per line: time (ISO 8601, UTC), level, logger, message, and the traceback if there is one."""
+    """JSON formatter, one object per line: time (ISO 8601, UTC), level, logger, message, and traceback if any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Format a record as one JSON line."""
         import time
 
         from msgspec.json import encode
@@ -47,7 +47,7 @@ class JSONLines(logging.Formatter):
 
 
 def configure(form: str, level: str) -> None:
-    """Write logs of ``level`` and worse to standard error."""
+    """Log records of ``level`` and above to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines() if form == "json" else TextLines("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

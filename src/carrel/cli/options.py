@@ -1,6 +1,6 @@
-"""What the commands have in common: how a command line is read, and the options that say what is shared."""
+"""Shared command-line options and argument parsing of the ``carrel`` subcommands."""
 
-# A stdio server is started by a client that waits for it, and importing pathlib takes a few milliseconds.
+# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
 # ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH118, PTH119
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers wrong use with one line, and takes no abbreviated options."""
+    """Argument parser that reports wrong use as ConfigError, in one line, and accepts no abbreviated options."""
 
     def __init__(self, command: str, summary: str, **options: str) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_sharing_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is shared and how; ``as_arguments`` writes them down again."""
+    """Add the options for sharing files and skills; ``as_arguments`` is the inverse."""
     group = parser.add_argument_group("what is shared")
     group.add_argument("--name", metavar="NAME", help="what the server is called (default: the name of the first path)")
     group.add_argument(
@@ -108,7 +108,7 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limit_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that sets limits; ``read_limits`` reads it."""
+    """Add the ``--limit`` option; ``read_limits`` parses its values."""
     parser.add_argument_group("limits").add_argument(
         "--limit",
         metavar="NAME=VALUE",
@@ -119,7 +119,7 @@ def add_limit_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read_limits(settings: list[str]) -> Limits:
-    """Return the limits that are set as NAME=VALUE.
+    """Parse limits given as NAME=VALUE.
 
     Raises:
         ConfigError: there is no limit of that name, or the value is not a number above 0.
@@ -138,7 +138,7 @@ def read_limits(settings: list[str]) -> Limits:
 
 
 def as_arguments(options: argparse.Namespace) -> list[str]:
-    """Write what ``add_sharing_options`` read as arguments again; what is at its default is left out."""
+    """Return the options of ``add_sharing_options`` as command-line arguments; defaults are omitted."""
     arguments = [f"--name={options.name}"] if options.name else []
     arguments += [f"--skills={os.path.abspath(os.path.expanduser(folder))}" for folder in options.skills]
     arguments += [f"--include={glob}" for glob in options.include]
@@ -153,10 +153,10 @@ def as_arguments(options: argparse.Namespace) -> list[str]:
 
 
 def check_paths(paths: list[str]) -> list[str]:
-    """Return the paths of folders or files that are to be shared as absolute paths.
+    """Check the paths to share, and return them as absolute paths.
 
     Raises:
-        ConfigError: one of them is missing, is something else, cannot be read, or is given twice.
+        ConfigError: a path is missing, is neither file nor folder, is not readable, or is given twice.
     """
     checked: list[str] = []
     for path in paths:
@@ -175,10 +175,10 @@ def check_paths(paths: list[str]) -> list[str]:
 
 
 def check_skills(folders: list[str]) -> list[str]:
-    """Return the paths of folders of skills as absolute paths.
+    """Check the folders of skills, and return them as absolute paths.
 
     Raises:
-        ConfigError: one of them is missing, is no folder, cannot be read, or is given twice.
+        ConfigError: a path is missing, is not a folder, is not readable, or is given twice.
     """
     checked = check_paths(folders)
     for folder, path in zip(folders, checked, strict=True):
@@ -192,13 +192,13 @@ def inside(path: str, folder: str) -> bool:
 
 
 def default_name(paths: list[str]) -> str:
-    """Return what a server of these paths is called unless it is told otherwise."""
+    """Return the default name of a server that shares these paths."""
     return os.path.basename(paths[0]) or "carrel"
 
 
 def nearest(path: str) -> str:
-    """Return a hint at the path that was probably meant, or nothing."""
-    from difflib import get_close_matches  # only after a mistake
+    """Return a "did you mean" hint for a missing path, or an empty string."""
+    from difflib import get_close_matches  # imported only after a mistake
 
     parent, name = os.path.split(path)
     try:
@@ -211,7 +211,7 @@ def nearest(path: str) -> str:
 
 
 def size(text: str) -> int:
-    """Read a size such as 500000, 500k, 500KiB or 10MB; K, M and G are powers of 1,024."""
+    """Parse a size such as 500000, 500k, 500KiB or 10MB; K, M and G are powers of 1,024."""
     digits = text.strip().lower().removesuffix("b").removesuffix("i")
     unit = digits[-1:] if digits[-1:] in UNITS else ""
     try:
@@ -224,8 +224,8 @@ def size(text: str) -> int:
 
 
 def glob(text: str) -> str:
-    """Check a pattern for what is shared: one that is none would share everything, or leave out nothing."""
-    from carrel.sources.folder.patterns import Malformed, check_glob  # not before there is one
+    """Check a glob pattern of --include or --exclude: an invalid one would share or exclude the wrong files."""
+    from carrel.sources.folder.patterns import Malformed, check_glob  # imported only when a pattern is given
 
     try:
         check_glob(text)

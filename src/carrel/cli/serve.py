@@ -1,4 +1,4 @@
-"""``carrel serve``: shares folders, on stdio or over HTTP."""
+"""``carrel serve``: serves folders, files and skills, on stdio or over HTTP."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SAMPLE = 200
 
 
 def parser() -> Parser:
-    """Return the parser of ``carrel serve``."""
+    """Return the argument parser of ``carrel serve``."""
     reader = Parser("serve", SUMMARY, epilog=EXAMPLES)
     reader.add_argument("paths", metavar="PATH", nargs="*", help="a folder or file to share")
     add_sharing_options(reader)
@@ -95,10 +95,10 @@ def parser() -> Parser:
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel serve`` until the client goes away (stdio) or Ctrl-C (HTTP).
+    """Run ``carrel serve`` until the client disconnects (stdio) or Ctrl-C (HTTP).
 
     Raises:
-        ConfigError: wrong use, a path that cannot be shared, a port that is taken, packages that are missing.
+        ConfigError: wrong use, a path that cannot be shared, a port in use, or a missing package.
     """
     options = parser().parse_intermixed_args(arguments)
     configure(options.log_format, options.log_level)
@@ -135,7 +135,7 @@ def is_empty(path: str) -> bool:
 
 
 def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -> Server:
-    """Return the server that shares the paths and the skills."""
+    """Create the server that shares the paths and the skills."""
     from carrel import Server, __version__
     from carrel.sources.files.source import FilesSource
 
@@ -158,7 +158,7 @@ def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -
                 max_size=options.max_size,
             )
         )
-    app.skills(  # without any, clients can still look into the folders
+    app.skills(  # also without skills: lets clients list the shared folders
         *skills,
         exclude=options.exclude,
         hidden=options.hidden,
@@ -171,10 +171,10 @@ def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -
 
 
 def serve_http(app: Server, paths: list[str], skills: list[str], options: argparse.Namespace) -> None:
-    """Listen for HTTP until the process is told to stop; say what to do next once it can be reached.
+    """Serve HTTP until the process is stopped; print the startup message once the server listens.
 
     Raises:
-        ConfigError: the address is not one, or cannot be listened on.
+        ConfigError: the address is invalid, or the server cannot listen on it.
     """
     import asyncio
 
@@ -214,7 +214,7 @@ def serve_http(app: Server, paths: list[str], skills: list[str], options: argpar
 async def say_welcome(
     app: Server, url: str, paths: list[str], skills: list[str], old: str | None, tokens: str | None
 ) -> None:
-    """Print where the server is and how to use it, with a file that is really there as the example."""
+    """Print the startup message, with a shared file as the example."""
     from contextlib import suppress
 
     from carrel.cli.welcome import choose, welcome
@@ -228,10 +228,10 @@ async def say_welcome(
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Read PORT or HOST:PORT; an IPv6 host stands in brackets.
+    """Parse PORT or HOST:PORT; an IPv6 host is in brackets.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the text is neither.
     """
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -244,10 +244,10 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def check_address(host: str, port: int) -> None:
-    """Try the address before everything is set up for it.
+    """Check that the address can be bound, before the server is set up.
 
     Raises:
-        ConfigError: it is taken, not allowed, or not this machine's.
+        ConfigError: the address is in use, not permitted, or not of this machine.
     """
     import errno
     import socket
@@ -258,7 +258,7 @@ def check_address(host: str, port: int) -> None:
             if sys.platform != "win32":
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)
-    except (socket.gaierror, UnicodeError):  # the latter for names that no host can have
+    except (socket.gaierror, UnicodeError):  # UnicodeError: for invalid host names
         raise ConfigError(f"--http: there is no host {host}") from None
     except PermissionError:
         raise ConfigError(f"port {port} may not be used by you; ports from 1024 up may") from None

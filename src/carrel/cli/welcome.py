@@ -1,4 +1,4 @@
-"""What ``carrel serve --http`` prints when it is ready: where it is, how to connect, how to read a first resource."""
+"""Startup message of ``carrel serve --http``: its URL, how to connect clients, and a curl example."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def welcome(
     skills: Sequence[str] = (),
     tokens: str | None = None,
 ) -> str:
-    """Return the text.
+    """Return the startup message.
 
-    ``example`` is a resource that is shared, ``old`` the URL of HTTP+SSE, ``tokens`` the file of those that are let in,
+    ``example`` is a shared resource, ``old`` the URL of the HTTP+SSE transport, ``tokens`` the file of accepted tokens,
     if there is one.
     """
     shared = "\n".join(f"             {path}" for path in (*paths, *(f"{path} (skills)" for path in skills))).lstrip()
@@ -66,7 +66,7 @@ def welcome(
 
 
 def choose(resources: Sequence[Resource]) -> Resource | None:
-    """Return the resource that shows best what reading is like: a small text, else any file."""
+    """Return the resource to use as the example: preferably a small text, else any file."""
     files = [resource for resource in resources if resource.mime_type != "inode/directory"]
     texts = [resource for resource in files if str(resource.mime_type).startswith("text/")]
     small = [resource for resource in texts if isinstance(resource.size, int) and 0 < resource.size <= SMALL]
@@ -74,9 +74,9 @@ def choose(resources: Sequence[Resource]) -> Resource | None:
 
 
 def curl(url: str, uri: str, *, token: bool = False) -> str:
-    """Return a command that reads a resource: one stateless request of the latest revision, headers and all.
+    """Return a curl command that reads a resource: one stateless request of the latest revision, headers included.
 
-    With ``token``, one has to be filled in.
+    With ``token``, it has a placeholder for a bearer token.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
     """
@@ -100,13 +100,13 @@ def curl(url: str, uri: str, *, token: bool = False) -> str:
 
 
 def this_program() -> str:
-    """Return the command as it was called, so that it works when it is copied from the terminal."""
+    """Return the command as it was invoked, so that it can be copied from the terminal."""
     program = Path(sys.argv[0])
     return quote(str(program)) if program.stem == "carrel" else f"{quote(sys.executable)} -m carrel"
 
 
 def quote(text: str) -> str:
-    """Quote for the shell that is usual on this system."""
+    """Quote an argument for the default shell of the platform."""
     if sys.platform != "win32":
         return shlex.quote(text)
     return '"' + text.replace('"', '\\"') + '"'

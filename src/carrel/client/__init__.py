@@ -1,1 +1,1 @@
-"""The application that asks: one client for servers of every revision."""
+"""MCP client for servers of every protocol revision."""

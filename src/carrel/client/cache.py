@@ -1,8 +1,8 @@
-"""Results of servers, kept as long and for whom the servers said.
+"""Response cache that honours ttlMs and cacheScope, with LRU eviction and spilling of large blobs to files.
 
-A result is found again by the server, the principal, the operation and a key that stands for its parameters. What is
-kept is the encoded result, and its texts and bytes apart from it: every ``get`` makes structs and lists of its own, so
-that no caller can change what another one gets. Large binaries go to files.
+Results are stored by server, principal, operation and a key derived from the parameters. The encoded result is stored
+apart from its texts and blobs: every ``get`` builds new structs and lists, so that callers cannot change each other's
+results.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 """
@@ -33,12 +33,12 @@ __all__ = ["Cache", "CacheStatistics", "key_of"]
 READ = "read_resource"
 MIB = 1024 * 1024
 DAY = 24 * 3600 * 1000
-#: What an entry takes in memory besides the texts and bytes in it, roughly.
+#: Approximate overhead of an entry in memory, in bytes, besides its texts and blobs.
 OVERHEAD = 600
-#: How many invalidations are remembered, for answers that are under way when they come.
+#: How many invalidations are remembered, for responses in flight when they come.
 REMEMBERED = 1000
 
-#: Which results a notification makes stale, by our names for both. Skills are made of resources.
+#: Operations whose results a notification invalidates, by Carrel's names for both. Skills are made of resources.
 STALE: Mapping[str, tuple[str, ...]] = {
     "prompts_list_changed": ("list_prompts",),
     "resource_updated": ("list_skills", "get_skill"),
@@ -46,18 +46,18 @@ STALE: Mapping[str, tuple[str, ...]] = {
     "tools_list_changed": ("list_tools",),
 }
 
-#: Server, principal (None: anybody's), operation, key.
+#: Server, principal (None: public), operation, key.
 Name: TypeAlias = tuple[str, str | None, str, str]
 Payload: TypeAlias = "str | bytes | StoredFile"
 
 
 def boot_clock() -> float:
-    """Return seconds that have passed since some moment, those in which the machine slept included."""
+    """Return seconds of a monotonic clock that includes the time during which the machine was suspended."""
     return _read_clock()
 
 
 def _find_clock() -> Callable[[], float]:
-    # CLOCK_MONOTONIC stands still during sleep on Linux, and Python's own monotonic clock does on macOS.
+    # CLOCK_MONOTONIC stops during suspend on Linux, and time.monotonic on macOS.
     number = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONIC", None)
     return time.monotonic if number is None else lambda: time.clock_gettime(number)
 
@@ -66,19 +66,19 @@ _read_clock = _find_clock()
 
 
 class CacheStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cache has done so far, and what is in it. ``bytes`` are in memory, ``disk_bytes`` in files."""
+    """Statistics of a cache: counters and current sizes. ``bytes`` are in memory, ``disk_bytes`` in files."""
 
     hits: int
     misses: int
     evictions: int
-    """Results that had to go before their time, to make room."""
+    """Results that were removed before they expired, to make room."""
     entries: int
     bytes: int
     disk_bytes: int
 
 
 class CacheEntry(msgspec.Struct):
-    """A result, taken apart. ``expires`` is on the cache's clock; ``size`` is in memory, ``disk_size`` in files."""
+    """Cached result with payloads. ``expires`` is by the cache's clock; ``size`` in memory, ``disk_size`` in files."""
 
     kind: type[CacheableResult]
     encoded: bytes
@@ -89,24 +89,23 @@ class CacheEntry(msgspec.Struct):
 
 
 class Cache:
-    """Keeps results of servers, for any number of clients in one event loop. Close it, or use ``async with``.
+    """LRU response cache, shared by any number of clients in one event loop. Close it, or use ``async with``.
 
-    What is least recently used goes first when there is no room. Bytes over ``spill_bytes`` are in files in
-    ``directory`` (a private temporary directory if None), which are removed when they are no longer needed and when the
-    process ends. If files cannot be written, what would be in them is not kept.
+    Blobs over ``spill_bytes`` are stored as files in a private temporary directory, and removed when they are no longer
+    needed and when the process ends. If files cannot be written, their result is not cached.
 
     Args:
-        max_bytes: of what is in memory.
-        max_entries: of results.
-        directory: where the directory for files is made.
-        max_disk_bytes: of what is in files.
-        spill_bytes: binaries with more bytes than this are in files.
-        default_ttl_ms: how long results are kept of servers that do not say; 0 is not at all.
-        max_ttl_ms: the longest that anything is kept, whatever the server says.
-        clock: seconds, since any moment.
+        max_bytes: limit of memory.
+        max_entries: limit of results.
+        directory: parent of the directory for files; the system's temporary directory if None.
+        max_disk_bytes: limit of files.
+        spill_bytes: blobs with more bytes than this are stored in files.
+        default_ttl_ms: TTL of results without ttlMs; 0 to not cache them.
+        max_ttl_ms: upper limit of every TTL.
+        clock: monotonic clock in seconds.
 
     Raises:
-        ConfigError: a number is below zero.
+        ConfigError: a number is negative.
     """
 
     def __init__(
@@ -148,18 +147,17 @@ class Cache:
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
-    # What is asked for
-
+    # Lookup and storage
     @property
     def moment(self) -> int:
-        """What to give to ``put`` as ``since``: take it before a server is asked."""
+        """Invalidation counter to pass to ``put`` as ``since``: read it before the request is sent."""
         return self._moment
 
     async def get(self, server: str, principal: str, operation: str, key: str) -> CacheableResult | None:
-        """Return what is kept, if it is fresh; None if there is nothing.
+        """Return the cached result, if it is fresh; None otherwise.
 
-        The result is the caller's own. Its ``ttl_ms`` is what is left of the time. Waits only if bytes have to be read
-        from files.
+        The result is the caller's own. Its ``ttl_ms`` is the remaining time. Waits only if blobs have to be read from
+        files.
         """
         found = self._find(server, principal, operation, key)
         if found is None:
@@ -169,7 +167,7 @@ class Cache:
         contents: list[str | bytes] | None
         if entry.disk_size:
             contents = await asyncio.get_running_loop().run_in_executor(None, self._load, entry.payloads)
-            if self._entries.get(name) is not entry:  # forgotten meanwhile
+            if self._entries.get(name) is not entry:  # invalidated meanwhile
                 contents = None
             elif contents is None:
                 self._remove(name)
@@ -216,16 +214,15 @@ class Cache:
         *,
         since: int | None = None,
     ) -> bool:
-        """Keep a result, if the server allows it and there is room; say whether it is kept.
+        """Cache a result, if the server allows it and there is room; return whether it was cached.
 
-        It takes the place of what was kept before, also if it is not kept itself. ``since`` is the ``moment`` at which
-        the server was asked: what was forgotten in between is not kept. Results of requests that carry answers to
-        questions of the server must not be given to this; ``key_of`` has no key for them. Waits only if bytes have to
-        be written to files.
+        A previous result is removed, even if the new one is not cached. ``since`` is the ``moment`` when the request
+        was sent: a result that was invalidated since then is not cached. Results of requests that carry input responses
+        must not be passed; ``key_of`` has no key for them. Waits only if blobs have to be written to files.
         """
         if self._closed or self._is_outdated(server, operation, key, since):
             return False
-        for owner in (principal, None):  # a newer answer counts, whoever the older one was for
+        for owner in (principal, None):  # a newer response replaces older ones of either scope
             self._drop((server, owner, operation, key))
         lifetime = self._lifetime(result)
         if lifetime <= 0:
@@ -248,7 +245,7 @@ class Cache:
         return True
 
     def _lifetime(self, result: CacheableResult) -> float:
-        """Return for how many seconds a result is fresh; 0 or less if it is not.
+        """Return the TTL of a result in seconds; 0 or less if it is not cacheable.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#time-to-live-ttl-field
         """
@@ -261,7 +258,7 @@ class Cache:
         return isinstance(payload, bytes) and len(payload) > self._spill_bytes
 
     async def _write(self, name: Name, contents: list[bytes], size: int) -> list[StoredFile] | None:
-        """Write to files; None if it cannot be done, or was overtaken. The room is counted from now on."""
+        """Write blobs to files; None on failure, or if invalidated meanwhile. Their size is reserved at once."""
         while self._on_disk and self._disk_bytes + size > self._max_disk_bytes:
             self._evict(self._on_disk)
         if self._disk_bytes + size > self._max_disk_bytes:  # others are being written
@@ -287,7 +284,7 @@ class Cache:
         return None
 
     def _discard(self, future: asyncio.Future[list[StoredFile] | None]) -> None:
-        """Remove what was written for nobody."""
+        """Remove the files of a cancelled write."""
         if not future.cancelled() and future.exception() is None:
             self._files.remove(future.result() or ())
 
@@ -303,13 +300,12 @@ class Cache:
         if operation == READ:
             self._uris.setdefault(server, UriIndex()).add(key)
 
-    # What is forgotten
-
+    # Invalidation and eviction
     def forget(self, server: str, operation: str | None = None, key: str | None = None) -> None:
-        """Forget what a server has answered: everything, to one operation, or with one key.
+        """Invalidate the results of a server: all, those of one operation, or those with one key.
 
-        The key of a resource that was read is its URI; what was read of resources within it, and of those that it is
-        within, is forgotten too.
+        The key of a resource that was read is its URI; the contents of resources within it, and of those that it is
+        within, are invalidated too.
         """
         self._moment += 1
         self._forgotten.append((self._moment, server, operation, key))
@@ -330,7 +326,7 @@ class Cache:
             del self._writing[name]
 
     def invalidate(self, server: str, event: str, uri: str | None = None) -> None:
-        """Forget what a notification of a server makes stale. ``event`` is our name for it, such as "resource_updated".
+        """Invalidate the results that a notification makes stale. ``event`` is its name, such as "resource_updated".
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#interaction-with-notifications
         """
@@ -354,7 +350,7 @@ class Cache:
         self._evictions += 1
 
     def _drop(self, name: Name) -> None:
-        """Remove an entry, whether it is there, is on its way, or neither."""
+        """Remove an entry, whether it is stored, being written, or neither."""
         self._writing.pop(name, None)
         if name in self._entries:
             self._remove(name)
@@ -380,22 +376,22 @@ class Cache:
                 del self._uris[server]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all results."""
         for name in tuple(self._entries):
             self._remove(name)
         self._writing.clear()
         self._moment += 1
-        self._forgotten.clear()  # so that whatever was asked before is outdated
+        self._forgotten.clear()  # so that responses to earlier requests are outdated
 
     def close(self) -> None:
-        """Forget everything, and keep nothing any more. The directory with the files is removed."""
+        """Remove all results and the directory with the files, and cache nothing further."""
         self._closed = True
         self.clear()
         self._files.close()
 
     @property
     def statistics(self) -> CacheStatistics:
-        """What the cache has done so far, and what is in it."""
+        """Counters and current sizes of the cache."""
         return CacheStatistics(
             hits=self._hits,
             misses=self._misses,
@@ -407,9 +403,9 @@ class Cache:
 
 
 def key_of(params: Params) -> str | None:
-    """Return the key of a request: all of its parameters; the URI alone if there is nothing else.
+    """Return the cache key of a request: all of its parameters as JSON; the URI alone if it is the only one.
 
-    None if it carries answers to questions of the server: its result must not be kept, nor come from what is kept.
+    None if it carries input responses or a request state: its result must neither be cached nor come from the cache.
     https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
     """
     found = {field: getattr(params, field) for field in params.__struct_fields__ if field != "meta"}
@@ -422,7 +418,7 @@ def key_of(params: Params) -> str | None:
 
 
 def concerns(server: str, operation: str | None, key: str | None, name: Name) -> bool:
-    """Say whether forgetting something concerns the result of that name."""
+    """Return whether an invalidation concerns the result with that name."""
     if server != name[0] or operation not in (None, name[2]):
         return False
     if key is None or key == name[3]:
@@ -436,7 +432,7 @@ def _decoder(kind: type[CacheableResult]) -> Callable[[bytes], Any]:
 
 
 def take_apart(result: CacheableResult) -> tuple[bytes, list[str | bytes]]:
-    """Return a result as JSON without the texts and bytes of contents, and those."""
+    """Return a result as JSON without the texts and blobs of its contents, and the list of those."""
     if not isinstance(result, ReadResourceResult):
         return msgspec.json.encode(result), []
     payloads: list[str | bytes] = []
@@ -448,7 +444,7 @@ def take_apart(result: CacheableResult) -> tuple[bytes, list[str | bytes]]:
 def hollow(content: ResourceContents, payloads: list[str | bytes]) -> ResourceContents:
     content = copy(content)
     if isinstance(content, BlobResourceContents):
-        payloads.append(bytes(content.blob))  # no copy, unless it could be changed
+        payloads.append(bytes(content.blob))  # no copy, unless it is mutable
         content.blob = b""
     else:
         payloads.append(content.text)
@@ -457,7 +453,7 @@ def hollow(content: ResourceContents, payloads: list[str | bytes]) -> ResourceCo
 
 
 def put_together(entry: CacheEntry, payloads: Iterable[str | bytes], left: int) -> CacheableResult:
-    """Return a new result from its parts; ``left`` is in milliseconds."""
+    """Return a new result from a cache entry and its payloads; ``left`` is the remaining TTL in milliseconds."""
     result: CacheableResult = _decoder(entry.kind)(entry.encoded)
     if isinstance(result, ReadResourceResult):
         for content, payload in zip(result.contents, payloads, strict=True):

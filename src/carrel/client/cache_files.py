@@ -1,8 +1,8 @@
-"""Bytes in files that only this process knows of, and only as long as it lives.
+"""Temporary files of the response cache, private to one process and removed when it ends.
 
-The files are in a directory of their own that nobody else may enter. Their names are random. What is read from one is
-what was written to it, or nothing: size and SHA-256 are compared. What a process has left behind that was killed is
-removed by the next one that looks: a directory in use is locked.
+The files have random names in a private directory with mode 0700. Size and SHA-256 are verified when a file is read.
+Directories of killed processes are removed by the next process that creates one under the same parent: a directory in
+use is locked with ``flock``.
 """
 
 # Importing pathlib and tempfile takes milliseconds that most clients never need.
@@ -23,16 +23,16 @@ import msgspec
 __all__ = ["CacheFiles", "StoredFile"]
 
 PREFIX = "carrel-cache-"
-#: Besides what every opening of a file takes: no links, no inheritance, no translation of line ends.
+#: Further flags for opening a file: no symbolic links, no inheritance by child processes, no newline translation.
 FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: A pipe in the place of a file must not be waited for.
+#: Opening must not block if the file was replaced by a pipe.
 NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
-#: Seconds in which a new directory is certainly locked.
+#: Seconds after which a new directory is certainly locked.
 NEW = 60.0
 
 
 class StoredFile(msgspec.Struct, frozen=True, gc=False):
-    """A file, how many bytes it has, and their SHA-256."""
+    """Path, size in bytes and SHA-256 digest of a cache file."""
 
     path: str
     size: int
@@ -40,10 +40,10 @@ class StoredFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class CacheFiles:
-    """Files in a directory that is made when there is something to write, and removed with all that is in it.
+    """Cache files in a temporary directory, created at the first write and removed by ``close`` or at process exit.
 
-    ``directory`` is where to make it; the system's place for temporary files if None. All methods block, and may be
-    called from several threads.
+    ``directory`` is the parent in which it is created; the system's temporary directory if None. All methods block, and
+    are thread-safe.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
@@ -55,22 +55,22 @@ class CacheFiles:
 
     @property
     def path(self) -> str | None:
-        """The directory; None if there is none (yet)."""
+        """The temporary directory; None if it was not created yet, or was removed."""
         return self._path
 
     def write(self, contents: Sequence[bytes]) -> list[StoredFile] | None:
-        """Write each of ``contents`` to a file; None if they cannot all be kept. Nothing is left behind then."""
+        """Write each of ``contents`` to a file; None, with no files left behind, if not all can be written."""
         written: list[StoredFile] = []
         try:
             for data in contents:
-                written.append(self._write(data))  # noqa: PERF401  (what is written has to be known when one fails)
+                written.append(self._write(data))  # noqa: PERF401  (removed if a later one fails)
         except OSError:
             self.remove(written)
             return None
         except BaseException:
             self.remove(written)
             raise
-        if self._closed:  # meanwhile, so that it may have come after the tidying up
+        if self._closed:  # concurrently, so the files may have been written after the directory was removed
             self.remove(written)
             with suppress(OSError):
                 os.rmdir(os.path.dirname(written[0].path))
@@ -81,7 +81,7 @@ class CacheFiles:
         directory = self._directory()
         try:
             descriptor, path = create(directory)
-        except FileNotFoundError:  # somebody has tidied up
+        except FileNotFoundError:  # the directory was removed from outside
             self._forget_directory(directory)
             descriptor, path = create(self._directory())
         try:
@@ -118,7 +118,7 @@ class CacheFiles:
                     self._end()
 
     def read(self, stored: StoredFile) -> bytes | None:
-        """Return what was written to a file; None if it is not there, or not what was written."""
+        """Read a file; None if it is missing, or its size or digest differs."""
         try:
             descriptor = os.open(stored.path, os.O_RDONLY | NOT_BLOCKING | FLAGS)
             try:
@@ -134,13 +134,13 @@ class CacheFiles:
         return data if len(data) == stored.size and sha256(data).digest() == stored.digest else None
 
     def remove(self, files: Iterable[StoredFile]) -> None:
-        """Remove files; those that are not there any more too."""
+        """Remove files, ignoring missing ones."""
         for stored in files:
             with suppress(OSError):
                 os.unlink(stored.path)
 
     def close(self) -> None:
-        """Remove everything. Nothing is written any more."""
+        """Remove the directory with all files, and refuse further writes."""
         with self._lock:
             self._closed = True
             self._path = None
@@ -149,7 +149,7 @@ class CacheFiles:
 
 
 def create(directory: str) -> tuple[int, str]:
-    """Make a file that only we may read, and return its descriptor and its path."""
+    """Create a file with mode 0600, and return its descriptor and path."""
     from secrets import token_hex
 
     path = os.path.join(directory, token_hex(16))
@@ -157,9 +157,9 @@ def create(directory: str) -> tuple[int, str]:
 
 
 def lock(directory: str) -> int | None:
-    """Lock a directory for as long as the descriptor is open that is returned; None if somebody else has locked it.
+    """Lock a directory with ``flock`` until the returned descriptor is closed.
 
-    Where directories cannot be locked, they always are.
+    None if another process holds the lock, the directory cannot be opened, or the platform has no ``flock``.
     """
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
@@ -178,8 +178,8 @@ def lock(directory: str) -> int | None:
 
 
 def remove_leftovers(parent: str) -> None:
-    """Remove the directories of processes that are no more."""
-    if not hasattr(os, "getuid"):  # nor are there locks
+    """Remove cache directories of processes that have ended: those of this user that are not locked."""
+    if not hasattr(os, "getuid"):  # such platforms have no flock either
         return
     from shutil import rmtree
     from time import time
@@ -201,7 +201,7 @@ def remove_leftovers(parent: str) -> None:
 
 
 def remove_directory(path: str, descriptor: int | None, process: int) -> None:
-    """Remove a directory, if it was made in this process and not in the one that this was forked from."""
+    """Close the lock of a directory, and remove it if it was created in this process and not before a fork."""
     if os.getpid() == process:
         from shutil import rmtree
 

@@ -1,4 +1,4 @@
-"""A conversation in which lists and contents may come from a cache, as far as the server lets us keep them.
+"""Client session with a response cache (ttlMs, cacheScope) and pagination of lists.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 __all__ = ["CachedSession"]
 
-#: What a server may allow to be kept.
+#: Operations whose results are cacheable.
 CACHEABLE = frozenset(row.operation for row in (*REQUESTS.values(), *SKILLS.requests.values()) if row.cacheable)
 #: How many pages one list may have.
 MAX_PAGES = 10_000
 
 
 class CachedSession(Session):
-    """A conversation with a ``cache``, or without one."""
+    """Client session with an optional response ``cache``."""
 
     def __init__(self, *arguments: Any, cache: Cache | None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._cache = cache
 
     async def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
-        """Iterate over the pages of a list. A server that does not offer such things has none of them.
+        """Iterate over the pages of a list; there are none if the server lacks the capability.
 
         Raises:
-            InvalidMessage: the list has no end.
+            InvalidMessage: a cursor is repeated, or there are too many pages.
         """
         await self.connect()
         if not self.offers(operation):
@@ -60,7 +60,7 @@ class CachedSession(Session):
             params = msgspec.structs.replace(params, cursor=cursor)
 
     async def _cached(self, operation: str, params: Params, **options: Any) -> Any:
-        """Send a request, unless its result is kept and still fresh.
+        """Return the cached result of a request if it is fresh; send the request and cache its result otherwise.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
         """
@@ -82,7 +82,7 @@ class CachedSession(Session):
 
     @property
     def name(self) -> str:
-        """What the server is called here: its URL, or its command."""
+        """The server's name in the cache: its URL or its command, for example."""
         return self._way.name
 
     @property
@@ -91,12 +91,12 @@ class CachedSession(Session):
         return self._way.secrets if credentials is None else credentials.principal
 
     def changed(self, notice: Notification) -> None:
-        """Forget what a notification says has changed."""
+        """Invalidate the cached results that a change notification concerns."""
         if self._cache is not None:
             self._cache.invalidate(self.name, notice.event, getattr(notice.params, "uri", None))
 
     def interrupted(self) -> None:
-        """Take note that notifications may have been missed: nothing that was known can be relied on."""
+        """Record that notifications may have been missed, and drop what they would have invalidated."""
         self._renewed()
         super().interrupted()
 

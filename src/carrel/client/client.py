@@ -1,4 +1,4 @@
-"""One client for servers of every revision.
+"""MCP client for servers of every protocol revision: resources, tools, tasks, skills, prompts, completion and logging.
 
 https://modelcontextprotocol.io/specification/2026-07-28
 """
@@ -71,36 +71,36 @@ Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
 
 class Client(CachedSession):
-    """A connection to one server, which is made again when it was lost.
+    """MCP client of one server, which reconnects when the connection is lost.
 
         async with Client("https://example.org/mcp") as client:
             async for resource in client.resources(): ...
             contents = await client.read("book://lem/solaris")
 
-    Use it as a context manager. All of it may be used by many tasks at the same time.
+    Use it as an async context manager. Concurrent use by several asyncio tasks is safe.
 
     Args:
-        target: a URL, a command as a list, or a ``carrel.Server`` in this process.
-        name: what this client is called, for the server; with ``version`` and ``title``.
-        revision: the only revision to speak, instead of the newest that both sides know.
-        timeout: seconds that an answer may take; it begins anew with every progress notification. None: for ever.
-        patience: seconds after which a server that says nothing at first is taken for one that waits for a handshake.
-        retries: how often, and when, to ask again what may be asked again.
-        elicit_form: fills in forms; without it, servers are told that nobody does. See ``answering.Form``.
-        elicit_url: lets the user visit pages. See ``answering.Page``.
-        sample: asks a model; with ``sample_tools``, one that uses tools.
+        target: a URL, a command as a list, a ``carrel.Server`` in this process, or a function that returns a transport.
+        name: name of this client in its client info; with ``version`` and ``title``.
+        revision: the only revision to speak, instead of the newest that both sides support.
+        timeout: seconds until a request times out, restarted by every progress notification. None: no limit.
+        patience: seconds without a response to the first request until the initialize handshake is tried.
+        retries: retry policy.
+        elicit_form: handler of form elicitation, not declared without it. See ``carrel.client.handlers.Form``.
+        elicit_url: handler of URL elicitation. See ``carrel.client.handlers.Page``.
+        sample: handler of sampling; ``sample_tools`` declares that it supports tools.
         roots: the directories and files that servers may work on, or a function that returns them.
-        log: gets the log messages of the server, from ``log_level`` up.
-        extensions: settings by the identifier of each further extension that is declared.
-        cache: keeps what servers allow to be kept. See ``carrel.client.cache``.
-        fetch_web: resources with https: URIs are fetched from where they are, without the server.
-        headers, auth: for URLs: headers of every request; a token, or credentials such as those of
+        log: receives the log messages of the server, from ``log_level`` up.
+        extensions: settings of further extensions to declare, by identifier.
+        cache: response cache. See ``carrel.client.cache``.
+        fetch_web: fetch resources with https: URIs directly from the web, without the server.
+        headers, auth: for URLs: headers of every request; a bearer token, or credentials such as those of
             ``carrel.security.client``.
-        env, cwd, stderr: for commands: environment variables, working directory, and what gets each line that the
+        env, cwd, stderr: for commands: environment variables, working directory, and a callback for each line that the
             server writes to its standard error.
 
     Raises:
-        ConfigError: the options make no sense.
+        ConfigError: an option is invalid.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Client(CachedSession):
             raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
         check_level(log_level)
         for identifier in extensions or ():
-            Extension(name=identifier)  # finds out whether it is one
+            Extension(name=identifier)  # validates the identifier
         super().__init__(
             find_endpoint(target, headers=headers, auth=auth, env=env, cwd=cwd, stderr=stderr),
             Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
@@ -167,7 +167,7 @@ class Client(CachedSession):
         return self
 
     async def close(self) -> None:
-        """End every watch, fail every request that waits, and let go of the server. May be called more than once."""
+        """Close every watch, fail pending requests, and close the connection. May be called more than once."""
         await super().close()
         if self._way.credentials is not None:
             await self._way.credentials.close()
@@ -180,7 +180,7 @@ class Client(CachedSession):
     # Resources
 
     async def resources(self) -> AsyncIterator[Resource]:
-        """Iterate over the resources. Pages are fetched as they are needed."""
+        """Iterate over the resources. Pages are fetched on demand."""
         async for page in self.pages("list_resources", PageParams()):
             for resource in page.resources:
                 yield resource
@@ -192,12 +192,12 @@ class Client(CachedSession):
                 yield template
 
     async def directory(self, uri: str) -> AsyncIterator[Resource]:
-        """Iterate over what is directly inside a directory.
+        """Iterate over the direct children of a directory resource.
 
         https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 
         Raises:
-            MethodNotFound: the server has no directories.
+            MethodNotFound: the server does not support reading directories.
             PeerError: there is no such directory.
         """
         from carrel.client.skills import read_directory
@@ -213,13 +213,13 @@ class Client(CachedSession):
         progress: Progress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> list[Contents]:
-        """Read a resource: text is str, all else is bytes.
+        """Read a resource: text contents are str, blobs are bytes.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources
 
         Raises:
             ResourceNotFound: there is no such resource.
-            PeerError: the server refuses.
+            PeerError: the server responded with another error.
         """
         if self._fetch_web and uri[:8].lower() == "https://":
             from carrel.client.web_resources import fetch
@@ -242,7 +242,7 @@ class Client(CachedSession):
         return contents
 
     def watch(self, *uris: str, lists: Iterable[Literal["resources", "tools", "prompts"]] = ()) -> Watch:
-        """Hear of changes of resources, and of lists.
+        """Subscribe to changes of resources, and of lists.
 
             async with client.watch("book://lem/solaris", lists=["resources"]) as changes:
                 async for change in changes: ...
@@ -250,14 +250,14 @@ class Client(CachedSession):
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
 
         Raises:
-            MethodNotFound: the server has no subscriptions (when the watch is entered).
+            MethodNotFound: the server does not support subscriptions (when the watch is entered).
         """
         return Watch(self, uris, tuple(lists))
 
     # Tools
 
     async def tools(self) -> AsyncIterator[Tool]:
-        """Iterate over the tools. What they say of themselves are hints, and no permissions."""
+        """Iterate over the tools. Their annotations are untrusted hints, not permissions."""
         mirrored = (await self.connect()).transport.mirrors and self.stateless
         async for page in self.pages("list_tools", PageParams()):
             for tool in self._tools.take(page.tools, mirrored=mirrored):
@@ -274,15 +274,15 @@ class Client(CachedSession):
         meta: Mapping[str, Any] | None = None,
         repeatable: bool = False,
     ) -> CallToolResult:
-        """Call a tool and return what it gave back; ``is_error`` says that it failed.
+        """Call a tool and return its result; ``is_error`` is set if the tool failed.
 
-        A call that becomes a task is waited for. ``repeatable``: it may be made again after the connection was lost.
+        If the server creates a task, its result is awaited. ``repeatable``: retry the call after a lost connection.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/tools#calling-tools
 
         Raises:
-            PeerError: there is no such tool, or the arguments do not fit.
-            InvalidMessage: the result is not what the tool's output schema says.
+            PeerError: there is no such tool, or the arguments are invalid.
+            InvalidMessage: the result does not match the tool's output schema.
         """
         if self._has_tasks and await self.may_be_task(name, required=True):
             result: Any = await (await self.start_tool(name, arguments, meta=meta)).result()
@@ -299,7 +299,7 @@ class Client(CachedSession):
         return result  # type: ignore[no-any-return]
 
     async def send_call(self, params: CallToolParams, arguments: Mapping[str, Any] | None, **options: Any) -> Any:
-        """Send the call of a tool; over HTTP with what its schema wants repeated in headers."""
+        """Send ``tools/call``; over stateless HTTP with the custom headers that the tool's input schema asks for."""
         link = self._link
         if link is None or link.error is not None:
             link = await self.connect()
@@ -319,9 +319,9 @@ class Client(CachedSession):
         ttl: float | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> ToolTask:
-        """Call a tool as a task, if the server can: what comes back can be asked, awaited and cancelled.
+        """Call a tool as a task, if the server supports it, and return a handle to poll, await or cancel it.
 
-        ``ttl`` is how long the server is asked to keep the task, in seconds (2025-11-25; later the server decides).
+        ``ttl`` is the requested lifetime of the task in seconds (2025-11-25; later the server decides).
 
         https://modelcontextprotocol.io/extensions/tasks/overview
         """
@@ -335,20 +335,20 @@ class Client(CachedSession):
         return ToolTask(self, answer.task if isinstance(answer, CreateTaskResult) else answer)
 
     async def task(self, id: str) -> ToolTask:
-        """Return a task that was started before, such as by another process.
+        """Return a task that was started earlier, for example by another process.
 
         Raises:
-            PeerError: there is no such task, or it is somebody else's.
+            PeerError: there is no such task, or it belongs to another client.
         """
         from carrel.client.tasks import ToolTask
 
         return ToolTask(self, await self.request("get_task", TaskParams(task_id=id)))
 
     async def tasks(self) -> AsyncIterator[ToolTask]:
-        """Iterate over the tasks that the server keeps for us (2025-11-25).
+        """Iterate over this client's tasks on the server (2025-11-25).
 
         Raises:
-            MethodNotFound: the server's revision cannot list them.
+            MethodNotFound: the server's revision has no ``tasks/list``.
         """
         from carrel.client.tasks import ToolTask
 
@@ -357,7 +357,7 @@ class Client(CachedSession):
                 yield ToolTask(self, task)
 
     async def may_be_task(self, name: str, *, required: bool = False) -> bool:
-        """Say whether the calls of a tool may be tasks as sessions have them; or, whether they have to be.
+        """Return whether calls of a tool may be tasks of 2025-11-25; with ``required``, whether they must be.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation
         """
@@ -378,12 +378,12 @@ class Client(CachedSession):
     # Skills
 
     async def skills(self) -> AsyncIterator[Skill]:
-        """Iterate over the skills that the server lists. None of their files is read.
+        """Iterate over the skills that the server lists, without reading their files.
 
         https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 
         Raises:
-            MethodNotFound: the server has no skills.
+            MethodNotFound: the server does not support skills.
         """
         from carrel.client.skills import list_skills
 
@@ -391,10 +391,10 @@ class Client(CachedSession):
             yield skill
 
     async def skill(self, uri: str) -> Skill:
-        """Return the skill whose SKILL.md has this URI. Its files are read when they are asked for, and verified.
+        """Return the skill whose SKILL.md has this URI. Its files are read on demand and verified.
 
         Raises:
-            MethodNotFound: the server has no skills.
+            MethodNotFound: the server does not support skills.
             ResourceNotFound: there is no such skill.
         """
         from carrel.client.skills import get_skill
@@ -417,7 +417,7 @@ class Client(CachedSession):
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: Wait = UNSET
     ) -> GetPromptResult:
-        """Return the messages of a prompt, filled in.
+        """Get a prompt: its messages, rendered with the arguments.
 
         Raises:
             PeerError: there is no such prompt, or an argument is missing.
@@ -432,9 +432,9 @@ class Client(CachedSession):
         value: str = "",
         context: Mapping[str, str] | None = None,
     ) -> Completion:
-        """Return suggestions for an argument of a prompt or a variable of a template, of which ``value`` is typed.
+        """Return completions of ``value`` for an argument of a prompt or a variable of a resource template.
 
-        ``context`` are the arguments that are already there.
+        ``context`` holds the arguments that are already known.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion
         """
@@ -450,18 +450,18 @@ class Client(CachedSession):
         result = await self.request("complete", params)
         return result.completion  # type: ignore[no-any-return]
 
-    # Everything else
+    # Ping, logging and roots
 
     async def ping(self, *, timeout: Wait = UNSET) -> None:
-        """Find out whether the server answers."""
+        """Ping the server: ``ping``, or ``server/discover`` in stateless revisions."""
         await self.connect()
         await self.request("discover" if self.stateless else "ping", Params(), timeout=timeout)
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Ask for log messages from this level up.
+        """Set the minimum level of the server's log messages.
 
         Raises:
-            MethodNotFound: the server does not log.
+            MethodNotFound: the server does not support logging.
             ConfigError: there is no such level.
         """
         check_level(level)
@@ -473,20 +473,19 @@ class Client(CachedSession):
             await self.request("set_level", SetLevelParams(level=level))
 
     async def change_roots(self, roots: RootsSource) -> None:
-        """Replace the roots, and tell the server so, where it wants to know.
+        """Replace the roots, and notify the server in revisions with sessions.
 
         Raises:
-            ConfigError: the client was made without roots.
+            ConfigError: the client was created without roots, or a root is invalid.
         """
         self._answers.change_roots(roots)
         link = await self.connect()
         if not self.stateless:
             link.announce("roots_list_changed")
 
-    # What has changed
-
+    # Change notifications
     def changed(self, notice: Notification) -> None:
-        """Forget what a notification says has changed."""
+        """Invalidate the known tools and cached results that a change notification concerns."""
         if notice.event == "tools_list_changed":
             self._tools.forget()
         super().changed(notice)
@@ -509,7 +508,7 @@ def check_level(level: LoggingLevel | None) -> None:
 
 
 def is_not_found(error: PeerError, uri: str, code: int) -> bool:
-    """Say whether an error says that there is no such resource.
+    """Return whether an error means that the resource ``uri`` was not found.
 
     https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling
     """

@@ -1,4 +1,4 @@
-"""Connecting: over the transport that the server has, in the revision that it speaks. What was found is remembered.
+"""Connection setup: transport fallback (Streamable HTTP, HTTP+SSE) and version negotiation, remembered per server.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#http-sse-transport-2024-11-05
@@ -22,12 +22,12 @@ __all__ = ["open_link"]
 
 Era: TypeAlias = Literal["stateless", "handshake", "older transport"]
 
-#: What servers were found to be, for the life of this process; the oldest are forgotten first.
+#: Era by server name, remembered for the life of this process; the oldest entries are evicted first.
 ERAS: dict[str, Era] = {}
 MAX_ERAS = 1000
-#: Statuses by which a server of the older transport may refuse the newer one.
+#: HTTP statuses with which a server of HTTP+SSE (2024-11-05) may refuse Streamable HTTP.
 NOT_HERE = frozenset((400, 404, 405))
-#: How much of what a silent program wrote to its standard error is shown, in characters.
+#: How many characters of a silent program's standard error an error message shows.
 SHOWN = 2000
 
 
@@ -40,14 +40,14 @@ async def open_link(
     timeout: float | None,
     patience: float,
 ) -> tuple[ClientConnection, Found]:
-    """Connect, and agree on a revision.
+    """Open a connection and negotiate a revision.
 
     Raises:
-        ConfigError: there is no such program, or something is not installed.
-        TransportError: there is nobody.
+        ConfigError: there is no such program, or a package is not installed.
+        TransportError: the server cannot be reached.
         PeerError: the server refuses.
-        ProtocolError: there is no revision that both sides speak.
-        AuthorizationError: the server wants to know who asks.
+        ProtocolError: there is no revision that both sides support.
+        AuthorizationError: the server requires authorization.
     """
 
     async def attempt(open: Callable[[], Transport], *, greet: bool) -> tuple[ClientConnection, Found]:
@@ -75,7 +75,7 @@ async def open_link(
                 return await attempt(way.open_older, greet=True)
             return await attempt(way.open, greet=True)
         except (PeerError, HTTPStatusError):
-            del ERAS[way.name]  # it is not what it was
+            del ERAS[way.name]  # the server has changed
     try:
         link, found = await attempt(way.open, greet=False)
     except (HTTPStatusError, PeerError) as error:
@@ -94,7 +94,7 @@ async def open_link(
     except TransportError as error:
         if wanted is not None or not error.delivered or isinstance(error, RequestTimeout):
             raise
-        # Some programs end at the first message that is no greeting.
+        # Some programs exit if the first message is not initialize.
         try:
             link, found = await attempt(way.open, greet=True)
         except MCPError:
@@ -104,7 +104,7 @@ async def open_link(
 
 
 def silent(way: ServerEndpoint, error: RequestTimeout, transport: Transport) -> RequestTimeout:
-    """Return the error that says who does not answer, and what a program has written meanwhile: maybe a question."""
+    """Return a timeout error that names the server, with the end of a program's standard error (perhaps a prompt)."""
     said = str(getattr(transport, "errors", "")).strip()[-SHOWN:]
     return RequestTimeout(
         f"{way.shown[:200]} is silent: {error}. Is it an MCP server?"

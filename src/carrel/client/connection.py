@@ -1,4 +1,4 @@
-"""One live connection to a server: a transport, the state machine that speaks through it, and what waits for answers.
+"""Client connection to a server: a transport, the protocol state machine, and the pending requests with timeouts.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
@@ -44,81 +44,81 @@ __all__ = ["ClientConnection", "Progress", "Subscriber"]
 
 log = Log("carrel.client")
 
-#: Told of progress: how far, of how much (None: not known), and in words (None: none).
+#: Progress callback: progress, total (None: not known), and message (None: none).
 Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 
-#: The longest that progress can keep a request alive, in seconds, unless its own time limit is longer.
+#: The longest that progress notifications can extend a request, in seconds, unless its own timeout is longer.
 LONGEST = 3600.0
-#: Seconds after which it is looked at again whether a transport still waits for credentials.
+#: Seconds between checks whether a transport still waits for credentials.
 HELD = 0.25
 #: Later than any time on the loop's clock.
 NEVER = float("inf")
-#: How many questions of a server may be in work at a time.
+#: How many requests of a server may be handled at a time.
 MAX_QUESTIONS = 100
-#: Seconds that what is still in work gets at the end.
+#: Seconds that cancelled tasks get to finish when the connection is closed.
 CLEANUP = 1.0
 
 
 class Owner(Protocol):
-    """What a link needs of the client."""
+    """Interface of the client that a connection calls."""
 
     def take_notice(self, notice: Notification) -> None:
-        """Take a notification that belongs to no request."""
+        """Handle a notification that belongs to no request."""
 
     async def answer(self, question: Question) -> Any:
-        """Return the answer to a question of the server; an error becomes a refusal."""
+        """Return the result of a server's request; an exception becomes an error response."""
 
     def interrupted(self) -> None:
-        """Take note that notifications may have been missed."""
+        """Record that notifications may have been missed."""
 
     def lost(self, link: ClientConnection) -> None:
-        """Take note that the connection is gone."""
+        """Record that the connection is lost."""
 
 
 class Subscriber(Protocol):
-    """Who hears what belongs to one listen request."""
+    """Receiver of the notifications of one listen request (subscription stream)."""
 
     def take_notice(self, notice: Notification) -> None:
-        """Take a notification of the subscription."""
+        """Handle a notification of the subscription."""
 
 
 class Waiter(msgspec.Struct, gc=False):
-    """Somebody who waits for an answer."""
+    """Pending request: the future of its response, its callbacks and its deadline."""
 
     future: asyncio.Future[Any]
     progress: Progress | None = None
     subscriber: Subscriber | None = None
     timeout: float | None = None
     deadline: float = NEVER
-    """When the time is up, on the loop's clock."""
+    """When the request times out, on the loop's clock."""
     latest: float = NEVER
-    """When progress cannot keep it alive any longer."""
+    """The latest ``deadline`` to which progress notifications can extend it."""
     held: bool = False
-    """A user is being asked, as far as is known: the time does not run."""
+    """Whether the timeout is suspended, because a user is being asked as far as is known."""
 
 
 class ClientConnection:
-    """One live connection. Use ``open`` first, ``close`` last; it is not opened again."""
+    """Client connection to a server over one transport. Call ``open`` first, ``close`` last; it cannot be reopened."""
 
     def __init__(self, transport: Transport, connection: Connection, owner: Owner) -> None:
         self.transport = transport
         self.connection = connection
         self.error: MCPError | None = None
-        """Why the connection is gone; None while it is there."""
+        """Why the connection was lost or closed; None while it is open."""
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._questions: dict[Id, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        # One timer for all that wait: one for each would cost more than encoding and decoding.
+        # One timer for all pending requests: one for each would cost more than encoding and decoding.
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_time = NEVER
 
     async def open(self) -> None:
-        """Connect. See ``Transport.open``."""
+        """Open the transport. See ``Transport.open``."""
         await self.transport.open(self)
 
     async def close(self) -> None:
-        """Fail whatever waits, tell the server so, and close the transport."""
+        """Fail and cancel all pending requests, and close the transport."""
         waiting = list(self.connection.waiting.items())
         for id, each in waiting:
             if not each.owner.future.done():
@@ -134,7 +134,7 @@ class ClientConnection:
         finally:
             await self.transport.close()
 
-    # Asking
+    # Requests
 
     def call(
         self,
@@ -148,17 +148,16 @@ class ClientConnection:
         result: type[Result] | None = None,
         subscriber: Subscriber | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Return what sends a request and returns its result, to be awaited.
+        """Return a coroutine that sends a request and returns its result.
 
-        Cancelling it, or its time limit, tells the server. ``timeout`` is in seconds and begins anew with every
-        progress notification. ``subscriber`` hears the notifications that belong to the request, if it is one that
-        listens.
+        If it is cancelled or times out, the request is cancelled at the server. ``timeout`` is in seconds and restarts
+        with every progress notification. ``subscriber`` receives the notifications of a listen request.
 
         Raises:
-            PeerError: the server answered with an error.
-            RequestTimeout: there was no answer in time.
+            PeerError: the server sent an error response.
+            RequestTimeout: there was no response in time.
             TransportError: the connection was lost.
-            ProtocolError: the answer makes no sense.
+            ProtocolError: the response is invalid.
             MethodNotFound: the server's revision has no such request.
         """
         waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout)
@@ -170,7 +169,7 @@ class ClientConnection:
         return self._ask(message, waiter)
 
     def initialize(self, message: OutgoingMessage, timeout: float) -> Coroutine[Any, Any, Any]:
-        """Send the request that opens a session, as ``call`` does."""
+        """Return a coroutine that sends an ``initialize`` request and returns its result, as ``call`` does."""
         waiter = Waiter(self._loop.create_future(), timeout=timeout)
         self.connection.waiting[message.id].owner = waiter  # type: ignore[index]
         return self._ask(message, waiter)
@@ -199,7 +198,7 @@ class ClientConnection:
 
     @staticmethod
     async def _wait_for_room(full: Awaitable[None], future: asyncio.Future[Any]) -> None:
-        """Wait until more can be sent, or there is nothing to wait for any more."""
+        """Wait until the transport can send more (backpressure), or the request is done."""
         room = asyncio.ensure_future(full)
         try:
             await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
@@ -207,7 +206,11 @@ class ClientConnection:
             room.cancel()
 
     def announce(self, operation: str, params: Any = UNSET) -> None:
-        """Send a notification, if the revision has it."""
+        """Send a notification.
+
+        Raises:
+            MethodNotFound: the revision has no such notification.
+        """
         self._send(self.connection.announce(operation, params))
 
     def _send(self, message: OutgoingMessage) -> None:
@@ -229,7 +232,7 @@ class ClientConnection:
         self._alarm_time = when
 
     def _ring(self) -> None:
-        """Fail what has waited for too long; the next time is when the first of the others will have."""
+        """Fail requests past their deadline, and set the timer to the earliest remaining deadline."""
         self._alarm, self._alarm_time = None, NEVER
         now, earliest = self._loop.time(), NEVER
         held = self.transport.held or bool(self._questions)  # a user logs in, or is asked something
@@ -238,7 +241,7 @@ class ClientConnection:
             if waiter.deadline > now:
                 earliest = min(earliest, waiter.deadline)
             elif waiter.timeout is not None and (held or waiter.held):
-                waiter.held = held  # the time for the answer begins after that
+                waiter.held = held  # the timeout restarts after that
                 waiter.deadline = now + (min(HELD, waiter.timeout) if waiter.held else waiter.timeout)
                 earliest = min(earliest, waiter.deadline)
             elif not waiter.future.done():
@@ -247,10 +250,10 @@ class ClientConnection:
         if earliest < NEVER:
             self._set_alarm(earliest)
 
-    # What a transport calls
+    # Callbacks of the transport
 
     def receive(self, data: bytes) -> None:
-        """Take a message from the server."""
+        """Handle a message from the server."""
         event = self.connection.receive(data)
         if type(event) is Response:
             future: asyncio.Future[Any] = event.waiting.owner.future
@@ -260,17 +263,17 @@ class ClientConnection:
         self._take(event)
 
     def fail(self, id: Id, error: MCPError) -> None:
-        """Take note that a request will have no answer."""
+        """Fail a pending request that will have no response."""
         waiting = self.connection.waiting.pop(id, None)
         if waiting is not None and not waiting.owner.future.done():
             waiting.owner.future.set_exception(error)
 
     def interrupted(self) -> None:
-        """Take note that messages may have been missed."""
+        """Record that notifications may have been missed."""
         self._owner.interrupted()
 
     def closed(self, error: MCPError) -> None:
-        """Take note that the connection is gone. What is under way in a session that is gone is still answered."""
+        """Record that the connection is lost. After ``SessionExpired``, pending requests may still get responses."""
         if self.error is None:
             if isinstance(error, SessionExpired):
                 self.error = error
@@ -279,7 +282,7 @@ class ClientConnection:
             self._owner.lost(self)
 
     async def finish(self) -> None:
-        """Wait for the answers to what is under way, and close."""
+        """Wait for the responses of pending requests, and close."""
         futures = [waiting.owner.future for waiting in self.connection.waiting.values()]
         if futures:
             await asyncio.wait(futures)
@@ -334,7 +337,7 @@ class ClientConnection:
         if waiting is None or waiting.owner.progress is None:
             return
         waiter: Waiter = waiting.owner
-        if waiter.timeout is not None:  # never earlier than it was, so that the alarm rings in time
+        if waiter.timeout is not None:  # never earlier than it was, so that the timer fires in time
             waiter.deadline = min(self._loop.time() + waiter.timeout, waiter.latest)
         assert waiter.progress is not None
         total = None if params.total is UNSET else params.total
@@ -347,7 +350,7 @@ class ClientConnection:
             self.spawn(done)
 
     def _take_cancellation(self, id: Id) -> None:
-        """End what the server does not want any more: a question, or a subscription."""
+        """Handle ``notifications/cancelled``: cancel the server's request, or end a subscription."""
         task = self._questions.get(id)
         if task is not None:
             task.cancel()
@@ -356,7 +359,7 @@ class ClientConnection:
         if waiting is not None and waiting.owner.subscriber is not None:
             self.fail(id, TransportError("the server has ended the subscription"))
 
-    # Being asked
+    # Requests of the server
 
     def _take_question(self, question: Question) -> None:
         if question.operation == "ping":
@@ -379,7 +382,7 @@ class ClientConnection:
         self._send(message)
 
     def spawn(self, work: Awaitable[Any]) -> None:
-        """Do something on the side, until the link is closed. A failure is logged."""
+        """Run an awaitable as a background task, cancelled when the connection is closed. Failures are logged."""
         task = asyncio.ensure_future(_quietly(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

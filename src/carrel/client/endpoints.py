@@ -1,4 +1,4 @@
-"""Where a server is: a URL, a command, an application in this process, or a transport of somebody's own."""
+"""Server endpoints of a client: a URL, a command (stdio), an application in this process, or a custom transport."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ __all__ = ["ServerEndpoint", "Target", "find_endpoint"]
 Target: TypeAlias = "str | Sequence[str | os.PathLike[str]] | Application | Callable[[], Transport]"
 
 
-#: What tells servers in this process apart: an address in memory may be that of another one later.
+#: Numbers that distinguish servers in this process: memory addresses may be reused.
 NUMBERS = count(1)
 
 
 class ServerEndpoint(msgspec.Struct, frozen=True):
-    """How to get to a server. ``name`` tells it from others."""
+    """Endpoint of a server: factories of its transport, and its credentials. ``name`` identifies the server."""
 
     name: str
     open: Callable[[], Transport]
     open_older: Callable[[], Transport] | None = None
-    """The transport of before, if the server does not know this one."""
+    """Factory of the older transport (HTTP+SSE), for servers that do not support the newer one."""
     credentials: Credentials | None = None
     secrets: str = ""
-    """What tells one who asks from another where there are no credentials: a digest of headers, or of variables."""
+    """Cache principal if there are no credentials: a digest of headers, or of environment variables."""
     remembered: bool = False
-    """What is found out about the server holds for the next client too."""
+    """Whether the server's era is remembered for later clients of this process."""
 
     @property
     def shown(self) -> str:
-        """The name as it may be shown: without the query of a URL, which may have secrets in it."""
+        """The name for display: without the query of a URL, which may contain secrets."""
         if self.name.lower().startswith(("http://", "https://")):
             return self.name.partition("?")[0]
         return self.name.partition(" (")[0] if self.name.startswith("in memory") else self.name
@@ -54,10 +54,10 @@ def find_endpoint(
     cwd: str | os.PathLike[str] | None,
     stderr: Callable[[str], None] | None,
 ) -> ServerEndpoint:
-    """Return how to get to ``target``.
+    """Return the endpoint of ``target``.
 
     Raises:
-        ConfigError: it is nothing that a client can get to, or an option is not for its kind.
+        ConfigError: it is not a valid target, or an option does not apply to its kind.
     """
     if isinstance(target, str):
         if not target.lower().startswith(("http://", "https://")):
@@ -96,10 +96,10 @@ def find_endpoint(
 
 
 def read_command(parts: Sequence[Any]) -> list[str]:
-    """Return a command as text.
+    """Return the arguments of a command as strings.
 
     Raises:
-        ConfigError: it has no parts, or one that is neither text nor a path.
+        ConfigError: it is empty, or an argument is neither a string nor a path.
     """
     if not parts:
         raise ConfigError("a command has at least the name of a program")
@@ -116,7 +116,7 @@ def refuse(**options: Any) -> None:
 
 
 def digest(values: Mapping[str, str]) -> str:
-    """Return what stands for values that may be secret."""
+    """Return a truncated SHA-256 digest of values that may be secret; empty if there are none."""
     if not values:
         return ""
     from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Answers to what servers ask: forms, pages, models, roots. What nobody has taken on is refused.
+"""Handlers of server requests: elicitation (form and URL mode), sampling and roots. Others are refused.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -43,24 +43,24 @@ Q = TypeVar("Q")
 T = TypeVar("T")
 R = TypeVar("R", ElicitResult, CreateMessageResult)
 
-#: What is wrong with the uses of tools in a conversation, in the words of the specification.
+#: Error messages for unbalanced tool use and tool results in sampling messages, in the words of the specification.
 IMBALANCES = {
     "mixed": "Tool result mixed with other content",
     "missing": "Tool result missing in request",
     "open": "Tool result missing in request",
 }
-#: How a URI begins. One letter is a drive of Windows.
+#: Scheme of a URI. A single letter is a Windows drive.
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-#: How many pages are remembered whose end a server may still announce.
+#: How many URL elicitations are remembered until the server sends ``notifications/elicitation/complete``.
 MAX_PAGES = 1000
-#: Characters of the URL of a page.
+#: The longest URL of a page, in characters.
 MAX_URL = 8192
-#: An IPv4 address as everybody writes it; browsers take many other forms of the same number.
+#: An IPv4 address in dotted-decimal form; browsers accept many other forms of the same number.
 PLAIN_ADDRESS = re.compile(r"(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A form that a server wants filled in. ``server`` says which one wants to know."""
+    """Form-mode elicitation: a form that the server called ``server`` asks the user to fill in."""
 
     message: str
     schema: dict[str, Any]
@@ -75,15 +75,15 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """What the server suggests, by field. It is put in where an answer leaves the field out."""
+        """Default values by field, which fill in fields that the handler's content omits."""
         return {name: field["default"] for name, field in self.fields.items() if "default" in field}
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page that a server wants the user to visit.
+    """URL-mode elicitation: a page that a server asks the user to visit.
 
-    Show the whole ``url`` and let the user decide; never open it unasked, and never read it.
-    ``completed`` is set when the server says that the user is done there, if it ever does.
+    Show the whole ``url`` and let the user decide; never open it without consent, and never fetch it.
+    ``completed`` is set when the server notifies that the elicitation is complete, if it ever does.
     """
 
     message: str
@@ -93,15 +93,15 @@ class Page(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """The host of the page in ASCII, as the name system has it, to be shown by itself."""
+        """The host of the page in ASCII, as in DNS (IDNA), to be shown by itself."""
         return ascii_host(self.url)
 
     @property
     def suspicious(self) -> bool:
-        """Whether the URL is written so that it may look like another one.
+        """Whether the URL may be a homograph of another one.
 
-        It holds letters outside of ASCII, or its host has such letters in another form, or is a number that is no
-        plain address.
+        It has non-ASCII characters, or its host has Punycode labels (``xn--``), or is a number but not a dotted-decimal
+        IPv4 address.
         """
         labels = self.host.split(".")
         number = labels[-1].isdigit() or labels[-1].startswith("0x")
@@ -110,27 +110,27 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def ascii_host(url: str) -> str:
-    """Return the host of a URL in ASCII, with ``xn--`` for labels in other letters; empty if there is none.
+    """Return the host of a URL in ASCII (IDNA), with ``xn--`` for non-ASCII labels; empty if there is none.
 
     Raises:
-        ValueError: it is not one, or cannot be written in ASCII.
+        ValueError: the URL is invalid, or its host cannot be encoded.
     """
     host = urlsplit(url).hostname or ""
     return host if host.isascii() else host.encode("idna").decode().lower()
 
 
-#: Fills in a form: the content, None to decline, or a whole result.
+#: Handler of form elicitation: returns the content, None to decline, or a whole result.
 FormHandler: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Any] | ElicitResult | None]]
-#: Shows a page to the user: whether they agreed to visit it, or a whole result.
+#: Handler of URL elicitation: returns whether the user agreed to visit the page, or a whole result.
 PageHandler: TypeAlias = Callable[[Page], Awaitable[bool | ElicitResult]]
-#: Asks a model: its answer, or only the text of it.
+#: Handler of sampling: returns a whole result, or only the text of the model's answer.
 SampleHandler: TypeAlias = Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]]
 Roots: TypeAlias = Iterable[str | os.PathLike[str] | Root]
 RootsSource: TypeAlias = Roots | Callable[[], Roots | Awaitable[Roots]]
 
 
 class ClientHandlers:
-    """Whoever answers, and what may therefore be asked."""
+    """Handlers of elicitation, sampling and roots, and the client capabilities that they imply."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ClientHandlers:
         self._pages: dict[str, asyncio.Event] = {}
 
     def capabilities(self, extensions: Mapping[str, Any]) -> ClientCapabilities:
-        """Return what may be asked, as the newest revision has it."""
+        """Return the client capabilities, in the form of the newest revision."""
         capabilities = ClientCapabilities(extensions=dict(extensions) or UNSET)
         modes = {"form": self._elicit_form, "url": self._elicit_url}
         if any(modes.values()):
@@ -161,11 +161,12 @@ class ClientHandlers:
         return capabilities
 
     async def answer(self, operation: str, params: Any, server: str) -> Any:
-        """Answer a question of the server called ``server``.
+        """Dispatch a request of the server called ``server`` to its handler, and return the result.
 
         Raises:
-            MethodNotFound: nobody has taken on such questions.
-            InvalidParams: it must not be asked like this.
+            MethodNotFound: there is no handler for such requests.
+            InvalidParams: the parameters are invalid, or not covered by the declared capabilities.
+            ConfigError: a handler is not async, or returned an invalid result.
         """
         if operation == "elicit":
             return await self._visit(params, server) if params.mode == "url" else await self._fill_in(params, server)
@@ -217,13 +218,13 @@ class ClientHandlers:
         return ElicitResult(action="accept" if answer else "decline")
 
     def complete_page(self, id: str) -> None:
-        """Take note that the user is done with a page."""
+        """Record that a URL elicitation is complete."""
         page = self._pages.pop(id, None)
         if page is not None:
             page.set()
 
     def page(self, id: str) -> asyncio.Event | None:
-        """Return what is set when the user is done with a page, if that may still happen."""
+        """Return the event that is set when a URL elicitation completes; None if it is not pending."""
         return self._pages.get(id)
 
     @staticmethod
@@ -264,7 +265,7 @@ class ClientHandlers:
         """Replace the roots.
 
         Raises:
-            ConfigError: servers were told that there are none, or one of them is none.
+            ConfigError: the client was created without roots, or a root is invalid.
         """
         if self._roots is None:
             raise ConfigError("This client was made without roots, so that servers do not ask for them")
@@ -272,10 +273,10 @@ class ClientHandlers:
 
 
 async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T:
-    """Ask whoever answers.
+    """Call a handler and await its result.
 
     Raises:
-        ConfigError: it is a plain function, which would hold up everything else while a user thinks.
+        ConfigError: the handler is not async, so it would block the event loop.
     """
     answer = handler(question)
     if not inspect.isawaitable(answer):
@@ -290,10 +291,10 @@ def unfit(name: str, answer: object, wanted: str) -> ConfigError:
 
 
 def checked(name: str, answer: R) -> R:
-    """Return an answer that is what its type says, which the server would find out otherwise.
+    """Return a handler's result after validating it against its type.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: it is invalid.
     """
     try:
         msgspec.json.decode(encode(answer), type=type(answer))
@@ -304,17 +305,21 @@ def checked(name: str, answer: R) -> R:
 
 
 def fixed(roots: RootsSource | None) -> RootsSource | None:
-    """Return roots that are checked, and can be listed many times. What a function returns is checked when it does."""
+    """Return validated roots that can be listed repeatedly. Roots of a function are validated when it is called.
+
+    Raises:
+        ConfigError: it is a single path, or a root is invalid.
+    """
     if isinstance(roots, str | os.PathLike):
         raise ConfigError(f"roots are a list of paths and file: URIs, and not only {os.fspath(roots)[:200]!r}")
     return roots if roots is None or callable(roots) else [to_root(root) for root in roots]
 
 
 def to_root(root: str | os.PathLike[str] | Root) -> Root:
-    """Return a root from a path, or from a ``file:`` URI.
+    """Return a root for a path or a ``file:`` URI.
 
     Raises:
-        ConfigError: it is a URI of another kind, or one that does not say plainly where it is.
+        ConfigError: it is a URI of another scheme, or not a plain ``file:`` URI.
     """
     if isinstance(root, Root):
         check_root(root.uri)
@@ -323,12 +328,12 @@ def to_root(root: str | os.PathLike[str] | Root) -> Root:
     if isinstance(root, str) and SCHEME.match(text):
         check_root(text)
         return Root(uri=text)
-    path = Path(os.path.abspath(text))  # noqa: PTH100 - it takes the way up out, and follows no links
+    path = Path(os.path.abspath(text))  # noqa: PTH100 - it removes "..", and follows no links
     return Root(uri=path.as_uri(), name=path.name or UNSET)
 
 
 def check_root(uri: str) -> None:
-    """Check that a root is a ``file:`` URI that says plainly where it is.
+    """Check that a root is a plain ``file:`` URI.
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/roots#security-considerations
 
@@ -344,14 +349,14 @@ def check_root(uri: str) -> None:
 
 
 def may_be_shown(url: str) -> bool:
-    """Say whether a page may be shown to a user: https, or http on this machine, without a user's name and controls.
+    """Return whether a URL is safe to show: https, or http on loopback, without userinfo or control characters.
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling
     """
-    from carrel.transports.addresses import is_loopback  # few are shown a page
+    from carrel.transports.addresses import is_loopback  # imported late, as few clients need it
 
     if len(url) > MAX_URL or " " in url or "\\" in url or not url.isprintable():
-        return False  # what is not printable turns text round, takes no room, or drives a terminal
+        return False  # such as bidirectional controls, zero-width characters and terminal escapes
     try:
         parts = urlsplit(url)
         host, _ = ascii_host(url), parts.port
@@ -363,10 +368,10 @@ def may_be_shown(url: str) -> bool:
 
 
 def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check what was filled in against the schema of the form.
+    """Validate the content of a form against its JSON Schema.
 
     Raises:
-        ConfigError: it does not fit.
+        ConfigError: it is invalid.
     """
     from carrel.protocol.json_schema import Validator
 

@@ -1,4 +1,4 @@
-"""Requests that are answered with questions, and made again with the answers.
+"""Multi round-trip requests (MRTR): input requests are answered, and the request is sent again with the responses.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error
@@ -23,19 +23,19 @@ from carrel.wire.client_features import ElicitParams, InputRequest, InputRequire
 
 __all__ = ["MAX_ROUNDS", "answer_all", "next_round", "visit_pages"]
 
-#: How often one request may be answered with questions.
+#: How many ``input_required`` results one request may get.
 MAX_ROUNDS = 20
-#: Seconds between rounds in which nothing is asked.
+#: Seconds to wait before the next round if a result has no input requests.
 PAUSE = 0.1
-#: Seconds that a user has for the pages that a request needs, after they agreed to visit them.
+#: Seconds to wait for the completion of a URL elicitation, after the user agreed to visit the page.
 PAGE_TIME = 600.0
 
 
 async def next_round(params: Params, result: InputRequiredResult, answers: ClientHandlers, server: str) -> Params:
-    """Return the parameters of the next round: those of before, with the answers and the server's state.
+    """Return the parameters of the next round: the previous ones, with the input responses and the request state.
 
     Raises:
-        ProtocolError: the server asks what it was told that nobody answers, or asks nothing at all.
+        ProtocolError: an input request cannot be answered, or there is neither an input request nor a state.
     """
     if result.input_requests is UNSET and result.request_state is UNSET:
         raise InvalidMessage("The server wants input, and says neither which nor what to come back with")
@@ -48,10 +48,10 @@ async def next_round(params: Params, result: InputRequiredResult, answers: Clien
 
 
 async def answer_all(requests: Mapping[str, InputRequest], answers: ClientHandlers, server: str) -> dict[str, Any]:
-    """Answer the questions of a server, one after the other, as there is one user.
+    """Answer the input requests of a server sequentially, as there is one user, and return the responses by key.
 
     Raises:
-        ProtocolError: one cannot be answered.
+        ProtocolError: a request is invalid, or there is no handler for it.
     """
     responses: dict[str, Any] = {}
     for key, request in requests.items():
@@ -69,7 +69,7 @@ async def answer_all(requests: Mapping[str, InputRequest], answers: ClientHandle
 
 
 async def visit_pages(error: PeerError, answers: ClientHandlers, server: str) -> bool:
-    """Have the user visit the pages that a request needs; say whether it is worth making again."""
+    """Handle a URL elicitation required error: have the user visit its pages; return whether to retry the request."""
     try:
         pages = msgspec.convert(error.data["elicitations"], list[ElicitParams])
     except (msgspec.ValidationError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""What a client has to know of a tool to call it: what is repeated in headers, and what its results look like.
+"""Tool metadata that a client needs for calls: custom headers from parameters, output schemas, and task support.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema
@@ -26,7 +26,7 @@ log = Log("carrel.client")
 
 
 class KnownTool(msgspec.Struct, eq=False):
-    """A tool that a server has listed. ``headers`` are paths of properties, by the header that repeats them."""
+    """Metadata of a listed tool. ``headers`` are paths of properties, by the header that mirrors them."""
 
     headers: Mapping[str, tuple[str, ...]]
     output_schema: dict[str, Any] | None
@@ -35,22 +35,22 @@ class KnownTool(msgspec.Struct, eq=False):
 
 
 class KnownTools:
-    """The tools that a server has listed, by name."""
+    """Metadata of the tools that a server has listed, by name, with output schema validation."""
 
     def __init__(self) -> None:
         self._tools: dict[str, KnownTool] = {}
         self.complete = False
-        """Whether all of them have been listed."""
+        """Whether all tools have been listed."""
 
     def forget(self) -> None:
-        """Forget all of them: they have changed."""
+        """Forget all tools, because the list has changed."""
         self._tools = {}
         self.complete = False
 
     def take(self, tools: Sequence[Tool], *, mirrored: bool) -> list[Tool]:
-        """Remember tools, and return those that can be called.
+        """Store the metadata of tools, and return those that can be called.
 
-        With ``mirrored``, parameters are repeated in headers, and a tool whose schema is wrong about that is left out.
+        With ``mirrored``, parameters are mirrored in headers, and tools with invalid header annotations are left out.
         """
         usable: list[Tool] = []
         for tool in tools:
@@ -72,15 +72,15 @@ class KnownTools:
         return name in self._tools
 
     def tasks(self, name: str) -> str | None:
-        """Say whether calls of a tool may be tasks: "required", "optional", "forbidden"; None if it is not known."""
+        """Return the task support of a tool: "required", "optional", "forbidden"; None if the tool is not known."""
         tool = self._tools.get(name)
         return None if tool is None else tool.tasks
 
     def headers(self, name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Return the headers that repeat the arguments of a call.
+        """Return the headers that mirror the arguments of a call.
 
         Raises:
-            ConfigError: an argument is an integer that not every language can read, and so cannot be in a header.
+            ConfigError: an integer argument is outside the safe range, and so cannot be in a header.
         """
         tool = self._tools.get(name)
         if tool is None or not tool.headers:
@@ -97,10 +97,10 @@ class KnownTools:
         return found
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Check a result against the output schema of its tool, where that is known.
+        """Validate a result against the output schema of its tool (JSON Schema), if that is known.
 
         Raises:
-            InvalidMessage: it does not fit.
+            InvalidMessage: it does not match.
         """
         tool = self._tools.get(name)
         if tool is None or tool.output_schema is None or result.is_error is True:

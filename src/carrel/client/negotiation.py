@@ -1,7 +1,7 @@
-"""Finding out what a server speaks, and beginning to speak it.
+"""Version negotiation: ``server/discover`` for stateless revisions, the ``initialize`` handshake for older ones.
 
-A server of a stateless revision answers ``server/discover``, or refuses it with an error that only such servers have;
-everything else means that a handshake is wanted.
+A server of a stateless revision responds to ``server/discover``, or refuses it with an error code that only such
+servers use; after any other response, or none, the handshake is tried.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility
@@ -34,12 +34,12 @@ from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabi
 __all__ = ["STATELESS_ERRORS", "Found", "negotiate", "shake_hands"]
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-#: Errors that only servers of a stateless revision answer with.
+#: Error codes that only servers of a stateless revision use.
 STATELESS_ERRORS = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION))
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a server says of itself. ``server`` is None where it does not say who it is."""
+    """Negotiated revision and the server's info, capabilities and instructions. ``server`` is None if not given."""
 
     revision: Revision
     server: Implementation | None
@@ -48,15 +48,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout: float, patience: float) -> Found:
-    """Agree with a server on a revision: ``wanted``, or the newest that both sides speak.
+    """Negotiate a revision with a server: ``wanted``, or the newest that both sides support.
 
-    ``timeout`` is for each request, ``patience`` for the first one: a server that is silent for so long is taken for
-    one that waits for a handshake. Both are in seconds.
+    ``timeout`` is for each request, ``patience`` for the first one unless a revision is ``wanted``: without a response
+    by then, the handshake is tried. Both are in seconds.
 
     Raises:
-        ProtocolError: there is no revision that both sides speak.
+        ProtocolError: there is no revision that both sides support.
         PeerError: the server refuses.
-        TransportError: the connection was lost, or the server does not answer.
+        TransportError: the connection was lost, or the server does not respond.
     """
     if wanted is not None and not wanted.stateless:
         return await shake_hands(link, wanted, timeout=timeout, insist=True)
@@ -86,7 +86,7 @@ async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout:
 
 
 class Unspoken(Exception):
-    """The server does not speak the revision. ``revision`` is the best one that both sides speak, if there is one."""
+    """Unsupported revision. ``revision`` is the newest one that both sides support; None if there is none."""
 
     def __init__(self, offered: list[str]) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Unspoken(Exception):
 
 
 def best_of(offered: Iterable[str]) -> Revision | None:
-    """Return the newest revision of those offered that is spoken here."""
+    """Return the newest offered revision that this client supports; None if there is none."""
     names = set(offered)
     return next((revision for name, revision in REVISIONS.items() if name in names), None)
 
@@ -106,12 +106,12 @@ def unspoken(offered: Iterable[str], wanted: Revision | None) -> ProtocolError:
 
 
 async def discover(link: ClientConnection, revision: Revision, *, timeout: float) -> Found:
-    """Ask the server to describe itself.
+    """Send ``server/discover`` and return what the server declares.
 
     https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 
     Raises:
-        Unspoken: it does not speak this revision.
+        Unspoken: the server does not support this revision.
     """
     link.connection.speak(revision)
     try:
@@ -139,12 +139,12 @@ def _identity(meta: dict[str, Any]) -> Implementation | None:
 
 
 async def shake_hands(link: ClientConnection, revision: Revision, *, timeout: float, insist: bool = False) -> Found:
-    """Open a session, in ``revision`` or, unless we ``insist``, in the one that the server has instead.
+    """Perform the ``initialize`` handshake in ``revision`` or, unless ``insist``, the one the server counter-offers.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
 
     Raises:
-        ProtocolError: the server wants a revision that is not spoken here.
+        ProtocolError: the server chose an unsupported revision, or another one than ``insist`` allows.
         PeerError: the server refuses.
     """
     connection = link.connection

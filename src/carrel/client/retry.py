@@ -1,4 +1,4 @@
-"""What may be asked again after a connection was lost, and when.
+"""Retry policy: which requests are retried after a lost connection, with exponential backoff and jitter.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#unexpected-termination
 """
@@ -13,7 +13,7 @@ from carrel.errors import HTTPStatusError, MCPError, RequestTimeout, SessionExpi
 
 __all__ = ["Retries"]
 
-#: What changes nothing at the server, so that asking twice is as good as asking once: our names for it.
+#: Idempotent operations, by Carrel's names, which may be retried although they were delivered.
 SAFE = frozenset(
     (
         *("complete", "discover", "get_prompt", "get_skill", "get_task", "fetch_task_result", "list_prompts"),
@@ -21,16 +21,16 @@ SAFE = frozenset(
         *("read_directory", "read_resource", "set_level", "subscribe", "unsubscribe", "cancel_task"),
     )
 )
-#: Statuses that pass.
+#: HTTP statuses of temporary failures.
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-#: The longest that a server may have us wait, in seconds.
+#: The longest Retry-After that is honoured, in seconds.
 MAX_WAIT = 60.0
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, and how long after: the pauses double from ``first`` to ``longest`` seconds, and are never the same.
+    """Retry policy: up to ``times`` retries, with jittered backoff that doubles from ``first`` to ``longest`` seconds.
 
-    Requests that may have changed something are repeated only if they certainly did not arrive.
+    Requests that are not idempotent are retried only if they were certainly not delivered.
     """
 
     times: int = 3
@@ -38,7 +38,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     longest: float = 10.0
 
     def pause(self, operation: str, error: MCPError, attempt: int, *, safe: bool = False) -> float | None:
-        """Return the seconds after which to ask again, after ``attempt`` failures; None if it is over."""
+        """Return the seconds to wait before the next retry, after ``attempt`` failures; None to give up."""
         if attempt > self.times or not isinstance(error, TransportError) or isinstance(error, RequestTimeout):
             return None
         if error.delivered and operation not in SAFE and not safe:
@@ -55,5 +55,5 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def jitter(pause: float) -> float:
-        """Return a pause that is between half as long and as long, so that not everybody comes back at once."""
-        return pause * (0.5 + random.random() / 2)  # noqa: S311 - nothing is kept secret with it
+        """Return a random pause between half of ``pause`` and ``pause``, so that clients do not retry in step."""
+        return pause * (0.5 + random.random() / 2)  # noqa: S311 - not used for secrets

@@ -1,4 +1,4 @@
-"""A conversation with one server that outlives its connections: requests, answers to questions, what comes unasked.
+"""Client session that outlives its connections: reconnection, requests with retries, server requests, notifications.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
@@ -47,12 +47,12 @@ __all__ = ["LogReceiver", "Session", "Wait", "Watcher"]
 
 logger = Log("carrel.client")
 
-#: Seconds; UNSET for what the client has as its own limit, None for no limit.
+#: Timeout in seconds; UNSET for the client's own timeout, None for no limit.
 Wait: TypeAlias = float | UnsetType | None
-#: Gets the log messages of a server.
+#: Receives the log messages of a server.
 LogReceiver: TypeAlias = Callable[[LoggingMessageParams], Awaitable[None] | None]
 
-#: The capability that a server declares if it has an operation.
+#: Server capability that an operation requires.
 NEEDS: Mapping[str, str] = {
     "call_tool": "tools",
     "complete": "completions",
@@ -68,20 +68,20 @@ COMPLETING = ServerCapabilities(completions={})
 
 
 class Watcher(Protocol):
-    """Who hears of changes. ``carrel.client.watch`` has them."""
+    """Receiver of change notifications, implemented by ``carrel.client.watch``."""
 
     def take_notice(self, notice: Notification) -> None:
-        """Take a notification, if it is about something that is watched."""
+        """Handle a notification, if it concerns something that is watched."""
 
     def miss(self) -> None:
-        """Take note that changes may have been missed."""
+        """Record that notifications may have been missed."""
 
     async def close(self) -> None:
         """Stop listening."""
 
 
 class Session:
-    """What ``Client`` is made of, below its face. ``watches`` are those who hear of changes."""
+    """Base class of ``Client``: the session with one server. ``watches`` receive its change notifications."""
 
     def __init__(
         self,
@@ -113,24 +113,24 @@ class Session:
         self._missing: frozenset[str] = frozenset()
         self._has_tasks = False
         self.task_answers: dict[str, TaskAnswers] = {}
-        """The answers to questions of tasks, by the ids of the tasks."""
+        """Answered input requests of tasks, by task id."""
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[ClientConnection, asyncio.Event] = {}
         self._leaving: dict[ClientConnection, asyncio.Task[None]] = {}
         self._held: dict[str, int] = {}
 
-    # Coming and going
+    # Connecting and closing
 
     async def connect(self) -> ClientConnection:
-        """Return the connection; it is made, if it is not there.
+        """Return the open connection, connecting first if there is none.
 
         Raises:
-            ConfigError: the client is closed, or the server's program or something else is not installed.
-            TransportError: there is nobody.
+            ConfigError: the client is closed, or the server's program or a package is not installed.
+            TransportError: the server cannot be reached.
             PeerError: the server refuses.
-            ProtocolError: there is no revision that both sides speak.
-            AuthorizationError: the server wants to know who asks.
+            ProtocolError: there is no revision that both sides support.
+            AuthorizationError: the server requires authorization.
         """
         link = self._link
         if link is not None and link.error is None:
@@ -158,7 +158,7 @@ class Session:
             return link
 
     async def _leave(self, link: ClientConnection) -> None:
-        """Let go of a connection; of one whose session has ended, once what is under way has been answered."""
+        """Close a lost connection; after ``SessionExpired``, in the background once pending requests are done."""
         if not isinstance(link.error, SessionExpired):
             await link.close()
             return
@@ -174,10 +174,10 @@ class Session:
         return connection
 
     def _renewed(self) -> None:
-        """Forget what was known of the server: it may be another one now."""
+        """Drop cached state of the server after a reconnect: it may be another server."""
 
     async def close(self) -> None:
-        """End every watch, fail every request that waits, and let go of the server. May be called more than once."""
+        """Close every watch, fail pending requests, and close the connection. May be called more than once."""
         self._open = False
         for watch in list(self.watches):
             await watch.close()
@@ -189,11 +189,11 @@ class Session:
             await old.close()
             await asyncio.wait([task])
 
-    # What the server is
+    # Server information
 
     @property
     def revision(self) -> str:
-        """The revision that is spoken."""
+        """The negotiated revision."""
         return self._facts.revision.name
 
     @property
@@ -203,17 +203,17 @@ class Session:
 
     @property
     def server(self) -> Implementation | None:
-        """Who the server says it is. Nothing to rely on."""
+        """Server info (name and version), as declared by the server and not verified."""
         return self._facts.server
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What the server offers."""
+        """The server's capabilities."""
         return self._facts.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server is best used, for a model."""
+        """The server's instructions for a model."""
         return self._facts.instructions
 
     @property
@@ -224,21 +224,21 @@ class Session:
 
     @property
     def _server_name(self) -> str:
-        """What the server is called when a user is asked: by its own name, and by where it is."""
+        """Server name to show to a user: the name that it declares, and its URL or command."""
         server = None if self._found is None else self._found.server
         shown = printable(self._way.shown)
         return shown if server is None else f"{printable(server.name, 100)} ({shown})"
 
     def offers(self, operation: str) -> bool:
-        """Say whether the server has declared what an operation belongs to."""
+        """Return whether the server has declared the capability that an operation requires."""
         need = NEEDS.get(operation)
         if need is None or getattr(self.capabilities, need) is not UNSET:
             return True
-        # The oldest revision had completion without a word for it.
+        # The oldest revision had completion without a capability for it.
         return need == "completions" and self._facts.revision.project(COMPLETING).completions is UNSET
 
     def announces(self, kind: str) -> bool:
-        """Say whether the server announces changes of a list: "resources", "tools" or "prompts"."""
+        """Return whether the server declares ``listChanged`` for a list: "resources", "tools" or "prompts"."""
         offered = getattr(self.capabilities, kind)
         return offered is not UNSET and offered.list_changed is True
 
@@ -257,17 +257,17 @@ class Session:
         repeatable: bool = False,
         answered: list[InputRequiredResult] | None = None,
     ) -> Any:
-        """Send a request of the protocol, by our name for it, and return its result.
+        """Send a request, by Carrel's name for its operation, and return its result.
 
-        Questions in between are answered, lost connections made again, and what is safe to repeat is repeated;
-        ``repeatable`` says that this one is. ``answered`` gets the questions, as the result may depend on the answers.
+        Input requests of the server are answered, lost connections reopened, and requests that are safe to repeat
+        retried; ``repeatable`` marks this one as safe. ``answered`` collects the ``input_required`` results.
 
         Raises:
-            PeerError: the server answered with an error.
-            RequestTimeout: there was no answer in time.
+            PeerError: the server sent an error response.
+            RequestTimeout: there was no response in time.
             TransportError: the server cannot be reached.
-            ProtocolError: the server's answer makes no sense.
-            MethodNotFound: the server does not offer this.
+            ProtocolError: the server's response is invalid.
+            MethodNotFound: the server lacks the capability, or its revision the request.
         """
         failures = rounds = 0
         mended = False
@@ -313,7 +313,7 @@ class Session:
             params = await next_round(params, answer, self._answers, self._server_name)
 
     async def _mend(self, error: PeerError, operation: str) -> bool:
-        """Do what an error asks for, if it asks for something; say whether the request is worth making again."""
+        """Recover from an error response, if possible; return whether to send the request again."""
         if error.code == UNSUPPORTED_VERSION and self._link is not None:
             self._link.closed(TransportError("the server does not speak the revision any more", delivered=False))
             return True
@@ -321,10 +321,10 @@ class Session:
             return await visit_pages(error, self._answers, self._server_name)
         return False
 
-    # What a link tells
+    # Callbacks of the connection
 
     def take_notice(self, notice: Notification) -> None:
-        """Take a notification that belongs to no request."""
+        """Handle a notification that belongs to no request."""
         if notice.event == "message":
             self._take_log(notice.params)
         elif notice.event == "elicitation_complete":
@@ -335,7 +335,7 @@ class Session:
                 watch.take_notice(notice)
 
     def changed(self, notice: Notification) -> None:
-        """Forget what a notification says has changed."""
+        """Invalidate cached state that a change notification concerns."""
 
     def _take_log(self, params: LoggingMessageParams) -> None:
         if self._log is None:
@@ -349,35 +349,35 @@ class Session:
             self._link.spawn(done)
 
     async def answer(self, question: Question) -> Any:
-        """Answer a question of the server."""
+        """Return the result of a server's request (elicitation, sampling, roots)."""
         return await self._answers.answer(question.operation, question.params, self._server_name)
 
     def interrupted(self) -> None:
-        """Take note that notifications may have been missed."""
+        """Record that notifications may have been missed."""
         for watch in list(self.watches):
             watch.miss()
 
     def lost(self, link: ClientConnection) -> None:
-        """Take note that a connection is gone."""
+        """Record that a connection is lost, and wake up its watches."""
         event = self._lost.pop(link, None)
         if event is not None:
             event.set()
 
-    # What watches need
+    # Subscriptions of watches
 
     async def gone(self, link: ClientConnection) -> None:
-        """Wait until a connection is gone."""
+        """Wait until a connection is lost."""
         event = self._lost.get(link)
         if event is not None:
             await event.wait()
 
     def hold(self, uri: str) -> bool:
-        """Count one more who wants to hear of a resource; say whether it is the first."""
+        """Add a reference to the subscription of a resource; return whether it is the first."""
         self._held[uri] = held = self._held.get(uri, 0) + 1
         return held == 1
 
     def release(self, link: ClientConnection, uri: str) -> bool:
-        """Count one less who wants to hear of a resource; say whether it was the last."""
+        """Drop a reference to the subscription of a resource; return whether it was the last."""
         if link is not self._link or uri not in self._held:
             return False
         self._held[uri] -= 1

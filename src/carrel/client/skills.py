@@ -1,8 +1,8 @@
-"""Skills of a server: listed, and loaded file by file when they are needed, each verified before anybody sees it.
+"""Skills of a server: listed, loaded file by file on demand, and verified by size and SHA-256 digest.
 
-A skill is known by the server *and* its URI: another server may have another one with the same URI, or the same name.
-What is in a skill is text of a server for a model, and no more to be trusted than any other. That it is verified only
-says that it is what the server had listed.
+A skill is identified by the server *and* its URI: another server may have another skill with the same URI or name.
+The content of a skill is untrusted text of a server for a model. Verification only shows that it is what the server
+had listed.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -40,32 +40,32 @@ __all__ = ["Skill", "SkillServer", "get_skill", "list_skills", "read_directory"]
 DIRECTORY = "inode/directory"
 DIGEST = "sha256:"
 HEXADECIMAL = "0123456789abcdef"
-#: The code of "not found" before it was one of invalid parameters.
+#: Error code of "resource not found" in older revisions, which is "invalid params" now.
 NOT_FOUND = -32002
 
 
 class SkillServer(Protocol):
-    """What skills need of a client."""
+    """Interface of the client that skills call."""
 
     @property
     def name(self) -> str:
-        """What the host calls the server, which is not what the server calls itself."""
+        """The host's name for the server, not the one that the server declares."""
 
     async def declared(self) -> Mapping[str, Any]:
         """Return the settings of the extensions that the server has declared."""
 
     async def request(self, operation: str, params: Params) -> Any:
-        """Return the result of a request to the server, and not one that was kept."""
+        """Send a request to the server, bypassing the cache, and return its result."""
 
     def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
-        """Iterate over the pages of a list. They may have been kept."""
+        """Iterate over the pages of a list, possibly from the cache."""
 
 
 async def list_skills(server: SkillServer) -> AsyncIterator[Skill]:
-    """Iterate over the skills that a server lists, which may be fewer than it has. None of their files is read.
+    """Iterate over the skills that a server lists, which may be fewer than it has, without reading their files.
 
     Raises:
-        MethodNotFound: the server has no skills.
+        MethodNotFound: the server does not support skills.
     """
     await _require(server)
     async for page in server.pages("list_skills", PageParams()):
@@ -74,12 +74,12 @@ async def list_skills(server: SkillServer) -> AsyncIterator[Skill]:
 
 
 async def get_skill(server: SkillServer, uri: str) -> Skill:
-    """Return the skill whose SKILL.md has this URI, as it is now, whether or not it is listed. No file is read.
+    """Return the current skill whose SKILL.md has this URI, whether or not it is listed, without reading its files.
 
     Raises:
-        MethodNotFound: the server has no skills.
+        MethodNotFound: the server does not support skills.
         ResourceNotFound: there is no such skill.
-        ResourceMismatch: the server answered with another one.
+        ResourceMismatch: the server responded with another skill.
     """
     await _require(server)
     try:
@@ -94,10 +94,10 @@ async def get_skill(server: SkillServer, uri: str) -> Skill:
 
 
 async def read_directory(server: SkillServer, uri: str) -> AsyncIterator[Resource]:
-    """Iterate over what is directly in a directory of a server, in a skill or not.
+    """Iterate over the direct children of a directory of a server, in a skill or not.
 
     Raises:
-        MethodNotFound: the server does not say what is in directories.
+        MethodNotFound: the server does not support reading directories.
         PeerError: there is no such directory.
     """
     if not (await _require(server)).get("directoryRead"):
@@ -108,10 +108,10 @@ async def read_directory(server: SkillServer, uri: str) -> AsyncIterator[Resourc
 
 
 async def _require(server: SkillServer) -> Mapping[str, Any]:
-    """Return what the server declares about skills.
+    """Return the settings of the skills extension that the server declares.
 
     Raises:
-        MethodNotFound: nothing.
+        MethodNotFound: the server does not declare it.
     """
     settings = (await server.declared()).get(SKILLS.name)
     if not isinstance(settings, Mapping):
@@ -120,11 +120,10 @@ async def _require(server: SkillServer) -> Mapping[str, Any]:
 
 
 class Skill:
-    """A skill, as a server described it at one moment.
+    """Snapshot of a skill, as the server described it when it was listed.
 
-    Hold on to this object for as long as a model acts on the skill: what it lists is all that may be read. When the
-    skill has changed, reading fails, and ``refresh`` returns another object. Files that were read are kept in memory
-    with it.
+    Keep this object for as long as a model acts on the skill: only the files that it lists can be read. When the skill
+    has changed, reading fails, and ``refresh`` returns a new object. Files that were read are cached in memory.
     """
 
     def __init__(self, server: SkillServer, entry: SkillEntry) -> None:
@@ -134,15 +133,15 @@ class Skill:
         self._held: dict[str, ResourceContents] = {}
         self._sizes: dict[str, int] = {}  # of files of a dynamic skill that were read
         self.uri = entry.uri
-        """The URI of SKILL.md, by which the server knows the skill."""
+        """The URI of SKILL.md, which identifies the skill at the server."""
         self.frontmatter = entry.frontmatter
-        """All fields that the author wrote. What they ask for is not granted by that: ``allowed-tools`` is a wish."""
+        """All frontmatter fields. They grant nothing: ``allowed-tools`` is only a request."""
         self.files: tuple[SkillResource, ...] | None = None
         """All files, with size and digest; None if the skill is ``dynamic``."""
         if entry.resources != "dynamic":
             self.files = tuple(entry.resources)
         self.problem: str | None = None
-        """Why the skill cannot be used; None if it can, so far as is known before anything has been read."""
+        """Why the skill cannot be used; None if no problem is known before its files are read."""
         try:
             self._check()
         except FrontmatterError as error:
@@ -153,37 +152,37 @@ class Skill:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What tells the skill from all others: the host's name for the server, and the URI."""
+        """Unique identity of the skill: the host's name for the server, and the URI."""
         return self._server.name, self.uri
 
     @property
     def name(self) -> str:
-        """A label, which other skills may have too."""
+        """The skill's name, which is not unique."""
         return str(self.frontmatter.get("name", ""))
 
     @property
     def description(self) -> str:
-        """When to use the skill, in the words of the server."""
+        """The server's description of the skill and when to use it."""
         return str(self.frontmatter.get("description", ""))
 
     @property
     def dynamic(self) -> bool:
-        """The files are made when they are read, so that they cannot be verified, nor approved once and for all."""
+        """Whether files are generated when they are read, and so can be neither verified nor approved for good."""
         return self.files is None
 
     @property
     def fingerprint(self) -> str | None:
-        """What an approval is to be bound to: it changes with the content of the skill. None if that is dynamic."""
+        """SHA-256 fingerprint of the listed files, to bind an approval to; None if the skill is dynamic."""
         if self.files is None:
             return None
         listed = sorted((file.uri, file.digest) for file in self.files)
         return DIGEST + sha256(msgspec.json.encode(listed)).hexdigest()
 
     def _check(self) -> None:
-        """Check what can be checked before anything is read.
+        """Validate the skill's URI, frontmatter and list of files, without reading any.
 
         Raises:
-            FrontmatterError: something is wrong.
+            FrontmatterError: the skill is invalid.
         """
         segments = path_of(self.uri, self._root.rpartition("/")[0])
         if self._root == self.uri or len(segments) != 2:
@@ -212,11 +211,11 @@ class Skill:
     # Reading
 
     async def instructions(self) -> str:
-        """Return SKILL.md, once it is certain that it is what was listed: its size, its digest and its frontmatter.
+        """Return the text of SKILL.md, after verifying its size, digest and frontmatter against what was listed.
 
         Raises:
-            ResourceMismatch: it is not, or the skill has a ``problem``.
-            ResourceNotFound: it is not there any more.
+            ResourceMismatch: it differs from what was listed, or the skill has a ``problem``.
+            ResourceNotFound: it does not exist any more.
             ConfigError: PyYAML is not installed.
         """
         contents = await self._load()
@@ -224,15 +223,15 @@ class Skill:
         return contents.text
 
     async def read(self, path: str) -> ResourceContents:
-        """Return a file of the skill, verified. SKILL.md is loaded and verified before, if it has not been yet.
+        """Read a file of the skill and verify it. SKILL.md is loaded and verified first, if it has not been yet.
 
         ``path`` is relative to the directory of SKILL.md, as in the instructions; or the URI of a file.
 
         Raises:
             ResourceForbidden: the path leads out of the skill.
-            ResourceMismatch: the file is not listed, or not what was listed; or SKILL.md is not.
-            ResourceNotFound: it is not there any more.
-            ResourceTooLarge: more has been read of a dynamic skill than a skill may have.
+            ResourceMismatch: the file is not listed, or it or SKILL.md differs from what was listed.
+            ResourceNotFound: it does not exist any more.
+            ResourceTooLarge: the files read of a dynamic skill exceed the size limit of a skill.
             ConfigError: PyYAML is not installed.
         """
         uri, listed = self._find(path)
@@ -269,14 +268,14 @@ class Skill:
             raise ResourceMismatch(
                 self.uri, f"The frontmatter of SKILL.md is not what was listed; it differs in {shown}", "frontmatter"
             )
-        # As text, also where the server has sent bytes.
+        # As text, even if the server sent a blob.
         held = TextResourceContents(self.uri, text, mime_type=contents.mime_type, meta=contents.meta)
         if self.files is not None:
             self._held[self.uri] = held
         return held
 
     async def _fetch(self, uri: str, listed: SkillResource | None) -> ResourceContents:
-        """Read one file, and verify size and digest if they are known."""
+        """Fetch one file, and verify its size and digest if it is listed."""
         try:
             result = await self._server.request("read_resource", ReadResourceParams(uri=uri))
         except PeerError as error:
@@ -300,7 +299,7 @@ class Skill:
         return contents
 
     def _find(self, path: str) -> tuple[str, SkillResource | None]:
-        """Return the URI of a file, and what is listed of it."""
+        """Return the URI of a file and its entry in the list, which is None in a dynamic skill."""
         segments = path_of(path, self._root) or resolve(path)
         if not segments:
             raise ResourceForbidden(path[:1000], f"Not a file in the directory of {self.uri}")
@@ -316,14 +315,14 @@ class Skill:
     # Directories
 
     async def directory(self, path: str = "") -> list[Resource]:
-        """Return what is directly in a directory of the skill: of the skill as it was listed, without asking anybody.
+        """Return the direct children of a directory of the skill, computed from the listed files without a request.
 
-        Only a dynamic skill is asked for. ``path`` is relative to the directory of SKILL.md, which is the default.
+        Only for a dynamic skill, the server is asked. ``path`` is relative to the directory of SKILL.md, the default.
 
         Raises:
             ResourceForbidden: the path leads out of the skill.
             ResourceNotFound: there is no such directory.
-            MethodNotFound: the skill is dynamic, and the server does not say what is in directories.
+            MethodNotFound: the skill is dynamic, and the server does not support reading directories.
         """
         segments = resolve(path.removesuffix("/")) if path not in ("", ".", "./") else ()
         if path not in ("", ".", "./") and not segments:
@@ -355,16 +354,16 @@ class Skill:
         return [resource for resource in found if len(path_of(resource.uri, uri)) == 1]
 
     async def refresh(self) -> Skill:
-        """Return the skill as it is now. If its ``fingerprint`` is another one, it has to be approved anew.
+        """Return the current version of the skill. If its ``fingerprint`` differs, it needs a new approval.
 
         Raises:
-            ResourceNotFound: it is not there any more.
+            ResourceNotFound: it does not exist any more.
         """
         return await get_skill(self._server, self.uri)
 
 
 def path_of(uri: str, root: str) -> tuple[str, ...]:
-    """Return the path of a URI below another one, decoded; nothing if it is not below it, or no path of a file."""
+    """Return the decoded path segments of a URI below ``root``; empty if it is not below, or not a valid file path."""
     if not uri.startswith(f"{root}/"):
         return ()
     try:
@@ -378,7 +377,7 @@ def path_of(uri: str, root: str) -> tuple[str, ...]:
 
 
 def resolve(path: str) -> tuple[str, ...]:
-    """Return a relative path without "." and ".."; nothing if it is none, or leads out of where it begins."""
+    """Return the segments of a relative path without "." and ".."; empty if it is invalid or leads out of its root."""
     segments: list[str] = []
     for segment in path.split("/"):
         if segment == ".":
@@ -393,7 +392,7 @@ def resolve(path: str) -> tuple[str, ...]:
 
 
 def is_name(segment: str) -> bool:
-    """Say whether this can be the name of a file or a directory, anywhere."""
+    """Return whether a path segment is a valid file or directory name on any platform."""
     return segment not in ("", ".", "..") and not any(
         character in "/\\\x7f" or character < " " for character in segment
     )
@@ -411,7 +410,7 @@ def encode_name(name: str) -> str:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Say whether two URIs are the same one, however they are spelled."""
+    """Return whether two URIs are equivalent after normalization."""
     try:
         return normalize(one) == normalize(other)
     except UriError:
@@ -423,7 +422,7 @@ def bytes_of(contents: ResourceContents) -> bytes:
 
 
 def own(contents: ResourceContents) -> ResourceContents:
-    """Return contents that the caller may change."""
+    """Return a copy of contents that the caller may change."""
     return msgspec.structs.replace(contents, meta=UNSET if contents.meta is UNSET else deepcopy(contents.meta))
 
 
@@ -432,7 +431,7 @@ def have_same(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bo
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Say whether two values are the same in JSON, where true is not 1, but 1.0 is."""
+    """Return whether two values are equal in JSON, where true is not 1, but 1.0 is."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

@@ -1,4 +1,4 @@
-"""Tool calls that go on after their answer, and whose results are fetched later.
+"""Client side of tasks: tool calls that continue after their response, polled for status, input requests and result.
 
 https://modelcontextprotocol.io/extensions/tasks/overview
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskAnswers", "ToolTask"]
 
-#: Seconds between two questions about a task, if the server does not say; and the bounds of what it may say.
+#: Default poll interval of a task in seconds, and the bounds of the interval that a server may set.
 INTERVAL = 1.0
 SHORTEST, LONGEST = 0.05, 60.0
 TERMINAL = frozenset(("completed", "failed", "cancelled"))
-#: How many questions of one task are answered, and of how many tasks the answers are remembered.
+#: How many input requests of one task are answered, and for how many tasks the answers are remembered.
 MAX_QUESTIONS = 1000
 MAX_TASKS = 10_000
 
 
 class TaskAnswers:
-    """The questions of one task that have been answered here: a key stands for one question, which is asked once.
+    """Answered input requests of one task, by key, so that each is put to its handler once.
 
-    A task lists a question until it has taken the answer, so the same key may be seen many times.
+    A task lists an input request until it has received the response, so the same key may be seen many times.
     """
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.unsent: dict[str, Any] = {}
-        """Answers that the server has not acknowledged yet."""
+        """Input responses that the server has not acknowledged yet."""
         self._questions: dict[str, bytes] = {}
 
     def new(self, requests: Mapping[str, InputRequest]) -> dict[str, InputRequest]:
-        """Return the questions that have not been answered yet.
+        """Return the input requests that have not been answered yet.
 
         Raises:
-            InvalidMessage: a key stands for another question than before, or there are too many of them.
+            InvalidMessage: a key is reused for another request, or there are too many requests.
         """
         found: dict[str, InputRequest] = {}
         for key, request in requests.items():
@@ -67,26 +67,26 @@ class TaskAnswers:
         return found
 
     def add(self, key: str, request: InputRequest, answer: Any) -> None:
-        """Remember the answer to a question until it is acknowledged, and the question for longer."""
+        """Store an input response until it is acknowledged, and the digest of its request for longer."""
         self._questions[key] = digest_of(request)
         self.unsent[key] = answer
 
     def refused(self) -> None:
-        """Forget the answers that the server did not take: the questions may be asked once more."""
+        """Drop the responses that the server refused, so that their requests can be answered again."""
         for key in self.unsent:
             del self._questions[key]
         self.unsent.clear()
 
 
 def digest_of(request: InputRequest) -> bytes:
-    """Return what tells one question from another, whatever the order of its fields."""
+    """Return the SHA-256 digest of an input request, independent of the order of its fields."""
     return sha256(msgspec.json.encode(request, order="sorted")).digest()
 
 
 class ToolTask:
-    """A call of a tool that may still be going on.
+    """Handle of a task: a tool call that may still be running.
 
-    Iterate over it to see its states as they come; await ``result`` for its end. Its ``id`` outlives the client: see
+    Iterate over it to poll for changes of status; await ``result`` for the result. Its ``id`` outlives the client: see
     ``Client.task``.
     """
 
@@ -96,23 +96,23 @@ class ToolTask:
 
     @property
     def id(self) -> str | None:
-        """The id of the task; None if the call was answered at once."""
+        """The task id; None if the call returned its result at once."""
         return None if isinstance(self._state, CallToolResult) else self._state.task_id
 
     @property
     def status(self) -> TaskStatus:
-        """The status when the task was last asked."""
+        """The status at the last poll."""
         return "completed" if isinstance(self._state, CallToolResult) else self._state.status
 
     @property
     def message(self) -> str | None:
-        """What the server says of the status."""
+        """The server's status message; None if there is none."""
         if isinstance(self._state, CallToolResult) or self._state.status_message is UNSET:
             return None
         return self._state.status_message
 
     async def refresh(self) -> TaskStatus:
-        """Ask for the status. Questions that the task waits for are answered on the way."""
+        """Poll the status (``tasks/get``), and answer the input requests that the task waits for."""
         if self.id is None or self.status in TERMINAL:
             return self.status
         state: DetailedTask | Task = await self._client.request("get_task", TaskParams(task_id=self.id))
@@ -124,7 +124,7 @@ class ToolTask:
         return state.status
 
     async def _answer(self, id: str, requests: Mapping[str, InputRequest]) -> None:
-        """Answer the questions that are new, and send the answers that the server has not acknowledged."""
+        """Answer new input requests, and send the responses that the server has not acknowledged."""
         remembered = self._client.task_answers
         answers = remembered.get(id)
         if answers is None:
@@ -161,13 +161,13 @@ class ToolTask:
         return INTERVAL if told is UNSET else min(LONGEST, max(SHORTEST, told / 1000))
 
     async def result(self) -> CallToolResult:
-        """Wait for the end, and return what the tool gave back.
+        """Wait for the task to end, and return the result of the tool call.
 
-        If whoever waits is cancelled, the task is too.
+        If this coroutine is cancelled, so is the task.
 
         Raises:
             PeerError: the call failed.
-            TaskCancelled: somebody cancelled it.
+            TaskCancelled: the task was cancelled.
         """
         try:
             if isinstance(self._state, Task):
@@ -199,7 +199,7 @@ class ToolTask:
             raise InvalidMessage(f"The end of the task cannot be read: {error}") from None
 
     async def cancel(self) -> None:
-        """Ask the server to stop. It may end in another way all the same."""
+        """Request cancellation of the task (``tasks/cancel``). It may still complete or fail."""
         if self.id is not None and self.status not in TERMINAL:
             state = await self._client.request("cancel_task", TaskParams(task_id=self.id))
             if isinstance(state, Task):

@@ -1,4 +1,4 @@
-"""URIs in order, so that those which have to do with one of them are found without looking at all.
+"""Sorted index of URIs that finds those related to a URI (the same, within it, or around it) without a full scan.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/resources#subscriptions
 """
@@ -11,21 +11,21 @@ from carrel.uri.parse import UriError, normalize
 
 __all__ = ["UriIndex", "are_related", "normal_form"]
 
-#: What may follow a resource in the URI of a resource within it.
+#: Characters that may follow a resource's URI in the URI of a resource within it.
 SEPARATORS = "/?#"
-#: URIs with more separators than this are compared with all others, not with each of their own beginnings.
+#: URIs with more separators than this are compared with all others, instead of looking up each of their prefixes.
 MAX_DEPTH = 64
 
 
 class UriIndex:
-    """A set of URIs, in which equivalent spellings are neighbours."""
+    """Set of URIs, sorted by normal form and grouped by equivalent spellings."""
 
     def __init__(self) -> None:
         self._spellings: dict[str, set[str]] = {}
         self._order: list[str] = []
 
     def add(self, uri: str) -> None:
-        """Add a URI; one that is there already stays."""
+        """Add a URI, if it is not in the index."""
         normal = normal_form(uri)
         spellings = self._spellings.get(normal)
         if spellings is None:
@@ -34,7 +34,7 @@ class UriIndex:
         spellings.add(uri)
 
     def discard(self, uri: str) -> None:
-        """Take a URI away, if it is there."""
+        """Remove a URI, if it is in the index."""
         normal = normal_form(uri)
         spellings = self._spellings.get(normal)
         if spellings is not None:
@@ -44,7 +44,7 @@ class UriIndex:
                 del self._order[bisect_left(self._order, normal)]
 
     def related(self, uri: str) -> list[str]:
-        """Return every spelling of a URI that is in here, of those within it, and of those that it is within."""
+        """Return every indexed spelling of a URI, of the URIs within it, and of the URIs that it is within."""
         normal = normal_form(uri)
         found = [normal] if normal in self._spellings else []
         beginnings = (normal,) if normal.endswith(tuple(SEPARATORS)) else tuple(normal + mark for mark in SEPARATORS)
@@ -65,7 +65,7 @@ class UriIndex:
 
 
 def normal_form(uri: str) -> str:
-    """Return the normal form of a URI, or the text as it is if it is none."""
+    """Return the normal form of a URI, or the text unchanged if it is not a valid URI."""
     try:
         return normalize(uri)
     except UriError:
@@ -73,12 +73,12 @@ def normal_form(uri: str) -> str:
 
 
 def is_within(inner: str, outer: str) -> bool:
-    """Say whether a URI is one, or of a resource within one; both in their normal forms."""
+    """Return whether ``inner`` equals ``outer`` or is a resource within it; both in normal form."""
     if not inner.startswith(outer):
         return False
     return len(inner) == len(outer) or outer[-1:] in SEPARATORS or inner[len(outer)] in SEPARATORS
 
 
 def are_related(one: str, other: str) -> bool:
-    """Say whether two URIs, in their normal forms, are of one resource, or of one within the other."""
+    """Return whether two URIs in normal form are the same resource, or one is within the other."""
     return is_within(one, other) or is_within(other, one)

@@ -1,4 +1,4 @@
-"""Hearing of changes, in both eras: one listen request, or subscriptions of a session.
+"""Watches: change notifications over ``subscriptions/listen``, or ``resources/subscribe`` in revisions with sessions.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
 https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions
@@ -35,25 +35,25 @@ __all__ = ["Change", "ChangeKind", "Watch"]
 
 ChangeKind: TypeAlias = Literal["resource", "resources", "tools", "prompts", "missed"]
 
-#: Lists, by the notification that says that they have changed.
+#: Kinds of lists, by the notification of their change.
 LISTS: dict[str, ChangeKind] = {
     "prompts_list_changed": "prompts",
     "resources_list_changed": "resources",
     "tools_list_changed": "tools",
 }
-#: How many changes wait for somebody to look at them, before it is only said that some were missed.
+#: How many changes are queued before they are replaced by a single "missed".
 MAX_WAITING = 10_000
-#: How many subscriptions are asked for at a time.
+#: How many ``resources/subscribe`` requests are sent concurrently.
 AT_ONCE = 100
-#: Seconds between attempts to listen again, at most.
+#: The longest backoff between attempts to listen again, in seconds.
 LONGEST_PAUSE = 30.0
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What has changed.
+    """Change of a resource or a list.
 
-    "resource": the resource at ``uri`` (which may be one within a resource that is watched); "resources", "tools",
-    "prompts": the list of them; "missed": anything of it may have, as nobody could listen for a while.
+    "resource": the resource at ``uri`` changed (which may be within a watched resource); "resources", "tools",
+    "prompts": that list changed; "missed": anything watched may have changed, as notifications were lost.
     """
 
     kind: ChangeKind
@@ -61,10 +61,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """What has changed since it was last looked at; an async iterator, and a context manager that ends it.
+    """Subscription to changes of resources and lists: an async iterator of ``Change``, and an async context manager.
 
-    A change that nobody has looked at yet is there once, however often it happened. After the connection was lost, it
-    is made again, and a "missed" comes first.
+    Changes that were not consumed yet are deduplicated. After a lost connection, the watch reconnects and first yields
+    a "missed".
     """
 
     def __init__(self, client: Session, uris: Sequence[str], lists: Sequence[str]) -> None:
@@ -73,7 +73,7 @@ class Watch:
         self.uris = tuple(dict.fromkeys(uris))
         self.lists = frozenset(lists)
         self.refused: tuple[str, ...] = ()
-        """What of it the server does not tell: URIs, and names of lists."""
+        """URIs and names of lists whose subscription the server refused."""
         self._inside = tuple(uri.rstrip("/") + "/" for uri in self.uris)
         self._known = frozenset(self.uris)
         self._changes: dict[Change, None] = {}
@@ -108,11 +108,11 @@ class Watch:
         return change
 
     async def start(self) -> None:
-        """Begin to listen; returns when the server has agreed to tell.
+        """Start listening; return once the server has acknowledged the subscription.
 
         Raises:
-            MethodNotFound: the server has no subscriptions.
-            PeerError: it refuses.
+            MethodNotFound: the server does not support subscriptions.
+            PeerError: the server refuses.
             TransportError: the connection was lost.
         """
         self._ready = asyncio.get_running_loop().create_future()
@@ -129,7 +129,7 @@ class Watch:
             raise
 
     async def close(self) -> None:
-        """Stop listening. Whoever waits for a change waits no longer."""
+        """Stop listening, and end the iteration."""
         self._closed = True
         self.client.watches.discard(self)
         self._news.set()
@@ -142,10 +142,10 @@ class Watch:
         if self._ready is not None and not self._ready.done():
             self._ready.cancel()
 
-    # What happens
+    # Notifications
 
     def put(self, change: Change) -> None:
-        """Take note of a change."""
+        """Queue a change."""
         if change.kind == "missed" or len(self._changes) >= MAX_WAITING:
             self._changes.clear()
             change = Change("missed")
@@ -153,7 +153,7 @@ class Watch:
         self._news.set()
 
     def take_notice(self, notice: Notification) -> None:
-        """Take a notification, if it is about something that is watched here."""
+        """Queue the change of a notification, if it concerns a watched resource or list."""
         kind = LISTS.get(notice.event)
         if kind is not None:
             if kind in self.lists:
@@ -166,7 +166,7 @@ class Watch:
             self._acknowledge(notice.params.notifications)
 
     def miss(self) -> None:
-        """Take note that changes may have been missed."""
+        """Record that notifications may have been missed."""
         if self._ready is not None and self._ready.done():
             self.put(Change("missed"))
 
@@ -200,7 +200,7 @@ class Watch:
                 if not self._ready.done():
                     self._fail(error)
                     return
-            # The connection is gone, or the server has ended the stream.
+            # The connection was lost, or the server has ended the stream.
             if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
                 pause = 0.0
             await asyncio.sleep(Retries.jitter(pause))
@@ -210,12 +210,12 @@ class Watch:
         assert self._ready is not None
         if not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # nobody has to look at it
+            self._ready.exception()  # marks it as retrieved
         self._error = error
         self._news.set()
 
     async def _listen(self, link: ClientConnection) -> None:
-        """Hold one listen request open for as long as the server does."""
+        """Send ``subscriptions/listen`` and keep the long-lived stream open until the server ends it."""
         wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or UNSET)
         for event, kind in LISTS.items():
             if kind in self.lists:
@@ -223,7 +223,7 @@ class Watch:
         await link.call("listen", ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
 
     async def _subscribe(self, link: ClientConnection) -> None:
-        """Subscribe to every resource, and wait until the connection is gone."""
+        """Send ``resources/subscribe`` for every resource, wait until the connection is lost, and unsubscribe."""
         offered = self.client.capabilities.resources
         if self.uris and (offered is UNSET or offered.subscribe is not True):
             raise MethodNotFound("The server does not offer subscriptions to resources")
@@ -259,10 +259,10 @@ class Watch:
 
 
 def check(uris: Sequence[str], lists: Sequence[str]) -> None:
-    """Check what somebody wants to hear of.
+    """Validate the URIs and list names of a watch.
 
     Raises:
-        ConfigError: it is nothing that can be heard of.
+        ConfigError: a URI is not a string, or there is no such list.
     """
     for uri in uris:
         if not isinstance(uri, str):
@@ -275,7 +275,7 @@ def check(uris: Sequence[str], lists: Sequence[str]) -> None:
 
 
 class _Ear:
-    """Hears what belongs to one listen request, and tells the client as well, which may have cached what changed."""
+    """Subscriber of one listen request that forwards notifications to its watch and to the client's cache."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

@@ -1,8 +1,8 @@
-"""Resources with ``https:`` URIs, fetched from where they are: the server that names them need not be asked.
+"""HTTPS resources, fetched directly from the web with protection against SSRF, without asking the MCP server.
 
-Such a URI is what somebody else has written down, so it may lead to the public Internet only, wherever it redirects to
-and whatever its name stands for when the connection is made. Nothing that says who asks goes along: no cookies, no
-credentials, no referrer. No proxy is used, because behind one nobody could look at the addresses.
+Such a URI is untrusted, so it may lead to the public Internet only, which is checked for every redirect and for the
+resolved address of every connection. Requests carry no cookies, credentials or referrer. No proxy is used, because the
+addresses behind one cannot be checked.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/resources#https%3A%2F%2F
 https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_BYTES", "fetch"]
 
-#: How many bytes a page may have, unless somebody says otherwise.
+#: Default size limit of a page, in bytes.
 MAX_BYTES = 16 * 1024 * 1024
 MAX_URL = 8192
 CHUNK = 64 * 1024
@@ -46,7 +46,7 @@ CHUNK = 64 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
 HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "carrel"}
 
-#: Types besides text/* that are text, and what the names of such types end with.
+#: Media types besides text/* that are text, and the suffixes of such types.
 TEXTUAL = frozenset(
     f"application/{name}"
     for name in (
@@ -55,7 +55,7 @@ TEXTUAL = frozenset(
     )
 )
 TEXTUAL_ENDINGS = ("+json", "+xml", "+yaml")
-#: What a text may begin with that says how it is encoded; the longer ones first.
+#: Byte order marks (BOM) and their encodings; UTF-32 before UTF-16, whose marks are prefixes.
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -63,7 +63,7 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-#: Codecs of Python that are no encodings of pages. Decoding takes quadratic time with some of them.
+#: Python codecs that are not character encodings of pages. Some of them decode in quadratic time.
 NOT_ENCODINGS = frozenset(("idna", "mbcs", "oem", "punycode", "rawunicodeescape", "undefined", "unicodeescape", "utf7"))
 
 
@@ -76,21 +76,21 @@ async def fetch(
     allowed: Iterable[str] = (),
     ssl: SSLContext | None = None,
 ) -> list[ResourceContents]:
-    """Return what is at an ``https:`` URL, as one text or one blob, as reading a resource does.
+    """Fetch an ``https:`` URL and return its contents, one text or one blob, as reading a resource does.
 
     Args:
-        max_bytes: of the page, before and after decompression.
-        timeout: seconds for all of it.
-        max_redirects: how many are followed. Each leads to https: on the public Internet, or nowhere.
-        allowed: hosts that may be anywhere, because the user has named them.
-        ssl: which certificates are trusted; those that the system trusts if None.
+        max_bytes: size limit of the page, before and after decompression.
+        timeout: seconds for the whole fetch, with redirects.
+        max_redirects: how many redirects are followed, only to https: on the public Internet.
+        allowed: hosts that may have any address, because the user has named them.
+        ssl: SSL context with the trusted certificates; those of the system if None.
 
     Raises:
         ResourceNotFound: there is no such page.
-        ResourceForbidden: the URL, or one that it redirects to, may not be fetched; or the web server says so.
+        ResourceForbidden: the URL, or one that it redirects to, may not be fetched; or the web server denies access.
         ResourceTooLarge: the page has more than ``max_bytes``.
-        ResourceError: the page cannot be had for another reason.
-        RequestTimeout: it did not come in time.
+        ResourceError: the page cannot be fetched for another reason.
+        RequestTimeout: the fetch timed out.
         ConfigError: aiohttp is not installed.
     """
     try:
@@ -118,17 +118,17 @@ async def fetch(
     except TimeoutError:
         raise RequestTimeout(f"{url} did not come within {timeout:g} seconds") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EACCES:  # which the connector answers to what is inside
+        if isinstance(error, OSError) and error.errno == errno.EACCES:  # the address is not public
             raise ResourceForbidden(url, f"The page may not be fetched: {error.strerror}") from None
         reason = str(error)[:200] or type(error).__name__
         raise ResourceError(url, f"The page cannot be fetched: {reason}") from None
 
 
 def check(place: str | URL, url: str) -> URL:
-    """Return a URL that may be asked, so far as its text says. ``url`` is the one that has led to it.
+    """Parse a URL and check that its text allows fetching it. ``url`` is the original URL, for errors.
 
     Raises:
-        ResourceForbidden: it may not.
+        ResourceForbidden: the URL may not be fetched.
     """
     from yarl import URL
 
@@ -140,7 +140,7 @@ def check(place: str | URL, url: str) -> URL:
         raise ResourceForbidden(url[:MAX_URL], "This is not a URL that can be fetched") from None
     text = str(place)
     if "@" in text.partition("//")[2].partition("/")[0].partition("?")[0].partition("#")[0]:
-        # What comes before it is not repeated.
+        # The userinfo is not repeated in the error.
         raise ResourceForbidden(f"https://{host}", "URLs with a user name or a password are not fetched")
     if len(text) > MAX_URL or any(character <= " " or character in "\\\x7f" for character in text):
         raise ResourceForbidden(url[:MAX_URL], "This is not a URL that can be fetched")
@@ -150,7 +150,7 @@ def check(place: str | URL, url: str) -> URL:
 
 
 async def visit(session: ClientSession, place: URL, url: str, max_bytes: int) -> list[ResourceContents] | URL:
-    """Return what is at one URL, or the URL that it redirects to."""
+    """Send one GET request, and return the contents or the URL that it redirects to."""
     from yarl import URL
 
     async with session.get(place, allow_redirects=False) as response:
@@ -171,11 +171,11 @@ async def visit(session: ClientSession, place: URL, url: str, max_bytes: int) ->
 
 
 async def read_body(response: ClientResponse, url: str, max_bytes: int) -> bytes:
-    """Return the body of a response, decompressed, and never more than that in memory.
+    """Read and decompress the body of a response, with bounded memory.
 
     Raises:
         ResourceTooLarge: it has more than ``max_bytes``.
-        ResourceError: it is compressed in a way that was not asked for, or wrongly.
+        ResourceError: its content encoding is not supported, or the compressed data is invalid.
     """
     too_large = ResourceTooLarge(url, f"The page has more than {max_bytes:,} bytes, which is the limit")
     if (response.content_length or 0) > max_bytes:
@@ -199,7 +199,7 @@ async def read_body(response: ClientResponse, url: str, max_bytes: int) -> bytes
 
 
 class Inflation:
-    """Decompression, piece by piece, of no more than is wanted."""
+    """Incremental gzip and deflate decompression with limited output, against decompression bombs."""
 
     def __init__(self, *, deflate: bool) -> None:
         self._deflate = deflate
@@ -208,31 +208,31 @@ class Inflation:
 
     @property
     def complete(self) -> bool:
-        """Whether what was compressed has come to its end."""
+        """Whether the end of the compressed stream was reached."""
         return self._stream.eof
 
     def take(self, piece: bytes, most: int) -> bytes:
-        """Return what comes of a piece, up to ``most`` bytes: there may be more then.
+        """Decompress a piece to at most ``most`` bytes; output beyond that is dropped.
 
         Raises:
-            zlib.error: it is not compressed.
+            zlib.error: the data is invalid.
         """
         if not self._begun and self._deflate and piece and piece[0] & 15 != 8:
-            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)  # without a header, as some servers understand it
+            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)  # raw deflate, as some servers send
         self._begun = True
         found = bytearray()
         while piece and len(found) < most:
             if self._stream.eof:
                 if self._deflate:
                     raise zlib.error("more after the end")
-                self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip may be in several parts
+                self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip may have several members
             found += self._stream.decompress(piece, most - len(found))
             piece = self._stream.unconsumed_tail or self._stream.unused_data
         return bytes(found)
 
 
 def read_type(header: str) -> tuple[str, str]:
-    """Return the media type of a Content-Type header and its charset, each empty if it is not there."""
+    """Return the media type and the charset of a Content-Type header, each empty if missing."""
     kind, *parameters = header.split(";")
     kind = kind.strip().lower()
     if (
@@ -249,7 +249,7 @@ def read_type(header: str) -> tuple[str, str]:
 
 
 def contents_of(url: str, data: bytes, kind: str, charset: str) -> ResourceContents:
-    """Return text where the type is one of texts and the bytes can be decoded, and a blob otherwise."""
+    """Return text contents if the media type is textual and the bytes can be decoded, and a blob otherwise."""
     text = decode(data, charset) if is_textual(kind) else None
     if text is not None and not (kind == "" and "\0" in text):
         return TextResourceContents(url, text, mime_type=kind or UNSET)
@@ -257,12 +257,12 @@ def contents_of(url: str, data: bytes, kind: str, charset: str) -> ResourceConte
 
 
 def is_textual(kind: str) -> bool:
-    """Say whether a media type is one of texts; what has none may be one too."""
+    """Return whether a media type is textual; an empty one may be."""
     return kind == "" or kind.startswith("text/") or kind in TEXTUAL or kind.endswith(TEXTUAL_ENDINGS)
 
 
 def decode(data: bytes, charset: str) -> str | None:
-    """Return bytes as text: by the mark they begin with, by ``charset``, or as UTF-8. None if they are not that."""
+    """Decode bytes by their byte order mark, by ``charset``, or as UTF-8. None if they cannot be decoded."""
     encoding = charset if charset and is_encoding(charset) else "utf-8"
     for mark, name in MARKS:
         if data.startswith(mark):

@@ -1,10 +1,10 @@
-"""The protocol without I/O: bytes to events, events to bytes. No event loop, no sockets, no clock.
+"""Sans-I/O implementation of the Model Context Protocol: no event loop, no sockets, no clock.
 
-``server`` and ``client`` are the state machines of the two ends of a connection, ``results`` is what a client reads
-of an answer, ``revision`` says what a revision is and ``revisions`` holds the five of them, ``http`` has the header
-rules, ``event_stream`` reads event streams, ``uri`` is RFC 3986, and ``uri_template`` is RFC 6570, on top of
-``uri_expression`` and ``uri_tokens``; ``uri_matching``, with ``uri_graph`` and ``uri_values``, reads values back.
+``server`` and ``client`` are the state machines of the two ends of a connection, ``results`` decodes responses for the
+client, ``revision`` defines a protocol revision and ``revisions`` the five of them, ``extension`` and ``extensions``
+do the same for extensions, ``http`` has the rules of Streamable HTTP, ``sse`` parses server-sent events, and
+``json_schema`` validates values.
 """
 
-#: The version of Carrel, which the other side is told.
+#: The version of Carrel, which is sent to the peer.
 VERSION = "0.1.0"

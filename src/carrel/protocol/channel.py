@@ -1,4 +1,4 @@
-"""What a transport offers to the application: a way to send what is not the answer to a request."""
+"""Interface of a transport for messages other than responses: notifications and server requests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["Channel"]
 
 
 class Channel(Protocol):
-    """A way to one client: the stream of one request, or the one of a whole session."""
+    """Outgoing channel to one client: the stream of one request, or that of a session."""
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send an encoded message soon; never waits.
+        """Queue an encoded message for sending; never blocks.
 
-        Of several messages with the same ``key`` that could not leave yet, one is enough.
+        Of several queued messages with the same ``key``, only one need be sent.
         """
 
     def drain(self) -> Awaitable[None]:
-        """Wait until what was sent has left, or nearly: so that a slow reader slows us down."""
+        """Wait until the queue is sent, or nearly: backpressure from a slow reader."""
 
     def pause(self, retry: int | None = None) -> None:
-        """Have the client come back later for the rest, in ``retry`` milliseconds; nothing where it cannot."""
+        """Have the client reconnect for the rest after ``retry`` milliseconds; does nothing where it cannot."""

@@ -1,7 +1,7 @@
-"""The client's side of a conversation as a state machine: calls in, bytes out; bytes in, events out.
+"""Client-side protocol state machine: calls in, bytes out; bytes in, events out.
 
-A ``Connection`` is one conversation with one server, in whatever revision ``speak`` has set. It never does I/O, it
-gives the requests their ids, and it knows which of them wait for an answer.
+A ``Connection`` is a connection to one server, in the revision that ``speak`` has set. It does no I/O. It assigns the
+request ids and tracks the pending requests.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
@@ -67,16 +67,16 @@ __all__ = [
 _read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
 
-#: How many messages one batch may hold.
+#: Maximum number of messages in a batch.
 MAX_BATCH = 500
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-#: What nobody may say instead of us: headers and answers depend on it.
+#: Keys of ``_meta`` that callers cannot override: headers and responses depend on them.
 OURS = (VERSION, "io.modelcontextprotocol/clientCapabilities")
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
-#: What a server may announce, by our names for it.
+#: Parameter types of server notifications, by their names in Carrel.
 NOTICES: Mapping[str, type[Wire]] = {
     "cancelled": CancelledParams,
     "elicitation_complete": ElicitationCompleteParams,
@@ -88,23 +88,23 @@ NOTICES: Mapping[str, type[Wire]] = {
     "task_status": Task,
 }
 
-#: What a server may ask, by the method.
+#: Server requests by method: operation name and parameter type.
 QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
     "elicitation/create": ("elicit", ElicitParams),
     "roots/list": ("list_roots", ListRootsParams),
     "sampling/createMessage": ("sample", CreateMessageParams),
 }
 
-#: What is not cancelled: a server that is not known yet might not know what to make of that.
+#: Operations that are not cancelled: the server's revision is not known yet.
 OPENING = frozenset(("discover", "initialize"))
 
 
 class OutgoingMessage(msgspec.Struct, gc=False):
-    """A message on its way to a server.
+    """An outgoing message to a server.
 
-    ``id`` is that of a request, None for everything else. ``name`` is what the Mcp-Name header repeats, ``headers`` are
-    the ``Mcp-Param-`` ones, encoded. ``revision`` is None before one is agreed on. ``endless``: the answer may never
-    come, and that is as it should be.
+    ``id`` is the id of a request, None for all other messages. ``name`` is the value of the Mcp-Name header,
+    ``headers`` are the ``Mcp-Param-`` headers, encoded. ``revision`` is None before negotiation. ``endless``: a
+    long-lived request (``listen``), whose response may never arrive.
     """
 
     data: bytes
@@ -117,7 +117,7 @@ class OutgoingMessage(msgspec.Struct, gc=False):
 
 
 class Response(msgspec.Struct, gc=False):
-    """The result of a request; ``InputRequiredResult`` or ``DetailedTask`` where it is not the end of it."""
+    """The result of a request; an intermediate one is an ``InputRequiredResult`` or ``DetailedTask``."""
 
     waiting: Waiting
     id: Id
@@ -125,7 +125,7 @@ class Response(msgspec.Struct, gc=False):
 
 
 class ErrorResponse(msgspec.Struct, gc=False):
-    """A request that was answered with an error, or with a result that cannot be read."""
+    """An error response to a request, or a result that cannot be decoded."""
 
     waiting: Waiting
     id: Id
@@ -133,7 +133,7 @@ class ErrorResponse(msgspec.Struct, gc=False):
 
 
 class Question(msgspec.Struct, gc=False):
-    """A request of the server: "elicit", "sample", "list_roots" or "ping"."""
+    """A server request: "elicit", "sample", "list_roots" or "ping"."""
 
     id: Id
     operation: str
@@ -141,7 +141,7 @@ class Question(msgspec.Struct, gc=False):
 
 
 class Notification(msgspec.Struct, gc=False):
-    """A notification of the server, by our name for it; ``subscription`` is the listen request it belongs to."""
+    """A server notification, by its name in Carrel; ``subscription`` is the id of its listen request."""
 
     event: str
     params: Any
@@ -149,14 +149,14 @@ class Notification(msgspec.Struct, gc=False):
 
 
 class Ignored(msgspec.Struct, gc=False):
-    """A message that means nothing here: it is said why. ``reply`` is what to answer, if anything."""
+    """An ignored message, with the reason. ``reply`` is the error response to send, if any."""
 
     reason: str
     reply: bytes | None = None
 
 
 class Batch(msgspec.Struct, gc=False):
-    """Several messages in one (2025-03-26)."""
+    """A JSON-RPC batch (2025-03-26)."""
 
     events: list[Event]
 
@@ -165,11 +165,11 @@ Event: TypeAlias = "Response | ErrorResponse | Question | Notification | Ignored
 
 
 class Connection:
-    """One conversation with one server.
+    """Client side of a connection to one server.
 
     Args:
-        info: who we are.
-        capabilities: what the server may ask of us, as the newest revision has it.
+        info: name and version of the client.
+        capabilities: the client's capabilities, in the form of the newest revision.
     """
 
     __slots__ = (
@@ -183,7 +183,7 @@ class Connection:
         self.revision: Revision | None = None
         self.waiting: dict[Id, Waiting] = {}
         self.opening = True
-        """Nothing has been agreed on yet."""
+        """Whether the revision is still being negotiated."""
         self.log_level: str | None = None
         self._ids = 0
         self._rows: dict[str, Request] = {}
@@ -193,7 +193,7 @@ class Connection:
         self._meta: Raw | UnsetType = UNSET
 
     def speak(self, revision: Revision) -> None:
-        """Speak ``revision`` from now on."""
+        """Set the negotiated revision."""
         self.revision = revision
         self._rows = {row.operation: row for row in revision.requests.values()}
         self._notices = {method: name for name, method in revision.events.items()}
@@ -202,7 +202,7 @@ class Connection:
         self._write_meta()
 
     def extend(self, extension: Extension) -> None:
-        """Add the methods and notifications of an extension, for revisions that take it."""
+        """Add the methods and notifications of an extension, for revisions that support it."""
         self._extended[extension.name] = extension
         if self.revision is not None:
             self._add(extension, self.revision)
@@ -213,7 +213,7 @@ class Connection:
             self._notices.update({method: name for name, method in extension.events.items()})
 
     def set_log_level(self, level: str | None) -> None:
-        """Ask for log messages from this level up with every request (stateless revisions)."""
+        """Set the minimum log level that every request asks for (stateless revisions)."""
         self.log_level = level
         self._write_meta()
 
@@ -237,7 +237,7 @@ class Connection:
     # Calls in, bytes out
 
     def knows(self, operation: str) -> bool:
-        """Say whether the revision, or an extension, has an operation."""
+        """Return whether the revision, or an extension, has an operation."""
         return operation in self._rows
 
     def request(
@@ -250,10 +250,10 @@ class Connection:
         progress: bool = False,
         result: type[Result] | None = None,
     ) -> OutgoingMessage:
-        """Return a request, which waits for its answer from now on.
+        """Encode a request, and register it as pending.
 
         ``meta`` are further keys of ``_meta``. With ``progress``, the request's id is its progress token. ``result`` is
-        the type of its result, if that is not the method's usual one.
+        the type of its result, if it is not the method's default.
 
         Raises:
             MethodNotFound: the revision has no such operation.
@@ -281,12 +281,12 @@ class Connection:
         return OutgoingMessage(data, row.method, id, name, revision, {}, operation == "listen")
 
     def initialize(self, revision: Revision, owner: Any = None) -> OutgoingMessage:
-        """Return the request that opens a session in ``revision``, or in another one, as the server will have it.
+        """Encode the ``initialize`` request that proposes ``revision``; the server may choose another.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
         """
         row = next(row for row in revision.requests.values() if row.operation == "initialize")
-        self.revision = None  # whatever was tried before: until the answer is there, nothing is agreed on
+        self.revision = None  # not negotiated until the response, whatever was tried before
         self._ids = id = self._ids + 1
         self.waiting[id] = Waiting(row, row.result, owner)
         capabilities = self.capabilities
@@ -300,7 +300,7 @@ class Connection:
         return OutgoingMessage(encode(RequestMessage("2.0", id, row.method, params)), row.method, id)
 
     def announce(self, operation: str, params: Any = UNSET) -> OutgoingMessage:
-        """Return a notification, by our name for it.
+        """Encode a notification, by its operation name.
 
         Raises:
             MethodNotFound: the revision has no such notification.
@@ -313,7 +313,7 @@ class Connection:
         return OutgoingMessage(encode(NotificationMessage("2.0", method, params)), method, revision=revision)
 
     def give_up(self, id: Id, reason: str) -> OutgoingMessage | None:
-        """Forget a request that nobody waits for, and return what tells the server so; None if it must not be told.
+        """Drop a pending request; return its cancellation notification, or None if none may be sent.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
         """
@@ -323,7 +323,7 @@ class Connection:
         return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
 
     def answer(self, question: Question, result: Any) -> OutgoingMessage:
-        """Return the answer to a question of the server. If that belongs to a task, its answer says so too.
+        """Encode the response to a server request; one that belongs to a task carries the related-task metadata.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
         """
@@ -337,7 +337,7 @@ class Connection:
         return OutgoingMessage(encode(ResponseMessage("2.0", question.id, result)), revision=self.revision)
 
     def refuse(self, question: Question, error: BaseException) -> OutgoingMessage:
-        """Return the refusal of a question. What is not in ``carrel.errors`` says nothing about us."""
+        """Encode the error response to a server request. Exceptions not of Carrel become -32603 without details."""
         if isinstance(error, ProtocolError | PeerError):
             data = UNSET if error.data is None else error.data
             refusal = encode_error(question.id, error.code, error.message, data)
@@ -348,7 +348,7 @@ class Connection:
     # Bytes in, events out
 
     def receive(self, data: bytes | memoryview) -> Event:
-        """Read one message of the server, or one batch of them. Nothing is raised."""
+        """Decode one message or batch from the server. Nothing is raised."""
         if len(data) >= LARGE:
             reply = self._receive_large(data)
             if reply is not None:
@@ -370,7 +370,7 @@ class Connection:
         return self._receive_question(id, method, params)
 
     def _receive_large(self, data: bytes | memoryview) -> Response | None:
-        """Read a result in one go, without a first look at where it ends; None if it may be anything else."""
+        """Decode a large response in one pass, by a guess of its id; None if it may be anything else."""
         guess = guess_id(data)
         waiting = None if guess is None else self.waiting.get(guess)
         if waiting is None:
@@ -413,7 +413,7 @@ class Connection:
         return Notification(event, read, subscription if _is_id(subscription) else None)
 
     def _receive_question(self, id: Any, method: str, params: Raw) -> Event:
-        """Read a request of the server. In a stateless revision there are none, and nothing may answer them."""
+        """Decode a server request. Stateless revisions have none, and they must not be answered."""
         revision = self.revision
         if not _is_id(id):
             return Ignored(f"the request {printable(method, 100)} has no proper id")
@@ -444,11 +444,11 @@ class Connection:
 
 
 class _Anything(Wire, kw_only=True):
-    """Parameters that nobody reads."""
+    """Notification parameters without a type of their own: only ``_meta`` is decoded."""
 
     meta: dict[str, Any] | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 def _is_id(id: Any) -> bool:
-    """Say whether this is an id: neither true nor 1.0 are the 1 that they equal."""
+    """Return whether the value is a valid id: a string or an integer, but not a bool or float."""
     return type(id) is int or type(id) is str

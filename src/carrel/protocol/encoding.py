@@ -1,4 +1,4 @@
-"""The one JSON encoder. Everything that leaves goes through it."""
+"""JSON encoder of all outgoing messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["encode", "encode_error", "encode_event"]
 
 
 def _foreign(value: Any) -> Any:
-    """Encode what msgspec does not know: pydantic models, without importing pydantic."""
+    """Encode pydantic models, which msgspec does not support, without importing pydantic; an ``enc_hook``."""
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"{type(value).__name__} cannot be turned into JSON")
@@ -29,12 +29,12 @@ encode = msgspec.json.Encoder(enc_hook=_foreign).encode
 
 
 def encode_event(revision: Revision, event: str, params: Any = UNSET, extension: Extension | None = None) -> bytes:
-    """Encode a notification from the server, by our name for it, as ``revision`` or ``extension`` has it."""
+    """Encode a notification from the server, by its name in Carrel, for ``revision`` or ``extension``."""
     if isinstance(params, msgspec.Struct):
         params = revision.project(params)
     return encode(NotificationMessage("2.0", (extension or revision).events[event], params))
 
 
 def encode_error(id: Id | UnsetType | None, code: int, message: str, data: Any = UNSET) -> bytes:
-    """Encode an error response. ``id`` is None (null) or UNSET (left out) when the request's could not be read."""
+    """Encode an error response. ``id`` is None (null) or UNSET (omitted) if the request's id could not be read."""
     return encode(ErrorResponse("2.0", id, ErrorObject(code, message, data)))

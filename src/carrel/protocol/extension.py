@@ -1,7 +1,6 @@
-"""What an extension of the protocol is: data, as a revision is. A server adds those that it has.
+"""Protocol extension: methods and notifications beyond those of a revision, as data.
 
-The tables of the extensions that Carrel knows are in ``carrel.protocol.extensions``; nothing loads them before a server
-uses them.
+Carrel's own extensions are in ``carrel.protocol.extensions``, loaded only when they are used.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation
 """
@@ -19,10 +18,10 @@ __all__ = ["Extension"]
 
 
 class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What an extension adds to the revisions, for servers that have it.
+    """Methods and notifications that an extension adds to the revisions.
 
-    ``name`` is its identifier, such as "com.example/search". A method that a revision has under the same name is, for
-    peers of that revision, the revision's own; both take the same parameters.
+    ``name`` is its identifier, such as "com.example/search". For peers whose revision has a method of the same
+    name, the revision's own method applies; both take the same parameters.
 
     Raises:
         ConfigError: the name is not an identifier with a prefix.
@@ -30,13 +29,13 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     requests: Mapping[str, Request] = {}
-    """What clients may send, by wire name."""
+    """Requests that clients may send, by wire name."""
     events: Mapping[str, str] = {}
-    """What a server may announce: wire names by our names."""
+    """Notifications that a server may send: wire names by the names used in Carrel."""
     mutual: bool = False
-    """Its methods are for clients only that declare the extension too; others are refused (-32021)."""
+    """Only clients that declare the extension too may call its methods; others are refused (-32021)."""
     handshake: bool = False
-    """Peers of revisions with a handshake have its methods too."""
+    """The methods are also available in revisions with a handshake."""
 
     def __post_init__(self) -> None:
         prefix, slash, name = self.name.partition("/")
@@ -45,12 +44,12 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def _is_label(text: str) -> bool:
-    """Say whether this is a label of a prefix: letters, digits and hyphens, a letter first and no hyphen last."""
+    """Return whether the text is a label of a prefix: letters, digits, hyphens; a letter first and no hyphen last."""
     plain = text.replace("-", "")
     return plain.isalnum() and plain.isascii() and text[0].isalpha() and text[-1] != "-"
 
 
 def _is_name(text: str) -> bool:
-    """Say whether this is the name after a prefix, which may have dots and underscores inside too."""
+    """Return whether the text is a valid name after a prefix; it may contain dots and underscores too."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     return plain.isalnum() and plain.isascii() and text[0].isalnum() and text[-1].isalnum()

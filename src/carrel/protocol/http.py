@@ -1,4 +1,4 @@
-"""The rules of Streamable HTTP that need no socket: header checks, and the event-stream format.
+"""Streamable HTTP without I/O: header validation and encoding, and the SSE event format.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 """
@@ -17,7 +17,7 @@ __all__ = ["SAFE_INTEGER", "decode_value", "encode_value", "event", "header_para
 
 PARAMETER_PREFIX = b"mcp-param-"
 TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-#: Finds bytes that the value of a header must not have.
+#: Finds bytes that are not allowed in a header value.
 _NOT_PLAIN = re.compile(rb"[^\t\x20-\x7e]").search
 SAFE_INTEGER = 2**53 - 1
 
@@ -33,12 +33,12 @@ def event(data: bytes, id: str = "", retry: int | None = None, name: str = "") -
 
 
 def verify(call: Call, headers: Mapping[bytes, bytes]) -> None:
-    """Check that the headers of a stateless request say what its body says.
+    """Validate the headers of a stateless request against its body.
 
     ``headers`` have lower-case names. https://…/streamable-http#server-validation
 
     Raises:
-        HeaderMismatch: one is missing, malformed, or says something else.
+        HeaderMismatch: a header is missing, malformed, or differs from the body.
     """
     _compare("MCP-Protocol-Version", headers.get(b"mcp-protocol-version"), call.peer.revision.name)
     _compare("Mcp-Method", headers.get(b"mcp-method"), call.request.method)
@@ -78,7 +78,7 @@ def decode_value(name: str, header: bytes) -> str:
 
 
 def encode_value(value: str | int | bool) -> str:
-    """Encode a value for a header: as it is where that is possible, otherwise in its base64 form.
+    """Encode a header value: unchanged where possible, otherwise in its base64 form.
 
     https://…/streamable-http#value-encoding
     """
@@ -92,12 +92,12 @@ def encode_value(value: str | int | bool) -> str:
 
 
 def header_parameters(schema: Mapping[str, Any]) -> dict[bytes, tuple[str, ...]]:
-    """Find the parameters of a tool that are repeated in headers: lower-case header name -> path of the property.
+    """Return the tool parameters that are mirrored in headers: lower-case header name -> path of the property.
 
     https://…/streamable-http#custom-headers-from-tool-parameters
 
     Raises:
-        ValueError: an ``x-mcp-header`` is somewhere it must not be, or is not a name that a header can have.
+        ValueError: an ``x-mcp-header`` is in an invalid place, or is not a valid header name.
     """
     found: dict[bytes, tuple[str, ...]] = {}
     _collect(schema, (), found, reachable=True)
@@ -138,7 +138,7 @@ def verify_parameters(
     """Check the ``Mcp-Param-`` headers of a tool call against its arguments.
 
     Raises:
-        HeaderMismatch: one is missing, malformed, or says something else; or is there without an argument.
+        HeaderMismatch: a header is missing, malformed, differs from the argument, or has no argument.
     """
     for header, path in expected.items():
         value: Any = arguments
@@ -163,7 +163,7 @@ def _same(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, int | float):
-        if "_" in text:  # a number for Python, and for nobody else
+        if "_" in text:  # a number in Python only
             return False
         try:
             number = float(text)

@@ -1,4 +1,4 @@
-"""Values checked against a JSON Schema that somebody wrote: 2020-12, 2019-09 or draft-07.
+"""JSON Schema validation with bounded work: dialects 2020-12, 2019-09 and draft-07.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#json-schema-usage
 """
@@ -19,13 +19,13 @@ from carrel.protocol.schema_weight import Index, Weigher
 
 __all__ = ["Validator"]
 
-MAX_DEPTH = 100  # of a schema: objects and arrays within each other
-MAX_SIZE = 50_000  # of a schema: values of all kinds
-MAX_INSTANCE_DEPTH = 200  # the validator recurses on the native stack, which has an end
-MAX_WORK = 200_000_000  # comparisons of values with subschemas, at worst: some seconds
-MAX_EXPLAINED = 5_000  # comparisons that may each end in an error, of which all are collected
-MAX_PATTERN_WORK = 1_000_000_000  # letters by states of patterns, at worst: some seconds
-MAX_STEPS = 20_000  # of a pattern that looks around or back, for one text
+MAX_DEPTH = 100  # nesting of objects and arrays in a schema
+MAX_SIZE = 50_000  # values of all kinds in a schema
+MAX_INSTANCE_DEPTH = 200  # the validator recurses on the native stack
+MAX_WORK = 200_000_000  # worst-case comparisons of values with subschemas: some seconds
+MAX_EXPLAINED = 5_000  # comparisons where all errors are collected
+MAX_PATTERN_WORK = 1_000_000_000  # characters times pattern states: some seconds in the worst case
+MAX_STEPS = 20_000  # backtracking steps of a pattern, for one string
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
     "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
@@ -38,17 +38,17 @@ DATA = ("enum", "const", "default", "examples", "required", "dependentRequired")
 
 
 class Validator:
-    """Checks values against a JSON Schema that somebody wrote: 2020-12, or what ``$schema`` says.
+    """Validator of values against a JSON Schema: 2020-12, or the dialect that ``$schema`` names.
 
-    No reference is ever fetched, neither from the network nor from files. Schemas that refer to either, that are of
-    an unknown dialect or out of bounds are refused at once. That a schema is valid in its dialect is found out by
-    ``check``, or else at the first use, because loading the validator takes several milliseconds.
+    References are never fetched, neither from the network nor from files. Schemas with external references, an unknown
+    dialect or a size beyond the limits are refused at once. Validity in the dialect is checked by ``check``, or else at
+    the first use, because loading the validator takes several milliseconds.
 
-    Patterns are matched in time that grows with the text, no faster; one that cannot be, because it looks around or
-    back, is refused. A schema with patterns is checked at once.
+    Patterns are matched in linear time; those with look-around or back-references are refused. A schema with patterns
+    is checked at once.
 
-    ``subject`` is what the messages call a value: argument or result. With ``foreign`` nobody here has written the
-    schema: its patterns may look around and back, for so many steps, and meet no more text than takes some seconds.
+    ``subject`` is the name of a value in messages: argument or result. ``foreign`` is for schemas of a peer: their
+    patterns may use look-around and back-references, with bounded backtracking and a bounded length of text.
 
     Raises:
         ConfigError: the schema is refused; the message says why.
@@ -73,7 +73,7 @@ class Validator:
             raise ConfigError("A JSON Schema is nested too deeply") from None
         except TypeError as error:
             raise ConfigError(f"A JSON Schema must be JSON: {error}") from None
-        except ValueError as error:  # urljoin() over an address with half a bracket
+        except ValueError as error:  # urljoin() of an address with an unbalanced bracket
             raise ConfigError(f"A reference in the JSON Schema is not a URI: {error}") from None
         self._foreign = foreign
         self._backtracks = False
@@ -82,12 +82,12 @@ class Validator:
             self.check()
 
     def check(self) -> None:
-        """Find out whether the schema is valid.
+        """Check that the schema is valid in its dialect.
 
         Raises:
-            ConfigError: it is not.
+            ConfigError: the schema is invalid.
         """
-        import jsonschema_rs  # 8 ms, which most servers never need
+        import jsonschema_rs  # takes 8 ms, and most servers never need it
 
         if self._validator is not None:
             return
@@ -110,12 +110,12 @@ class Validator:
             raise ConfigError(f"The JSON Schema is invalid{' at ' + path if path else ''}: {message}") from None
 
     def validate(self, instance: Any, text: bytes | Raw | None = None) -> None:
-        """Check a JSON value: dictionaries, lists, text, numbers, booleans and None.
+        """Validate a JSON value: dictionaries, lists, strings, numbers, booleans and None.
 
-        ``text`` is the value as JSON, if that is at hand: how large a value is can be seen from it at less cost.
+        ``text`` is the value as JSON, if available: the size of a value is cheaper to estimate from it.
 
         Raises:
-            InvalidArguments: it does not fit.
+            InvalidArguments: the value is invalid, or too large to be validated.
             ConfigError: the schema is invalid.
         """
         if self._validator is None:
@@ -141,7 +141,7 @@ class Validator:
         raise InvalidArguments(f"The {self.subject} does not fit its JSON Schema; it is too large to say where")
 
     def _may_explain(self, instance: Any, count: int) -> bool:
-        """Say whether the errors in a value can be collected: of alternatives, all of them are, at every level."""
+        """Return whether collecting the errors in a value is affordable: alternatives multiply them at every level."""
         most = MAX_EXPLAINED if self._choices else MAX_WORK
         if count > most:
             return False
@@ -179,7 +179,7 @@ def refuse_to_fetch(uri: str) -> Any:
 
 
 def size_of(value: Any, limit: int) -> int | None:
-    """Return how many values there are in a value, without recursion; None if they are nested deeper than the limit."""
+    """Return the number of values in a value, without recursion; None if they are nested deeper than the limit."""
     level, size = [value], 1
     for _ in range(limit):
         level = [
@@ -195,14 +195,14 @@ def size_of(value: Any, limit: int) -> int | None:
 
 
 def size_in(text: bytes | Raw) -> int | None:
-    """Return how many values there can be at most in a JSON text that cannot be nested too deeply, else None."""
+    """Return an upper bound of the number of values in a JSON text; None if it may be nested too deeply."""
     data = bytes(text)
     inner = data.count(b"[") + data.count(b"{")
     return inner + data.count(b",") + 1 if inner <= MAX_INSTANCE_DEPTH else None
 
 
 def letters(value: Any) -> int:
-    """Return how many letters there are in the text of a value."""
+    """Return the number of characters in all strings of a value."""
     size, nodes = 0, [value]
     while nodes:
         node = nodes.pop()
@@ -217,13 +217,13 @@ def letters(value: Any) -> int:
 
 
 def states(pattern: str) -> int:
-    """Return about how many states a pattern has, which may all have to be looked at for a letter."""
+    """Estimate the number of states of a pattern, all of which may have to be visited per character."""
     counts = [int(count) for count in re.findall(r"(\d{1,9})\}", pattern)]
     return len(pattern) * (prod(counts) if "){" in pattern else 1) + sum(counts)
 
 
 class Found:
-    """What there is in a schema: where references lead, patterns, and whether there are alternatives."""
+    """Findings of a schema inspection: index of references, patterns, and whether there are alternatives."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.index = Index(schema)
@@ -231,7 +231,7 @@ class Found:
         self.choices = False
 
     def add(self, node: dict[str, Any], base: str) -> None:
-        """Take note of a subschema."""
+        """Record a subschema."""
         self.index.add(node, base)
         self.choices = self.choices or "anyOf" in node or "oneOf" in node
         if isinstance(node.get("pattern"), str):
@@ -241,8 +241,8 @@ class Found:
 
 
 def inspect_schema(schema: dict[str, Any]) -> Found:
-    """Look through a schema, and refuse what is too large, of an unknown dialect, or refers to something outside."""
-    from urllib.parse import urljoin  # nobody else at the start needs it
+    """Inspect a schema; raise ConfigError if it is too large, of an unknown dialect, or has external references."""
+    from urllib.parse import urljoin  # not needed at startup otherwise
 
     size = 0
     anchors = {""}

@@ -1,6 +1,6 @@
-"""Values of Python as JSON, and values that do not fit.
+"""Conversion between Python values and JSON, and the error for invalid arguments.
 
-Those included that msgspec does not know: pydantic models, paths, mappings.
+Includes types that msgspec does not support: pydantic models, paths, mappings.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = [
     "write_foreign",
 ]
 
-# TypeError: what comes cannot be hashed, and so not be in a set.
+# TypeError: an unhashable value for a set.
 REFUSED = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 
 
 class InvalidArguments(ValueError):
-    """The arguments of a call do not fit. The text says what to change, in words a model can act on.
+    """The arguments of a call are invalid. The message says what to change, in words a model can act on.
 
-    ``parameter`` names the argument to blame, or is None if it is all of them; ``path`` leads to the place in it.
+    ``parameter`` names the invalid argument, or is None if it is all of them; ``path`` is the location within it.
     """
 
     def __init__(self, message: str, parameter: str | None = None, path: str | None = None) -> None:
@@ -40,9 +40,9 @@ class InvalidArguments(ValueError):
 
 
 def to_jsonable(value: Any) -> Any:
-    """Turn a value into dictionaries, lists, text, numbers, booleans and None.
+    """Convert a value to JSON types: dictionaries, lists, strings, numbers, booleans and None.
 
-    Knows dataclasses, Structs, pydantic models (by alias), enums, dates, sets, bytes (base64), paths and more.
+    Supports dataclasses, Structs, pydantic models (by alias), enums, dates, sets, bytes (base64), paths and more.
 
     Raises:
         TypeError: there is no JSON for the value.
@@ -53,7 +53,7 @@ def to_jsonable(value: Any) -> Any:
 
 
 def without_nulls(value: Any, meant: Container[str] = ()) -> Any:
-    """Return a JSON value without the members that are null, at any depth; but the ``meant`` ones stay as they are."""
+    """Return a JSON value without null members, at any depth; members named in ``meant`` are kept unchanged."""
     if isinstance(value, dict):
         return {
             key: item if key in meant else without_nulls(item, meant)
@@ -64,7 +64,7 @@ def without_nulls(value: Any, meant: Container[str] = ()) -> Any:
 
 
 def to_json(value: Any) -> bytes:
-    """Turn a value into JSON, as ``to_jsonable`` does.
+    """Encode a value as JSON, converting it as ``to_jsonable`` does.
 
     Raises:
         TypeError: there is no JSON for the value.
@@ -75,7 +75,7 @@ def to_json(value: Any) -> bytes:
 
 
 def write_foreign(value: Any) -> Any:
-    """Turn what msgspec does not know into what it does; for ``enc_hook``."""
+    """Convert a value of a type that msgspec does not support; an ``enc_hook``."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
     if hasattr(type(value), "__pydantic_serializer__"):
@@ -88,7 +88,7 @@ def write_foreign(value: Any) -> Any:
 
 
 def read_foreign(kind: type, value: Any) -> Any:
-    """Turn text into a path, the one type of the standard library that msgspec does not read; for ``dec_hook``."""
+    """Convert a string to a path, the standard library type that msgspec does not decode; a ``dec_hook``."""
     if isinstance(value, str):
         return kind(value)
     name = {type(None): "null", list: "array", dict: "object"}.get(type(value), type(value).__name__)
@@ -96,7 +96,7 @@ def read_foreign(kind: type, value: Any) -> Any:
 
 
 def rounded(arguments: bytes | msgspec.Raw) -> bytes:
-    """Return the same JSON with every float that is a whole number written as an integer."""
+    """Return the JSON with integral floats written as integers."""
 
     def round_all(value: Any) -> Any:
         if type(value) is float and value.is_integer():
@@ -114,6 +114,6 @@ def rounded(arguments: bytes | msgspec.Raw) -> bytes:
 
 
 def join_path(location: Sequence[str | int]) -> str:
-    """Write a path as in Python: ``size[0].unit``."""
+    """Format a location in a value as a path, in Python syntax: ``size[0].unit``."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")[:200]

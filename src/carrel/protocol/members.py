@@ -1,8 +1,8 @@
-"""Members of a request that are there twice, which parsers read in different ways: the first, the last, or neither.
+"""Detection of duplicate members (keys) in JSON-RPC requests.
 
-JSON allows them, decoders keep the last without a word, and what stands in front of a server may have looked at the
-first. Members are counted one by one, but only where a look at a small request has not shown that none can be there
-twice: it is as long as one with each member once, and each name of a parameter is in it once.
+Parsers disagree about duplicates: decoders silently keep the last one, while a proxy in front of the server may have
+checked the first. Members are counted one by one only where a quick check of a small request cannot rule duplicates
+out: its length is that of a request with each member once, and each parameter name occurs in it once.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ from carrel.errors import InvalidMessage
 
 __all__ = ["FRAME", "NO_PARAMS", "SMALL", "DuplicateId", "names_of", "refuse_duplicates"]
 
-#: Up to how many bytes a look is faster than counting.
+#: Maximum size, in bytes, of requests for which the quick check is faster than counting.
 SMALL = 4096
-#: How long a request is at most that has each of its four members once, not counting the values of its method, its
-#: parameters and an id in text: a second one of them makes it longer, unless it is the id.
+#: Maximum length of a request with each of its four members once, not counting the values of its method, its
+#: parameters and a string id: any duplicate makes it longer, unless it is the id.
 FRAME = len('{"jsonrpc":"2.0","id":,"method":"","params":}') + len('"params":{},')
-#: How long the member is that may be missing.
+#: Length of the optional member ``params``.
 NO_PARAMS = len('"params":{},')
-#: How many members there may be where they are counted.
+#: Maximum number of members where they are counted.
 MAX_MEMBERS = 1000
 
 
 def names_of(params: type[msgspec.Struct]) -> tuple[tuple[bytes, ...], bool]:
-    """Return the names that a request with these parameters has once at most, as they are written in JSON.
+    """Return the member names that may occur once in a request with these parameters, as JSON text.
 
-    ``name`` is apart, and only whether it is one of them: clients have one, too, and say so in ``_meta``.
+    ``name`` is excluded; whether it is one of them is returned separately, because ``clientInfo`` in ``_meta`` has a
+    ``name`` too.
     """
     names = params.__struct_encode_fields__
     return tuple(f'"{name}"'.encode() for name in ("id", *names) if name != "name"), "name" in names
 
 
 class DuplicateId(InvalidMessage):
-    """The id of a message is there twice, so that there is none to answer with."""
+    """The message has a duplicate id, so the error response cannot have one."""
 
 
 class Name(str):
-    """The name of a member. A type of its own, because the decoder calls back for nothing else."""
+    """Name of a member. A custom type, so that the decoder calls ``dec_hook`` for it."""
 
     __slots__ = ()
 
 
 class Counter:
-    """Counts the members of objects, one object at a time."""
+    """Detects duplicate members of JSON objects, one object at a time."""
 
     __slots__ = ("_decode", "_seen", "_where")
 
@@ -57,7 +58,7 @@ class Counter:
         self._decode = msgspec.json.Decoder(dict[Name, Raw], dec_hook=self._note).decode
 
     def count(self, data: Any, where: str) -> None:
-        """Refuse an object in which a member is there twice. ``where`` says in messages where it is."""
+        """Raise if an object has duplicate members. ``where`` locates the object in error messages."""
         self._where = where
         try:
             self._decode(data)
@@ -74,15 +75,15 @@ class Counter:
         return kind(name)
 
 
-#: Counters that are not in use: a decoder takes longer to make than to run. Each thread takes one of its own.
+#: Pool of unused counters, because a decoder takes longer to create than to run. Each thread takes its own.
 _free: list[Counter] = []
 
 
 def refuse_duplicates(message: Any, params: Any = None) -> None:
-    """Refuse a message in which a member is there twice, or one of its parameters.
+    """Raise if a message, or its parameters, has duplicate members.
 
     Raises:
-        InvalidMessage: it is; or there are too many members to count.
+        InvalidMessage: there is a duplicate, or there are too many members to count.
     """
     try:
         counter = _free.pop()

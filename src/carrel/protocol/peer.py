@@ -1,4 +1,4 @@
-"""What is known about the other side."""
+"""Peer: the revision, identity and capabilities of a client."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Peer"]
 class Peer(msgspec.Struct):
     """The client of a handshake session, or of one stateless request.
 
-    ``log_level`` is the least severity of the log messages it wants, a number of ``wire.utilities.SEVERITY``; None
-    means that it wants none.
+    ``log_level`` is the minimum severity of the log messages it wants, a number of ``wire.utilities.SEVERITY``; None
+    means no log messages.
     """
 
     revision: Revision
@@ -26,7 +26,7 @@ class Peer(msgspec.Struct):
     log_level: int | None = None
 
     def settings(self, extension: str) -> Any:
-        """Return what the client says about an extension that it declares, {} if nothing; None if it does not."""
+        """Return the settings of an extension that the client declares, {} if empty; None if it does not declare it."""
         if self.capabilities is None or self.capabilities.extensions is UNSET:
             return None
         return self.capabilities.extensions.get(extension)

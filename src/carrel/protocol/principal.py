@@ -1,4 +1,4 @@
-"""Who calls, where the transport has a way to find out; and the answer to whoever may not.
+"""Authenticated principals of requests, and authorization challenges (OAuth access tokens).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
@@ -21,31 +21,31 @@ def _any(_: str) -> bool:
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """What is known of a caller from its access token, once the token has been verified. The token is not kept.
+    """Authenticated caller, as described by its verified access token. The token itself is not kept.
 
-    ``expires`` is in seconds since the epoch. ``scopes`` hold what was granted and what that implies; ``claims`` are
-    all that the token, or who issued it, says of the caller.
+    ``expires`` is in seconds since the epoch. ``scopes`` are the granted scopes and those they imply;
+    ``claims`` are all claims of the token or of its issuer about the caller.
     """
 
     subject: str
     issuer: str = ""
     client: str | None = None
-    """The application that acts for the subject."""
+    """The OAuth client that acts for the subject."""
     scopes: frozenset[str] = frozenset()
     audience: frozenset[str] = frozenset()
-    """Whom the token is for."""
+    """Audience of the token."""
     expires: float | None = None
     token_id: str | None = None
-    """What the token is called in logs; it says nothing about the token itself."""
+    """Identifier of the token in logs; reveals nothing about the token."""
     claims: Mapping[str, Any] = MappingProxyType({})
     readable: Callable[[str], bool] = _any
-    """Whether the scopes are enough to read the resource of a URI."""
+    """Returns whether the scopes permit reading the resource of a URI."""
     visible: Callable[[str], bool] | None = None
-    """Whether rules for resources let the caller know of one, by its URI. None: it may know of every one."""
+    """Returns whether the access rules let the caller see a resource, by its URI. None: every resource is visible."""
     guarded: Callable[[str], bool] = _any
-    """Whether rules let only some callers know of a resource, by its URI. Asked only where there is a view."""
+    """Returns whether access rules hide a resource, by its URI, from some callers. Called only if ``view`` is set."""
     view: str = ""
-    """One text for all callers who may know of the same resources; empty where all callers may know of all."""
+    """Key shared by all callers that see the same resources; empty where every caller sees all."""
 
     def __post_init__(self) -> None:
         if self.visible is not None and not self.view:
@@ -53,7 +53,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
 
     @property
     def id(self) -> str:
-        """One text per caller: the same for every token of a subject that one application holds."""
+        """Identifier of the caller: equal for all tokens of one subject and one OAuth client."""
         return msgspec.json.encode((self.issuer, self.subject, self.client)).decode()
 
     def __repr__(self) -> str:
@@ -61,14 +61,14 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent one request. ``metadata`` is the URL at which clients learn how to be let in, if there is one."""
+    """Sender of one request. ``metadata`` is the URL of the protected resource metadata (RFC 9728), if there is one."""
 
     principal: Principal
     metadata: str | None = None
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """The refusal of a request that lacks what it takes, and what it would take."""
+    """HTTP refusal of a request that failed authorization; ``headers`` have the challenge (WWW-Authenticate)."""
 
     status: int
     message: str

@@ -1,7 +1,7 @@
-"""Turning the deltas of the revisions into one function per type and revision.
+"""Projections of values to older protocol revisions: compiles the revisions' deltas into one function per type.
 
-``project`` walks a value once, from the outside in, and applies the downgrades of every newer revision. Types that no
-newer revision touched, neither themselves nor inside, have no projection at all and cost one dictionary look-up.
+A projection walks a value once, from the outside in, and applies the downgrades of every newer revision. Types that no
+newer revision changed, neither themselves nor their parts, have no projection and cost one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = ["INSIDE", "build"]
 CONTENTS = (TextResourceContents, BlobResourceContents)
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
-#: Which fields of a type hold other types of the protocol.
+#: Fields of a type that hold other types of the protocol.
 INSIDE: Mapping[type, Mapping[str, tuple[type, ...]]] = {
     Implementation: {"icons": (Icon,)},
     Resource: {"annotations": (Annotations,), "icons": (Icon,)},
@@ -98,7 +98,7 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
     projections: dict[type, Downgrade] = {}
 
     def chain(kind: type) -> list[tuple[int, Downgrade]]:
-        """The downgrades of a type, newest first, with their ages; such as only leave out come together."""
+        """Return the downgrades of a type, newest first, with their ages; adjacent ``Without`` are merged."""
         steps: list[tuple[int, Downgrade]] = []
         for age, table in enumerate(newer):
             step = table.get(kind)
@@ -118,7 +118,7 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
         steps = [(age, step.fields if isinstance(step, Without) else (), step) for age, step in chain(kind)]
         own = tuple(name for name, parts in INSIDE.get(kind, {}).items() if any(touched(part) for part in parts))
 
-        def apply(value: Any) -> Any:  # in one piece, as it is on the way of every result to an older peer
+        def apply(value: Any) -> Any:  # one function, as it is on the hot path of results for older peers
             names: Iterable[str] = own
             for age, fields, step in steps:
                 if fields:
@@ -128,7 +128,7 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
                             break
                     continue
                 value = step(value)
-                if type(value) is not kind:  # it became something else: that has a history of its own
+                if type(value) is not kind:  # it became another type, which has downgrades of its own
                     for later, table in enumerate(newer):
                         if later > age and type(value) in table:
                             value = table[type(value)](value)

@@ -1,4 +1,4 @@
-"""What a server answered: results of requests, those that are not the end of them, and errors.
+"""Decoding of responses for the client: complete results, intermediate results (input required, tasks), and errors.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#result-responses
 https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses
@@ -39,21 +39,21 @@ __all__ = [
 
 R = TypeVar("R")
 
-#: What decoding raises.
+#: Exceptions of decoding.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: From how many bytes on it pays to look for the id of an answer first, and to read all of it in one go.
+#: Size in bytes from which finding the id of a response first, and decoding it in one pass, is faster.
 LARGE = 2048
-#: Where the id is in what most servers write. These are guesses: what is read says whether they were right.
+#: Usual positions of the id in a response. These are guesses, verified after decoding.
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,').match
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*\}\s*$').search
-#: Results that are not the end of a request, by their type (2026-07-28 and its extensions).
+#: Intermediate results, by ``resultType`` (2026-07-28 and its extensions).
 UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
-#: Members of results in which null is a value, or which nobody but their author understands.
+#: Members of results in which null is a value, or whose content is opaque to the protocol.
 MEANT = frozenset(
     ("_meta", "data", "default", "inputSchema", "outputSchema", "resultType", "structuredContent", "ttl", "ttlMs")
 )
-#: What may be answered with a question: the operations.
+#: Operations that may be answered with an ``InputRequiredResult``.
 ASKING = frozenset(("call_tool", "get_prompt", "read_resource"))
 
 _read_error = msgspec.json.Decoder(ErrorObject).decode
@@ -61,7 +61,7 @@ _read_type = msgspec.json.Decoder(Result).decode
 
 
 class Waiting(msgspec.Struct, gc=False):
-    """A request that waits for its answer. ``owner`` is whatever the application needs to find again."""
+    """Pending request. ``owner`` is an opaque value of the application."""
 
     request: Request
     result: type[Result]
@@ -70,12 +70,12 @@ class Waiting(msgspec.Struct, gc=False):
 
 @cache
 def reader(kind: type[Any]) -> Callable[[Any], Any]:
-    """Return what decodes a type. Each is made when it is first used."""
+    """Return the decoder of a type, created on first use and cached."""
     return msgspec.json.Decoder(kind, dec_hook=read_contents).decode
 
 
 class Answer(msgspec.Struct, Generic[R], gc=False):
-    """The result of a request, whose type is known, as it comes in. Everything else is left to ``Message``."""
+    """Incoming response with a result of a known type. All other messages are decoded as ``Message``."""
 
     result: R
     id: Any = UNSET
@@ -90,13 +90,13 @@ def _answer_reader(kind: type[Any]) -> Callable[[Any], Answer[Any]]:
 
 
 def guess_id(data: bytes | memoryview) -> int | None:
-    """Return what may be the id of an answer, by where most servers write it; None if it is not there."""
+    """Guess the id of a response from its usual positions; None if it is not there."""
     found = _ID_FIRST(data) or _ID_LAST(data[-64:])
     return None if found is None else int(found[1])
 
 
 def read_answer(kind: type[Result], data: bytes | memoryview) -> Answer[Any] | None:
-    """Read an answer with a result of a type that is the end of a request; None if it is anything else."""
+    """Decode a response with a complete result of a type; None if it is anything else."""
     try:
         answer = _answer_reader(kind)(data)
     except UNREADABLE:
@@ -106,12 +106,12 @@ def read_answer(kind: type[Result], data: bytes | memoryview) -> Answer[Any] | N
 
 
 def read_result(waiting: Waiting, raw: Raw, *, typed: bool, tasks: bool, strict: bool = False) -> Any:
-    """Read a result. ``typed``: it says of which type it is; ``tasks``: it may be a task.
+    """Decode a result. ``typed``: it has a ``resultType``; ``tasks``: it may be a task.
 
-    Unless ``strict``, null for what is not there is read as that, as some servers write it.
+    Unless ``strict``, null members are treated as absent, because some servers send them.
 
     Raises:
-        InvalidMessage: it is wrong, or of a type that makes no sense here.
+        InvalidMessage: the result is invalid, or of a type that the request cannot have.
     """
     try:
         result = reader(waiting.result)(raw)
@@ -133,7 +133,7 @@ def read_result(waiting: Waiting, raw: Raw, *, typed: bool, tasks: bool, strict:
 
 
 def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
-    """Read a result that is not the end of its request."""
+    """Decode an intermediate result."""
     operation = waiting.request.operation
     unfinished = UNFINISHED.get(kind)
     if (
@@ -147,7 +147,7 @@ def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
 
 
 def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
-    """Return the error that a server answered; if it cannot be read, say so."""
+    """Decode the error of a response; an ``InvalidMessage`` if it is malformed."""
     try:
         error = _read_error(raw)
     except UNREADABLE as problem:

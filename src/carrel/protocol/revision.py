@@ -1,8 +1,8 @@
-"""What a revision of the protocol is: data and a few functions, chosen once and carried along.
+"""Protocol revision: its methods, notifications, features and downgrades, as data.
 
-The revisions themselves are in ``carrel.protocol.revisions``. Each is written as the one before it plus a delta, and
-the delta also says how a value looked *before* it, so that talking to an older peer means undoing the deltas of every
-newer revision, newest first. An encoder of an old revision therefore cannot write newer vocabulary.
+The revisions are defined in ``carrel.protocol.revisions``. Each is the previous one plus a delta, which also defines
+how a value looked *before* it: encoding for an older peer undoes the deltas of every newer revision, newest first. An
+old revision therefore cannot emit newer vocabulary.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Downgrade: TypeAlias = Callable[[Any], Any]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A method, one row of the table: its name on the wire, our name for it, its parameters, its result."""
+    """A request method: its name on the wire, its operation name in Carrel, its parameters and its result."""
 
     method: str
     operation: str
@@ -31,11 +31,11 @@ class Request(msgspec.Struct, frozen=True):
     result: type[Result] = Result
     cacheable: bool = False
     name_field: str | None = None
-    """The parameter that the Mcp-Name header repeats (2026-07-28, Streamable HTTP)."""
+    """The parameter that is mirrored in the Mcp-Name header (2026-07-28, Streamable HTTP)."""
 
 
 class NotificationType(msgspec.Struct, frozen=True):
-    """A notification: its name on the wire, what we call it, and its parameters if a client may send it."""
+    """A notification: its name on the wire, its operation name in Carrel, and its parameters if clients may send it."""
 
     method: str
     operation: str
@@ -45,8 +45,9 @@ class NotificationType(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One revision of the protocol.
 
-    ``requests`` and ``announcements`` are what a client may send, by wire name; a method that is not in the table *is*
-    "method not found". ``events`` are the wire names of what a server may announce, by our names.
+    ``requests`` and ``announcements`` are the requests and notifications that a client may send, by wire name; a method
+    that is not in the table is "method not found". ``events`` are the wire names of a server's notifications, by the
+    names used in Carrel.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     announcements: Mapping[str, NotificationType]
     events: Mapping[str, str]
     questions: Mapping[str, str] = {}
-    """What a server may ask of a client: wire names by our names."""
+    """Requests that a server may send to a client: wire names by operation names."""
     stateless: bool = False
     """Every request carries version, identity and capabilities in ``_meta``; there is no handshake."""
     batches: bool = False
@@ -64,37 +65,37 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     resumable: bool = False
     """Streams over HTTP have event ids and can be resumed."""
     version_header: bool = False
-    """Requests over HTTP say the revision in the MCP-Protocol-Version header."""
+    """Requests over HTTP carry the revision in the MCP-Protocol-Version header."""
     primed: bool = False
     """A stream over HTTP begins with an empty event that carries an id."""
     argument_errors_in_results: bool = False
-    """Wrong arguments of a tool are a result with isError, for the model to mend; before, an error of the protocol."""
+    """Invalid tool arguments are a result with isError, for the model to correct; before, a protocol error."""
     resource_metadata: bool = False
-    """A protected server says in metadata of its own who issues tokens for it; before, it issues them itself."""
+    """Protected resource metadata (RFC 9728) names the authorization server; before, it is the MCP server itself."""
     pkce_advertised: bool = False
-    """An authorization server has to say that it takes PKCE, or clients refuse it."""
+    """An authorization server must advertise PKCE support, or clients refuse it."""
     not_found: int = -32002
     """The error code of a resource that does not exist."""
     before: Mapping[type, Downgrade] = {}
-    """How a value of a type looked before this revision."""
+    """Downgrades by type: how a value looked before this revision."""
     drops: Mapping[type, Downgrade] = {}
-    """What this revision took away again from values of a type."""
+    """Downgrades by type that remove what this revision dropped."""
     projections: Mapping[type, Downgrade] = {}
-    """How a value of a type looks in this revision, where that differs from the newest (see ``revisions``)."""
+    """Projections by type to this revision, where it differs from the newest (see ``carrel.protocol.projection``)."""
 
     def followed_by(self, name: str, /, **delta: Any) -> Revision:
-        """Return the next revision: this one, with what ``delta`` says changed."""
+        """Return the next revision: this one with the changes in ``delta``."""
         return msgspec.structs.replace(self, name=name, **{"before": {}, **delta})
 
     def project(self, value: T) -> T:
-        """Return ``value`` as this revision has it; the same object where nothing differs."""
+        """Project ``value`` to this revision; the same object where nothing differs."""
         projection = self.projections.get(type(value))
         return value if projection is None else projection(value)
 
     def complete(
         self, result: Result, request: Request, server_meta: dict[str, Any], ttl_ms: int, scope: str
     ) -> Result:
-        """Return ``result`` with the fields that every result of this revision has.
+        """Return ``result`` projected, with the fields that every result of this revision has.
 
         Before 2026-07-28 there are none. In it: ``resultType``, the server's identity in ``_meta``, and freshness
         hints where the operation is cacheable.
@@ -116,7 +117,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Without(msgspec.Struct, frozen=True):
-    """A downgrade that takes away the fields that a revision brought."""
+    """Downgrade that removes the fields that a revision added."""
 
     fields: tuple[str, ...]
 
@@ -128,5 +129,5 @@ class Without(msgspec.Struct, frozen=True):
 
 
 def without(*fields: str) -> Without:
-    """Return a downgrade that takes away the fields that a revision brought."""
+    """Return a downgrade that removes the fields that a revision added."""
     return Without(fields)

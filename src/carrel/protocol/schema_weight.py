@@ -1,7 +1,7 @@
-"""How much work a JSON Schema makes for a validator: how many subschemas one value is compared with.
+"""Cost of validating with a JSON Schema: how many subschemas one value is compared with.
 
-References and alternatives multiply: a schema of fifty lines can take longer than anybody waits. What is counted here
-is an upper bound for one path through a value, from its root to the innermost part.
+References and alternatives multiply: a schema of fifty lines can make validation practically endless. The weight is an
+upper bound for one path through a value, from its root to the innermost part.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __all__ = ["MAX_WEIGHT", "Index", "Weigher"]
 
 Measurement: TypeAlias = Generator[tuple[Any, int], int, int]
 
-#: How many subschemas one value, with the values inside of it, may be compared with.
+#: Maximum number of subschemas that one value, with the values inside it, is compared with.
 MAX_WEIGHT = 100_000
-#: How many steps are taken to weigh a schema against the values of a certain depth.
+#: Maximum number of steps for weighing a schema against values of a given depth.
 MAX_STEPS = 20_000
-#: What a schema of schemas weighs, which is not looked into.
+#: Weight of a metaschema, which is not inspected.
 DIALECT_WEIGHT = 100
-#: What each value of an ``enum`` weighs that is an object or an array; others are looked up.
+#: Weight of each object or array in an ``enum``; other values are looked up.
 ENUM_WEIGHT = 50
 
 #: Keywords with subschemas for the value itself: one, or several.
 SAME_ONE = ("not", "if", "then", "else")
 SAME_SEVERAL = ("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
-#: Keywords with subschemas for the values inside of it: one for some of them, several for some, or for all.
+#: Keywords with subschemas for the values inside it: one for some of them, several for some, or for all.
 INNER_ONE = (
     *("additionalProperties", "unevaluatedProperties", "propertyNames"),
     *("items", "additionalItems", "contains", "unevaluatedItems"),
@@ -38,7 +38,7 @@ INNER_SEVERAL = ("patternProperties",)
 
 
 class Index:
-    """What references in a schema lead to, and from which address each node counts."""
+    """Index of a JSON Schema: targets of references, and the base URI of each subschema."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._documents: dict[str, dict[str, Any]] = {"": root}
@@ -47,7 +47,7 @@ class Index:
         self._bases: dict[int, str] = {}
 
     def add(self, node: dict[str, Any], base: str) -> None:
-        """Remember a subschema. ``base`` is the address from which its references count, its own ``$id`` included."""
+        """Add a subschema. ``base`` is the base URI of its references, its own ``$id`` included."""
         self._bases[id(node)] = base
         document, _, anchor = base.partition("#")
         if isinstance(node.get("$id"), str):
@@ -62,7 +62,7 @@ class Index:
             self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
 
     def targets(self, node: Mapping[str, Any]) -> Iterator[Any]:
-        """Return what the references of a subschema lead to, as far as it is in the schema."""
+        """Yield the targets of the references of a subschema; None for those outside of the schema."""
         base = self._bases.get(id(node), "")
         for key in ("$ref", "$recursiveRef", "$dynamicRef"):
             if isinstance(node.get(key), str):
@@ -87,11 +87,11 @@ class Index:
 
 
 class Weigher:
-    """Counts the subschemas that one value is compared with at worst.
+    """Counts the subschemas that one value is compared with in the worst case.
 
-    The validator compares a value only once with a subschema that contains itself, so that such a one counts once; but
-    explaining an error it goes through all of them again. That is what ``levels`` of a value are for: then subschemas
-    count as often as they can come back in a value that has so many levels.
+    The validator compares a value only once with a recursive subschema, so that one counts once; but to collect errors
+    it visits all of them again. With ``levels``, the depth of a value, subschemas count as often as they can recur in a
+    value that deep.
     """
 
     def __init__(self, index: Index, levels: int | None = None) -> None:
@@ -101,10 +101,10 @@ class Weigher:
         self._trail: dict[int, int] = {}
 
     def weigh(self, schema: Any) -> int:
-        """Weigh a schema. Chains of references may be long, and so nothing here recurses.
+        """Return the weight of a schema. Iterative, because chains of references may be long.
 
         Raises:
-            ConfigError: it weighs too much, or refers to itself without end.
+            ConfigError: the weight exceeds the maximum, or references form an endless loop.
         """
         open: list[Measurement] = []
         asked: tuple[Any, int] = (schema, 0)
@@ -124,7 +124,7 @@ class Weigher:
                 return weight
 
     def _known(self, node: Any, descents: int) -> int | None:
-        """Return the weight of a subschema if that takes no measuring."""
+        """Return the weight of a subschema if it is known without measuring, else None."""
         if not isinstance(node, dict):
             return 1
         if self._levels is not None and descents > self._levels:
@@ -137,7 +137,7 @@ class Weigher:
         return self._weights.get((id(node), 0 if self._levels is None else descents))
 
     def _measure(self, node: dict[str, Any], descents: int) -> Measurement:
-        """Yield the subschemas of a subschema, take their weights, and return its own."""
+        """Measure a subschema: yield its own subschemas, receive their weights, and return the sum."""
         before = self._trail.get(id(node))
         self._trail[id(node)] = descents
         total = 1 + own_weight(node)
@@ -164,19 +164,19 @@ class Weigher:
 
 
 def same(node: Mapping[str, Any]) -> Iterator[Any]:
-    """Return the subschemas for the same value."""
+    """Yield the subschemas that apply to the same value."""
     yield from (node[key] for key in SAME_ONE if key in node)
     yield from (part for key in SAME_SEVERAL for part in parts(node.get(key)))
 
 
 def inner(node: Mapping[str, Any]) -> Iterator[Any]:
-    """Return the subschemas that may all be for one of the values inside."""
+    """Yield the subschemas that may all apply to one of the values inside."""
     yield from (node[key] for key in INNER_ONE if isinstance(node.get(key), dict))
     yield from (part for key in INNER_SEVERAL for part in parts(node.get(key)))
 
 
 def own_weight(node: Mapping[str, Any]) -> int:
-    """Return the weight of what a subschema compares itself: names of properties, and values that are no scalars."""
+    """Return the weight of a subschema's own comparisons: property names, and ``enum`` values that are not scalars."""
     weight = 0
     for key in ("properties", "required"):
         weight += len(node[key]) // 8 if isinstance(node.get(key), dict | list) else 0
@@ -186,7 +186,7 @@ def own_weight(node: Mapping[str, Any]) -> int:
 
 
 def parts(value: Any) -> Iterator[Any]:
-    """Return the subschemas that the value of a keyword holds."""
+    """Yield the subschemas in the value of a keyword."""
     if isinstance(value, list):
         yield from value
     elif isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""The server's side of a connection as a state machine: bytes in, events out; results in, bytes out.
+"""Server-side protocol state machine: bytes in, events out; results in, bytes out.
 
-A ``Connection`` is one stdio process, one HTTP session, or one stateless HTTP request. It never does I/O. It reads
-messages of every revision: a request that carries its version in ``_meta`` is served statelessly, any other one belongs
-to the handshake that came before it. Both may be mixed on one connection.
+A ``Connection`` is one stdio process, one HTTP session, or one stateless HTTP request. It does no I/O. It accepts
+messages of every revision: a request that carries its version in ``_meta`` is stateless, any other one belongs to the
+session opened by a handshake. Both may be mixed on one connection.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Notification", "Refusal"]
 
-#: How many messages one batch may hold.
+#: Maximum number of messages in a batch.
 MAX_BATCH = 500
 
 _read_message = msgspec.json.Decoder(Message).decode
@@ -59,7 +59,7 @@ _check_json = msgspec.json.Decoder(Raw).decode
 
 
 class _ParamsReaders(dict[type[Params], Callable[[Any], Any]]):
-    """The decoders of parameters by type, each made when it is first used: most servers never see most methods."""
+    """Decoders of parameters by type, created on first use: most servers never receive most methods."""
 
     def __missing__(self, kind: type[Params]) -> Callable[[Any], Any]:
         read = self[kind] = msgspec.json.Decoder(kind).decode
@@ -67,7 +67,7 @@ class _ParamsReaders(dict[type[Params], Callable[[Any], Any]]):
 
 
 class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
-    """The names that a request has once at most, by the type of its parameters."""
+    """Member names that may occur once in a request, by the type of its parameters."""
 
     def __missing__(self, kind: type[Params]) -> tuple[tuple[bytes, ...], bool]:
         names = self[kind] = names_of(kind)
@@ -86,15 +86,15 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 @cache
 def _batch_reader() -> Callable[[bytes], Any]:
-    """Return a decoder of arrays that keeps one message more than a batch may hold, and skips whatever follows."""
+    """Return a decoder of batches that keeps one message more than the maximum, and skips the rest."""
     fields = [(f"message_{number}", Raw | UnsetType, UNSET) for number in range(MAX_BATCH + 1)]
     return msgspec.json.Decoder(msgspec.defstruct("Messages", fields, array_like=True)).decode
 
 
 class Description(msgspec.Struct):
-    """What a server says of itself. ``initialize`` and ``server/discover`` are two encodings of it.
+    """Description of a server: the content of the results of ``initialize`` and ``server/discover``.
 
-    ``ttl_ms`` and ``scope`` are the freshness hints of results that have none of their own.
+    ``ttl_ms`` and ``scope`` are the default freshness hints of results.
     """
 
     info: Implementation
@@ -104,9 +104,9 @@ class Description(msgspec.Struct):
     scope: str = "private"
     revisions: Mapping[str, Revision] = msgspec.field(default_factory=lambda: REVISIONS)
     identity: dict[str, Any] = {}
-    """The server's identity as it stands in the ``_meta`` of results."""
+    """The server's identity in the ``_meta`` of results."""
     extended: dict[str, Extension] = {}
-    """The extensions that this server has, by the methods that they add."""
+    """Extensions of the server, by the methods that they add."""
 
     def __post_init__(self) -> None:
         self.identity = {"io.modelcontextprotocol/serverInfo": self.info}
@@ -115,7 +115,7 @@ class Description(msgspec.Struct):
         """Add the methods of an extension.
 
         Raises:
-            ConfigError: one of them is taken.
+            ConfigError: one of the methods exists already.
         """
         for method in extension.requests:
             other = self.extended.get(method)
@@ -126,7 +126,7 @@ class Description(msgspec.Struct):
 
 
 class Call(msgspec.Struct):
-    """A request that waits for an answer. ``raw`` are its parameters as they came, unknown fields included."""
+    """Incoming request. ``raw`` are its parameters as received, unknown fields included."""
 
     connection: Connection
     peer: Peer
@@ -137,35 +137,35 @@ class Call(msgspec.Struct):
     headers: Mapping[bytes, bytes] | None = None
     """The headers of a stateless request over HTTP, by lower-case name."""
     principal: Principal | None = None
-    """Who calls, where the transport has found that out."""
+    """The authenticated caller, where the transport has authenticated the request."""
     cancelled: bool = False
-    """Whether the answer is not wanted any more (set by the transport)."""
+    """Whether the request was cancelled (set by the transport)."""
     task: Any = None
     """The task that the call has become (kept by the server)."""
     detach: Any = None
-    """What makes a task of the call, where it may become one (kept by the server)."""
+    """Turns the call into a task, where that is allowed (kept by the server)."""
 
     @property
     def meta(self) -> dict[str, Any]:
-        """All of ``_meta``, the keys that the protocol does not know too."""
+        """All of ``_meta``, including keys unknown to the protocol."""
         return _read_any(self.raw).get("_meta", {})  # type: ignore[no-any-return]
 
     @property
     def progress_token(self) -> Id | None:
-        """The token under which the client wants to hear of progress, if it does."""
+        """The progress token, if the client asked for progress notifications."""
         meta: RequestMeta | UnsetType = self.params.meta
         return None if meta is UNSET or meta.progress_token is UNSET else meta.progress_token
 
 
 class Notification(msgspec.Struct, gc=False):
-    """A notification from the client, by our name for it."""
+    """A notification from the client, by its operation name."""
 
     operation: str
     params: Any
 
 
 class Answer(msgspec.Struct, gc=False):
-    """A response of the client to a request of the server."""
+    """A response of the client to a server request."""
 
     id: Id
     result: Raw | UnsetType
@@ -173,14 +173,14 @@ class Answer(msgspec.Struct, gc=False):
 
 
 class Refusal(msgspec.Struct, gc=False):
-    """A message that was not accepted. ``reply`` is what to send, ``status`` the status where HTTP carries it."""
+    """Error response to a refused message: ``reply`` is its encoding, ``status`` the HTTP status."""
 
     reply: bytes
     status: int
 
 
 class Batch(msgspec.Struct, gc=False):
-    """Several messages in one (2025-03-26). The replies travel together, as one array."""
+    """A JSON-RPC batch (2025-03-26). The responses are sent together, as one array."""
 
     events: list[Event]
 
@@ -189,9 +189,9 @@ Event: TypeAlias = "Call | Notification | Answer | Refusal | Batch"
 
 
 class Connection:
-    """One conversation with one client; or, over stateless HTTP, one request of it.
+    """Server side of a connection to one client; over stateless HTTP, of one request.
 
-    ``peer`` is None until a handshake; requests that carry their version have a peer of their own.
+    ``peer`` is None until the handshake; stateless requests have a peer of their own.
     """
 
     __slots__ = (
@@ -202,50 +202,47 @@ class Connection:
     def __init__(self, description: Description, budget: Budget | None = None) -> None:
         self.description = description
         self.budget = budget
-        """The bytes that may be kept for clients; None without a limit."""
+        """Budget of bytes kept for clients; None without a limit."""
         self.peer: Peer | None = None
         self.id = ""
         self.client = ""
-        """Whose limits and budget hold (given by the transport): a principal, an address, or this connection alone."""
+        """Client for limits and budget (set by the transport): a principal, an address, or this connection alone."""
         self.channel: Any = None
-        """Where messages go that belong to no request (given by the transport)."""
+        """Channel of messages that belong to no request (set by the transport)."""
         self.in_flight: dict[Id, Any] | None = None
-        """What is being answered, by id: whatever the transport needs to cancel it."""
+        """Requests in flight, by id: opaque values with which the transport cancels them."""
         self.subscriptions: Any = None
-        """What the session wants to hear of (kept by the server)."""
+        """Subscriptions of the session (kept by the server)."""
         self.asked: dict[Id, Any] | None = None
-        """What was asked of the client and not answered yet, by id (kept by the server)."""
+        """Pending server requests, by id (kept by the server)."""
         self.questions = 0
-        """How many questions there have been; the last one's id."""
+        """Number of server requests so far; the id of the last one."""
         self.version_header: str | None = None
-        """The version that the HTTP headers of a stateless request name."""
+        """The MCP-Protocol-Version header of a stateless request."""
 
-    # What is kept for the client
+    # Budget of bytes kept for the client
 
     def take(self, size: int) -> bool:
-        """Count bytes that are kept for the client, or return False if there is no room for them."""
+        """Take bytes from the budget of the client; return False if they exceed it."""
         return self.budget is None or self.budget.take(self.client, size)
 
     def give(self, size: int) -> None:
-        """Count bytes less that are kept for the client."""
+        """Give bytes back to the budget of the client."""
         if self.budget is not None:
             self.budget.give(self.client, size)
 
     def has_room(self, size: int) -> bool:
-        """Return whether bytes may be kept for the client."""
+        """Return whether the budget of the client has room for ``size`` bytes."""
         return self.budget is None or self.budget.make_room(self.client, size)
 
     # Bytes in, events out
 
     def receive(self, data: bytes | memoryview) -> Event:
-        """Read one message, or one batch of them.
-
-        What is wrong with it is in the ``Refusal`` that comes back; nothing is raised.
-        """
+        """Decode one message or batch. Invalid input returns a ``Refusal``; nothing is raised."""
         try:
             message = _read_message(data)
             if type(data) is not bytes or not data.isascii():
-                str(data, "utf-8")  # the decoder does not look at the text in what it leaves raw
+                str(data, "utf-8")  # the decoder does not validate UTF-8 in raw members
         except _UNREADABLE as error:
             return self._receive_odd(data, error)
         return self._receive(message, data)
@@ -277,7 +274,7 @@ class Connection:
                         once = False
                 if named and text.count(b'"name"') > (1 if meta is UNSET or meta.client_info is UNSET else 2):
                     once = False
-                if not once or (b"\\" in text and b"\\u00" in text):  # a letter of a name may be spelled otherwise
+                if not once or (b"\\" in text and b"\\u00" in text):  # a member name may contain an escaped letter
                     refuse_duplicates(text, raw)
             if meta is not UNSET and meta.protocol_version is not UNSET:
                 peer = self._stateless_peer(meta)
@@ -299,10 +296,10 @@ class Connection:
     def _read_without_nulls(
         self, method: str, raw: Raw, read: Callable[[Any], Any], error: msgspec.ValidationError
     ) -> tuple[Any, Raw]:
-        """Read parameters again where null stands for those that are not there, and return them without.
+        """Decode parameters again without null members, which some clients send for absent ones.
 
         Raises:
-            ProtocolError: that is not what is wrong with them.
+            ProtocolError: they are invalid for another reason.
         """
         if b"null" in bytes(raw):
             try:
@@ -320,11 +317,11 @@ class Connection:
         return None if extension is None else extension.requests[method]
 
     def _extended(self, method: str, peer: Peer) -> Request:
-        """Return the row of a method that is not the revision's own.
+        """Return the request type of a method that an extension adds.
 
         Raises:
-            MethodNotFound: no extension of this server brings it to this peer.
-            MissingCapability: the client would have to declare the extension.
+            MethodNotFound: no extension of this server adds it for this peer.
+            MissingCapability: the client has not declared the extension.
         """
         extension = self.description.extended.get(method)
         if extension is None or not (peer.revision.stateless or extension.handshake):
@@ -334,7 +331,7 @@ class Connection:
         return extension.requests[method]
 
     def _receive_other(self, message: Message, data: bytes | memoryview) -> Event:
-        """Read what is not a request: a notification, a response, or nothing that JSON-RPC knows."""
+        """Decode a message that is not a request: a notification, a response, or an invalid message."""
         id, method = message.id, message.method
         refuse_duplicates(data)
         if message.jsonrpc != "2.0":
@@ -348,14 +345,14 @@ class Connection:
             try:
                 params = _read_params[row.params](_NO_PARAMS if message.params is UNSET else message.params)
             except msgspec.ValidationError:
-                return Notification("unknown", None)  # nobody can be told: a notification has no answer
+                return Notification("unknown", None)  # no error response: notifications have none
             return Notification(row.operation, params)
         if id is not UNSET and (message.result is UNSET) != (message.error is UNSET):
             return Answer(id, message.result, message.error)
         raise InvalidMessage("Invalid request: neither a method, nor a result, nor an error")
 
     def _receive_odd(self, data: bytes | memoryview, error: Exception) -> Event:
-        """Read what is not one JSON object with members of the right types: a batch, or nothing that we know."""
+        """Decode data that is not a well-formed message object: a batch, or an invalid message."""
         text = bytes(data)
         if isinstance(error, RecursionError) or not isinstance(error, msgspec.ValidationError):
             return self._refuse(UNSET, _unreadable(error))
@@ -402,7 +399,7 @@ class Connection:
         return events
 
     def _stateless_peer(self, meta: RequestMeta) -> Peer:
-        """Read the peer from the request's own ``_meta``.
+        """Return the peer that a stateless request declares in its ``_meta``.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
         """
@@ -416,7 +413,7 @@ class Connection:
         revision = self.description.revisions.get(name)
         if revision is None:
             raise UnsupportedVersion(name, list(self.description.revisions))
-        if not revision.stateless:  # so that no client tries the same again: only what a request can name by itself
+        if not revision.stateless:  # list only stateless ones, or the client retries with another handshake revision
             supported = [other.name for other in self.description.revisions.values() if other.stateless]
             message = f"Unsupported protocol version: {name} begins with initialize, and is in no _meta"
             raise UnsupportedVersion(name, supported, message)
@@ -430,7 +427,7 @@ class Connection:
         )
 
     def _new_peer(self, method: str, params: Any) -> Peer:
-        """Read the peer from ``initialize``; before that, only a ping may come.
+        """Return the peer that ``initialize`` declares; before it, only ping is accepted.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
         """
@@ -447,7 +444,7 @@ class Connection:
         return Peer(revision, params.client_info, params.capabilities, SEVERITY["info"])
 
     def _invalid_params(self, method: str, raw: Any, error: msgspec.ValidationError) -> ProtocolError:
-        """Say which parameter is wrong; but if the peer's revision has no such method, say that."""
+        """Return the error that names the invalid parameter, or MethodNotFound if the peer has no such method."""
         try:
             meta = _read_unknown(raw).meta
             peer = self._stateless_peer(meta) if meta is not UNSET and meta.protocol_version is not UNSET else self.peer
@@ -475,10 +472,10 @@ class Connection:
     # Results in, bytes out
 
     def initialize(self, call: Call) -> InitializeResult:
-        """Open the session that ``call`` asks for, and describe the server in its revision.
+        """Open the session, and return the result of ``initialize`` in the negotiated revision.
 
         Raises:
-            InvalidMessage: there is a session already.
+            InvalidMessage: the session is initialized already.
         """
         if self.peer is not None:
             raise InvalidMessage("Invalid request: this session is initialized already")
@@ -491,20 +488,20 @@ class Connection:
         )
 
     def finish(self, call: Call, result: Result) -> Result:
-        """Return ``result`` as it travels to the peer of ``call``."""
+        """Return ``result`` completed for the revision of the peer of ``call``."""
         description = self.description
         return call.peer.revision.complete(
             result, call.request, description.identity, description.ttl_ms, description.scope
         )
 
     def reply(self, call: Call, result: Result | bytes) -> bytes:
-        """Encode the answer to a call. ``result`` in bytes is one that is finished and encoded already."""
+        """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
             return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
         return encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
 
     def refuse(self, call: Call, error: BaseException) -> Refusal:
-        """Encode an error. What is not in ``carrel.errors`` becomes a plain -32603 that says nothing about us."""
+        """Encode an error response. Exceptions that are not in ``carrel.errors`` become -32603 without details."""
         return self._refuse(call.id, error, call.peer.revision, stateless=call.peer.revision.stateless)
 
     def _refuse(
@@ -527,7 +524,7 @@ class Connection:
 
     @staticmethod
     def describe(error: BaseException, revision: Revision) -> ErrorObject:
-        """Return an exception as an error of the protocol, in the words of a revision."""
+        """Convert an exception to the JSON-RPC error of a revision."""
         if isinstance(error, MissingCapability) and not revision.stateless:
             return ErrorObject(
                 INVALID_REQUEST, f"The client does not offer {', '.join(error.data['requiredCapabilities'])}"
@@ -560,5 +557,5 @@ def _unreadable(error: Exception) -> InvalidMessage:
 
 
 def _is_stateless(message: Message) -> bool:
-    """Whether a refused request was meant statelessly (only then do its errors have an HTTP status of their own)."""
+    """Return whether a refused request was a stateless one, whose errors have their own HTTP status."""
     return message.params is not UNSET and b"io.modelcontextprotocol/protocolVersion" in bytes(message.params)

@@ -1,6 +1,6 @@
-"""Reading server-sent events: bytes in, events out, whatever the pieces they come in.
+"""Incremental parser of server-sent events (SSE): bytes in, events out, however they are split.
 
-Time is linear in what is read, and memory bounded by the limit.
+Time is linear in the input, and memory is bounded by the limit.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 """
@@ -13,25 +13,25 @@ from carrel.errors import InvalidMessage
 
 __all__ = ["Event", "EventStream"]
 
-#: The longest event id that is remembered, in bytes: it has to go into a header.
+#: Maximum length of an event id, in bytes: it has to fit into the Last-Event-ID header.
 MAX_ID = 4096
 
-#: The longest time to wait before the next connection that is taken seriously, in milliseconds: a day.
+#: Maximum reconnection delay that is accepted from a server, in milliseconds: a day.
 MAX_RETRY = 86_400_000
 
 
 class Event(msgspec.Struct, gc=False):
-    """An event: its type ("message" unless it says otherwise), and its data, lines parted by a line feed."""
+    """Server-sent event: its type ("message" by default), and its data, lines separated by line feeds."""
 
     name: str
     data: bytes
 
 
 class EventStream:
-    """Reads one stream, over one connection or several: what it remembers is where to go on.
+    """Parser of one event stream, over one or several connections; keeps the id to resume after.
 
     Args:
-        limit: the longest event, in bytes.
+        limit: maximum size of an event, in bytes.
     """
 
     __slots__ = ("_after_return", "_at_start", "_data", "_id", "_limit", "_name", "_rest", "_size", "last_id", "retry")
@@ -41,11 +41,11 @@ class EventStream:
         self.last_id = ""
         """The id to resume after; empty if there is none."""
         self.retry: int | None = None
-        """Milliseconds to wait before connecting again, if the server has said so."""
+        """Reconnection delay in milliseconds, if the server has sent one."""
         self.restart()
 
     def restart(self) -> None:
-        """Read what comes over a new connection: an event that was not complete is lost."""
+        """Reset for a new connection; an incomplete event is discarded."""
         self._at_start = True
         self._after_return = False
         self._rest = bytearray()
@@ -55,17 +55,17 @@ class EventStream:
         self._id = self.last_id
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take what was read, and return the events that it completes.
+        """Feed received bytes, and return the events that they complete.
 
         Raises:
-            InvalidMessage: an event is too long. Nothing more can be read after that.
+            InvalidMessage: an event exceeds the limit. The parser cannot be used after that.
         """
         if self._after_return and data[:1] == b"\n":
             data = data[1:]
             self._after_return = False
         if not data:
             return []
-        if b"\n" not in data and b"\r" not in data:  # a part of a long line; finding that out is quick
+        if b"\n" not in data and b"\r" not in data:  # fast path: a part of a long line
             self._after_return = False
             self._keep(data)
             return []
@@ -87,7 +87,7 @@ class EventStream:
         return events
 
     def _keep(self, rest: bytes) -> None:
-        """Keep the beginning of a line until the rest of it comes."""
+        """Buffer an incomplete line until the rest of it arrives."""
         if rest:
             self._rest += rest
             self._check(len(self._rest))
@@ -108,7 +108,7 @@ class EventStream:
         if field == b"event":
             self._name = value[:100].decode("utf-8", "replace")
         elif field == b"id":
-            # one with a NUL is to be ignored; what cannot be said in a header could not be given back
+            # ids with NUL must be ignored; ids with other controls could not be sent back in a header
             if len(value) <= MAX_ID and not any(byte < 0x20 or byte == 0x7F for byte in value):
                 self._id = value.decode("utf-8", "replace")
         elif field == b"retry":

@@ -1,4 +1,4 @@
-"""Who may use a server over HTTP: tokens of an authorization server (OAuth 2.1), or from a file.
+"""Authorization of HTTP servers: access tokens of an authorization server (OAuth 2.1), or static tokens from a file.
 
     app.run("http", authorization=Authorization(issuer="https://auth.example.org", resource="https://mcp.example.org/mcp"))
 

@@ -1,4 +1,4 @@
-"""``python -m carrel.security NAME [SCOPE …]``: make a token for a file of tokens."""
+"""``python -m carrel.security NAME [SCOPE …]``: generate a static bearer token and its line for the token file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from carrel.security.server.static_tokens import make_token
 
 
 def main(arguments: list[str]) -> int:
-    """Print a new token to standard error and its line to standard output."""
+    """Print a new token to standard error and its line for the token file to standard output."""
     if not arguments or arguments[0].startswith("-"):
         sys.stderr.write(
             "usage: python -m carrel.security NAME [SCOPE …] >> tokens.txt\n"

@@ -1,4 +1,4 @@
-"""What an authorization server says of itself: where its keys are, and where it can be asked about tokens.
+"""Authorization server discovery: fetches issuer metadata (RFC 8414, OpenID Connect) and reads endpoints from it.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
 https://www.rfc-editor.org/rfc/rfc8414, https://openid.net/specs/openid-connect-discovery-1_0.html
@@ -18,7 +18,7 @@ __all__ = ["check_issuer", "discover", "find_endpoint", "locations"]
 
 
 def check_issuer(issuer: str) -> str:
-    """Return an issuer identifier if it can be one.
+    """Return an issuer identifier after checking it.
 
     Raises:
         ConfigError: it is not a URL, not https, or has a query.
@@ -30,7 +30,7 @@ def check_issuer(issuer: str) -> str:
 
 
 def locations(issuer: str) -> list[str]:
-    """Return where the metadata of an issuer can be, in the order in which to look."""
+    """Return the well-known metadata URLs of an issuer, in the order in which to try them."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     found = [
@@ -41,10 +41,10 @@ def locations(issuer: str) -> list[str]:
 
 
 async def discover(issuer: str, fetcher: Fetcher, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the metadata of an issuer. ``headers`` go along with every question.
+    """Return the metadata of an issuer. ``headers`` are sent with every request.
 
     Raises:
-        Unverifiable: there is none, or it is that of another.
+        Unverifiable: there is none, or it is that of another issuer.
     """
     problems: list[str] = []
     for url in locations(issuer):
@@ -60,10 +60,10 @@ async def discover(issuer: str, fetcher: Fetcher, headers: Mapping[str, str] | N
 
 
 async def find_endpoint(issuer: str, name: str, fetcher: Fetcher) -> str:
-    """Return the URL that an issuer's metadata has under ``name``.
+    """Return the endpoint URL that an issuer's metadata has under ``name``.
 
     Raises:
-        Unverifiable: there is none, or one that must not be asked.
+        Unverifiable: there is none, or it must not be requested.
     """
     url = (await discover(issuer, fetcher)).get(name)
     if not isinstance(url, str):

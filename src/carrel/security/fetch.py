@@ -1,7 +1,7 @@
-"""Asking an authorization server: short, bounded, and never led elsewhere.
+"""HTTP client for authorization servers, hardened against SSRF: bounded in time and size, without redirects.
 
-Only https is spoken, and http to this machine. Redirects are not followed. An answer has to come within seconds and be
-of a sensible size.
+Only https is used, and http to this machine. Redirects are not followed. A response has to arrive within the timeout
+and be at most ``MAX_ANSWER`` bytes.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["Answer", "Fetcher", "NotThere", "check_url", "is_loopback", "require
 
 INSTALL_HINT = "pip install 'carrel[auth]'"
 
-#: The longest answer that is read, in bytes.
+#: The longest response body that is read, in bytes.
 MAX_ANSWER = 512 * 1024
 
-#: How many questions may be under way at a time.
+#: Maximum number of concurrent connections.
 MAX_CONNECTIONS = 20
 
 
 class NotThere(Unverifiable):
-    """There is no document at that address."""
+    """The document does not exist (404 or 410)."""
 
 
 def require_libraries() -> None:
-    """Load what authorization by an authorization server needs.
+    """Import the packages that OAuth authorization needs.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: one is not installed.
     """
     try:
         import_module("aiohttp")
@@ -52,13 +52,13 @@ def require_libraries() -> None:
 
 
 def check_url(url: str, what: str, *, found_at: str | None = None) -> str:
-    """Return ``url`` if it may be asked.
+    """Return ``url`` if it may be requested.
 
-    ``found_at`` is the URL of the document that names it, if a document does: one from elsewhere must not lead to
-    addresses in here.
+    ``found_at`` is the URL of the document that names it, if any: a remote document must not lead to addresses of the
+    local network (SSRF).
 
     Raises:
-        ConfigError: it must not be asked.
+        ConfigError: it must not be requested.
     """
     try:
         parts = urlsplit(url)
@@ -78,18 +78,18 @@ def check_url(url: str, what: str, *, found_at: str | None = None) -> str:
 
 
 def _is_inside(host: str) -> bool:
-    """Say whether a host is written as an address that is not of the public Internet."""
+    """Return whether a host is a loopback name or an IP address outside the public Internet."""
     address = read_address(host)
     return is_loopback(host) if address is None else not is_public(address)
 
 
 def _are_neighbours(host: str, home: str) -> bool:
-    """Say whether two hosts are the same, or both this machine."""
+    """Return whether two hosts are the same, or both this machine."""
     return host == home or (is_loopback(host) and is_loopback(home))
 
 
 class Answer(NamedTuple):
-    """What came back: the HTTP status, the headers by their names in lower case, and the body."""
+    """HTTP response: status, headers by their names in lower case, and body."""
 
     url: str
     status: int
@@ -100,7 +100,7 @@ class Answer(NamedTuple):
         """Return the JSON object in the body.
 
         Raises:
-            Unverifiable: it is none.
+            Unverifiable: the body is not a JSON object.
         """
         try:
             return msgspec.json.decode(self.body, type=dict[str, Any])
@@ -109,12 +109,12 @@ class Answer(NamedTuple):
 
 
 class Fetcher:
-    """Asks for JSON documents. Closes with ``async with``.
+    """HTTP client for JSON documents; an async context manager.
 
     Args:
-        timeout: seconds for a whole question.
-        hosts: those that may be inside, while all others have to be on the public Internet (and are looked at when
-            their addresses are known); None if hosts may be anywhere, because the user has named them all.
+        timeout: seconds for a whole request.
+        hosts: hosts that may be outside the public Internet, while all others have to be on it (checked on their
+            resolved addresses); None if hosts may be anywhere, because the user has configured them all.
     """
 
     def __init__(self, timeout: float = 5.0, hosts: Collection[str] | None = None) -> None:
@@ -131,7 +131,7 @@ class Fetcher:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections. The next question opens new ones."""
+        """Close the connections. The next request opens new ones."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -140,16 +140,16 @@ class Fetcher:
         """Return the JSON object at ``url``.
 
         Raises:
-            NotThere: there is none.
-            Unverifiable: it cannot be had.
+            NotThere: the document does not exist.
+            Unverifiable: it cannot be fetched.
         """
         return check_status(await self.ask("GET", url, headers=headers)).read()
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, Any]:
-        """Send a form, and return the JSON object that is answered.
+        """POST a form, and return the JSON object of the response.
 
         Raises:
-            Unverifiable: there is no proper answer.
+            Unverifiable: the request fails, or the response is not a JSON object.
         """
         return check_status(await self.ask("POST", url, form=form, headers=headers)).read()
 
@@ -162,10 +162,10 @@ class Fetcher:
         document: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request, with a form or a JSON document if there is one, and return what is answered.
+        """Send a request, optionally with a form or a JSON document as its body, and return the response.
 
         Raises:
-            Unverifiable: there is no answer, or one that is too long.
+            Unverifiable: there is no response, or it is too long.
         """
         import aiohttp
 
@@ -193,7 +193,7 @@ class Fetcher:
                 return Answer(url, response.status, {k.lower(): v for k, v in response.headers.items()}, bytes(found))
         except TimeoutError:
             raise Unverifiable(f"{url} did not answer within {self._timeout:g} seconds") from None
-        except (aiohttp.ClientError, ValueError, OSError, RuntimeError) as error:  # the last one: it is being closed
+        except (aiohttp.ClientError, ValueError, OSError, RuntimeError) as error:  # RuntimeError: session closing
             raise Unverifiable(f"{url} cannot be asked: {type(error).__name__} {error}".rstrip()) from None
 
     def _open(self) -> aiohttp.ClientSession:
@@ -206,17 +206,17 @@ class Fetcher:
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),  # there is one around the whole question
+            timeout=aiohttp.ClientTimeout(total=None),  # asyncio.timeout covers the whole request
             headers={"accept": "application/json", "user-agent": "carrel"},
         )
 
 
 def check_status(answer: Answer) -> Answer:
-    """Return an answer that is a success.
+    """Return a response after checking that its status is 200.
 
     Raises:
-        NotThere: there is no such document.
-        Unverifiable: it is another failure.
+        NotThere: the status is 404 or 410.
+        Unverifiable: it is another status.
     """
     if answer.status != 200:
         kind = NotThere if answer.status in (404, 410) else Unverifiable

@@ -1,1 +1,1 @@
-"""The application that answers: resources, tools, prompts, completion and subscriptions of a server."""
+"""Server application: resources, tools, prompts, completion and subscriptions."""

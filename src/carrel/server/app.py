@@ -1,4 +1,4 @@
-"""The server: what an author writes resources, tools and prompts on.
+"""MCP server application: registers resources, tools and prompts, and answers requests.
 
     app = Server("books", version="1.0")
 
@@ -74,16 +74,16 @@ log = Log("carrel")
 
 
 class Server:
-    """An MCP server.
+    """MCP server application: registry of resources, tools, prompts and sources, and handler of requests.
 
-    ``page_size`` is how many entries a list answers at once. ``subscribe`` and ``list_changed`` say whether clients
-    can be told of changes to resources and to lists. ``ttl`` (seconds) and ``scope`` are the freshness hints of
-    results that have none of their own. ``lifespan`` is called with the server and gives an asynchronous context
-    manager that is entered at start-up and left at shutdown; what it yields is ``app.state``. ``state_ttl`` is how long
-    clients may take to answer a question, in seconds. ``state_keys`` (32 bytes each; the first one seals, all of them
-    open) are for the states that stateless clients keep meanwhile; replicas have to share them, one process makes its
-    own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models are told what a tool raises
-    only if it is a ToolError; otherwise they get a reference to the log.
+    ``page_size`` is the number of entries per page of a list. ``subscribe`` and ``list_changed`` enable notifications
+    of changes to resources and to lists. ``ttl`` (seconds) and ``scope`` are the default cache hints of results.
+    ``lifespan`` is called with the server and returns an asynchronous context manager that is entered at start-up and
+    left at shutdown; the value that it yields is ``app.state``. ``state_ttl`` is how long clients may take to answer
+    an elicitation, sampling or roots request, in seconds. ``state_keys`` (32 bytes each; the first one encrypts, all
+    of them decrypt) protect the ``requestState`` of stateless clients; replicas have to share them, one process makes
+    its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get the message of an
+    exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -163,11 +163,11 @@ class Server:
         self._watchers: set[asyncio.Task[None]] = set()
         self._acknowledging: set[asyncio.Task[None]] = set()
         self.forming: set[Following] = set()
-        """The sources that do not listen for changes yet."""
+        """Watches of sources that do not listen for changes yet."""
         self._operations = operations_of(self)
         self._extensions: dict[str, dict[str, Any]] = {}
         self._skills: Skills | None = None
-        # What there is of one kind only; lists are answered all the same, empty, to clients that ask for all of them.
+        # Operations refused where nothing of their kind is registered; lists are answered all the same, empty.
         self._needs: dict[str, Resources | Tools | Prompts] = {
             "call_tool": self.tools,
             "get_prompt": self.prompts,
@@ -187,7 +187,7 @@ class Server:
         self.budget = Budget(limits.max_kept_bytes, limits.max_kept_bytes_per_client)
         self.slow_handler_seconds = limits.slow_handler_seconds
 
-    # What authors register
+    # Registration
 
     def resource(
         self,
@@ -204,7 +204,7 @@ class Server:
         scope: str | None = None,
         meta: Meta | None = None,
     ) -> Callable[[F], CompletableFunction[F]]:
-        """Register the decorated function as a resource, or as a family of them where ``uri`` is a template (RFC 6570).
+        """Register the decorated function as a resource, or as a template where ``uri`` is a URI template (RFC 6570).
 
         The variables of the template are the function's parameters, typed by its annotations. It returns what
         ``resources.add`` takes as a value; None means that there is no such resource. ``size`` is in bytes, ``ttl`` in
@@ -289,7 +289,7 @@ class Server:
         return register
 
     def share(self, source: Source | str) -> None:
-        """Share a source: a path, a URL, or anything with the abilities of ``carrel.server.source.Source``.
+        """Share a source: a path, a URL, or an implementation of the protocol ``carrel.server.source.Source``.
 
         Raises:
             ConfigError: it is not clear what the path or URL names, or its driver is not installed.
@@ -314,12 +314,12 @@ class Server:
         prefers_border: bool | None = None,
         **details: Any,
     ) -> None:
-        """Offer a page that hosts show for tools (MCP Apps): HTML, or the Path of a file that is read anew each time.
+        """Register a page that hosts show for tools (MCP Apps): HTML, or the Path of a file, read anew each time.
 
         ``csp`` are the origins that the page may use: connect_domains, resource_domains, frame_domains and
         base_uri_domains, none of them by default. ``permissions`` are camera, microphone, geolocation and
         clipboard_write. ``domain`` is an origin of its own, in the form that the host wants; ``prefers_border`` asks
-        for a border, or for none. ``details`` are those of ``resources.add``. Tools point at it with ``ui=uri``.
+        for a border, or for none. ``details`` are those of ``resources.add``. Tools refer to it with ``ui=uri``.
 
         Raises:
             ConfigError: the URI does not begin with ui://, or is taken, or something is not known.
@@ -353,10 +353,10 @@ class Server:
         operations: Mapping[str, Callable[[Call, Channel], Any]],
         settings: dict[str, Any] | None = None,
     ) -> None:
-        """Offer an extension of the protocol.
+        """Register a protocol extension.
 
-        ``operations`` answer the methods of its table, by what the table calls them; each returns a ``Result`` or an
-        awaitable of one. ``settings`` are what clients are told of it.
+        ``operations`` are the handlers of its methods, by operation name; each returns a ``Result`` or an awaitable of
+        one. ``settings`` are its value in the ``extensions`` capability.
 
         Raises:
             ConfigError: one of its methods is taken, or has nothing that answers it.
@@ -373,25 +373,25 @@ class Server:
         self._extensions[extension.name] = settings or {}
 
     def mirror_tools(self) -> None:
-        """Offer the resources as read-only tools too, for hosts whose model cannot see resources."""
+        """Register read-only tools over the resources, for hosts whose model cannot see resources."""
         from carrel.server.resources_as_tools import mirror
 
         mirror(self)
 
     def on_startup(self, hook: Hook) -> Hook:
-        """Call ``hook`` when the server starts. Also a decorator."""
+        """Register ``hook`` to be called when the server starts. Also a decorator."""
         self._on_startup.append(hook)
         return hook
 
     def on_shutdown(self, hook: Hook) -> Hook:
-        """Call ``hook`` when the server stops. Also a decorator."""
+        """Register ``hook`` to be called when the server stops. Also a decorator."""
         self._on_shutdown.append(hook)
         return hook
 
     # Running
 
     def run(self, transport: Literal["stdio", "http"] = "stdio", **options: Any) -> None:
-        """Serve until the client goes away (stdio) or the process is told to stop (HTTP).
+        """Serve until the client closes the connection (stdio) or the process is told to stop (HTTP).
 
         Over HTTP, ``host`` ("127.0.0.1"), ``port`` (8000) and ``path`` ("/mcp") say where; ``asgi`` takes the rest.
         """
@@ -421,7 +421,7 @@ class Server:
         return StreamableHTTP(self, path=path, **options)
 
     async def start(self) -> None:
-        """Enter the lifespan, start the sources and begin to watch them. Transports do this."""
+        """Enter the lifespan, start the sources and begin to watch them. Called by transports."""
         if self._loop is not None:
             raise ConfigError(f"the server {self.name} is running already")
         self._loop = asyncio.get_running_loop()
@@ -450,7 +450,7 @@ class Server:
             raise
 
     def _observe(self) -> None:
-        """Measure and trace what is answered, if the process has set that up."""
+        """Trace and measure requests with OpenTelemetry, if the process has set up its SDK."""
         from carrel.server import telemetry
 
         if telemetry.is_configured():
@@ -479,7 +479,7 @@ class Server:
             self.resources.detach()
 
     def end_streams(self) -> None:
-        """End every listen stream gracefully, such as before the process stops."""
+        """End every long-lived listen stream gracefully, such as before the process stops."""
         self.hub.shut()
 
     def _watch(self, source: Source) -> None:
@@ -491,18 +491,18 @@ class Server:
         following.task.add_done_callback(self._watchers.discard)
 
     def forming_for(self, uris: Collection[str], lists: Collection[str]) -> list[Following]:
-        """Return the sources that do not listen yet: who owns one of the URIs, or all, for changes of the list."""
+        """Return the watches not listening yet, of sources that own one of the URIs; all, for changes of the list."""
         every = "resources_list_changed" in lists
         return [one for one in self.forming if every or any(one.source.owns(uri) for uri in uris)]
 
     def acknowledge_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run what acknowledges a subscription that waits for a source, before the server has stopped."""
+        """Run the acknowledgement of a subscription that waits for a source as a task, which ``stop`` waits for."""
         task = asyncio.ensure_future(work)
         self._acknowledging.add(task)
         task.add_done_callback(self._acknowledging.discard)
 
     def announce(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
-        """Tell whoever listens that resources or lists changed. May be called from any thread, and at any time."""
+        """Notify subscribers that resources or lists changed. May be called from any thread, and at any time."""
         loop = self._loop
         if loop is None:
             return
@@ -513,26 +513,26 @@ class Server:
             return
         try:
             loop.call_soon_threadsafe(self.hub.changed, list(uris), list(lists))
-        except RuntimeError:  # the loop was closed meanwhile: nobody listens any more
+        except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
 
-    # Answering
+    # Requests
 
     def connect(self) -> Connection:
-        """Return a new connection, which knows nothing of its client yet."""
+        """Return a new connection, without information about its client yet."""
         return Connection(self.description, self.budget)
 
     def disconnect(self, connection: Connection) -> None:
-        """Forget a connection, all it listened to, and what it was asked."""
+        """Drop a connection, its subscriptions, and the requests to its client that are pending."""
         abandon(connection)
         if connection.subscriptions is not None:
             self.hub.close(connection.subscriptions)
             connection.subscriptions = None
 
     def answer(self, call: Call, channel: Channel) -> Any:
-        """Answer a call: bytes or a ``Refusal`` at once, or an awaitable of one of them.
+        """Handle a request: return bytes or a ``Refusal`` at once, or an awaitable of one of them.
 
-        What belongs to the call but is not its answer goes to ``channel``.
+        Messages of the call other than its response are sent to ``channel``.
         """
         CLIENT.set(call.connection.client)  # for this call and the tasks that it begins
         try:
@@ -548,7 +548,7 @@ class Server:
                 waits = operation == "listen" and isinstance(result, asyncio.Future)  # until the server ends it
                 return result if waits else self._answer_later(call, result)
             return call.connection.reply(call, result)
-        except BaseException as error:  # nobody has cancelled what has not waited yet
+        except BaseException as error:  # not a cancellation: nothing has been awaited yet
             return self.refuse(call, error)
 
     async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes]) -> bytes | Refusal:
@@ -559,7 +559,7 @@ class Server:
                 result = required_by(more)
             return call.connection.reply(call, result)
         except (asyncio.CancelledError, GeneratorExit):
-            raise  # from the function, or from whoever awaits this, who knows
+            raise  # from the function, or from the task that awaits this
         except BaseException as error:
             return self.refuse(call, error)
         finally:
@@ -568,7 +568,7 @@ class Server:
 
     @property
     def tasks(self) -> Tasks:
-        """The tool calls that have become tasks. Who asks for it has a server with tasks."""
+        """Tasks of the server. The first access creates them and declares the tasks capability."""
         if self._tasks is None:
             from carrel.server.tasks import Tasks
 
@@ -577,12 +577,12 @@ class Server:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether any tool can become a task."""
+        """Whether any tool call can become a task."""
         return self._tasks is not None
 
     @property
     def state_cipher(self) -> RequestStateCipher:
-        """What seals the states that stateless clients keep for this server."""
+        """Cipher of the ``requestState`` that stateless clients keep for this server."""
         if self._state_cipher is None:
             from carrel.server.elicitation.request_state import RequestStateCipher
 
@@ -591,7 +591,7 @@ class Server:
 
     @property
     def exchanges(self) -> Exchanges:
-        """The requests of stateless clients that were answered with questions, and came back with answers."""
+        """Multi round-trip requests of stateless clients: answered with questions, and repeated with answers."""
         if self._exchanges is None:
             from carrel.server.elicitation.request_state import Exchanges
 
@@ -600,12 +600,12 @@ class Server:
 
     @staticmethod
     def take_answer(connection: Connection, answer: Answer) -> None:
-        """Give a client's answer to the handler that asked."""
+        """Pass a client's response to the handler that waits for it."""
         take_answer(connection, answer)
 
     @staticmethod
     def refuse(call: Call, error: BaseException) -> Refusal:
-        """Answer a call with an error, and log it if the client is not told what it is.
+        """Return the error response of a call, and log the error if the response hides it.
 
         Raises:
             KeyboardInterrupt: the user has pressed Ctrl-C, and nothing else ends the process then.
@@ -619,7 +619,7 @@ class Server:
 
     @property
     def threads(self) -> ThreadPool:
-        """The threads that functions without ``async`` run in. They are started when they are needed."""
+        """Thread pool of functions without ``async``. Threads are started when they are needed."""
         if self._threads is None:
             from carrel.threads import ThreadPool
 
@@ -641,7 +641,7 @@ class Server:
         return await self.threads.run(call.connection.client, function, *arguments, **named)
 
     async def read(self, uri: str, context: Context) -> Sequence[TextResourceContents | BlobResourceContents]:
-        """Read a resource of this server from within a handler, on behalf of whoever called it.
+        """Read a resource of this server from within a handler, on behalf of its caller.
 
         Raises:
             ResourceError: it cannot be had, or the caller's scopes are not enough to read it.
@@ -655,7 +655,7 @@ class Server:
         return cast("ReadResourceResult", result).contents
 
     def capabilities(self) -> ServerCapabilities:
-        """Return what this server can do, as things stand."""
+        """Return the capabilities of the server, in its present state."""
         changes = ListChanged(list_changed=True) if self._list_changed else ListChanged()
         resources = ResourcesCapability(
             subscribe=True if self.offers_subscriptions else UNSET, list_changed=True if self._list_changed else UNSET
@@ -671,7 +671,7 @@ class Server:
         )
 
     def announced(self) -> list[str]:
-        """Return the lists whose changes are announced: those that there are, as the capabilities say."""
+        """Return the lists with change notifications: those declared in the capabilities."""
         if not self._list_changed:
             return []
         kinds: tuple[Tools | Prompts | Resources, ...] = (self.tools, self.prompts, self.resources)

@@ -1,4 +1,4 @@
-"""MCP Apps: pages as resources, tools that point at them, and what clients see that do not show pages.
+"""MCP Apps: pages as ``ui:`` resources, ``_meta.ui`` of tools, and tools without it for clients that show no pages.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """
@@ -31,17 +31,17 @@ HTML = "text/html;profile=mcp-app"
 SCHEME = "ui://"
 #: Characters that would end an origin where hosts put it, a Content Security Policy.
 UNSAFE = frozenset(" \t\r\n\f\v;,'\"")
-#: A tool that points at a page. The oldest revisions have no place for that.
+#: A tool with a page. The oldest revisions have no ``_meta`` for it.
 PROBE = Tool(name="probe", input_schema={}, meta={"ui": {}})
 
 
 def use(app: Server) -> None:
-    """Say that the server has pages."""
+    """Declare the MCP Apps extension."""
     app.extend(UI, {})
 
 
 def add_page(app: Server, uri: str, html: str | Path, ui: dict[str, Any], details: dict[str, Any]) -> None:
-    """Share a page as a resource.
+    """Register a page as a resource.
 
     Raises:
         ConfigError: the URI is not one of a page, or is taken.
@@ -62,7 +62,7 @@ def page_meta(
     domain: str | None,
     prefers_border: bool | None,
 ) -> dict[str, Any]:
-    """Return what a page says of itself, as it travels.
+    """Return the ``_meta.ui`` of a page: Content Security Policy, permissions, domain and border.
 
     Raises:
         ConfigError: a field or a permission is not known, or an origin is not one.
@@ -87,7 +87,7 @@ def page_meta(
 
 
 def tool_meta(page: str | None, visibility: Iterable[str] | None) -> dict[str, Any]:
-    """Return what a tool says of its page, as it travels.
+    """Return the ``_meta.ui`` of a tool: the URI of its page, and its visibility.
 
     Raises:
         ConfigError: the URI is not one of a page, or the visibility is neither "model" nor "app".
@@ -106,7 +106,7 @@ def tool_meta(page: str | None, visibility: Iterable[str] | None) -> dict[str, A
 
 
 def page_uri(uri: str) -> str:
-    """Return the URI of a page in the form in which it is shared.
+    """Return the normal form of the URI of a page.
 
     Raises:
         ConfigError: it is not one.
@@ -121,7 +121,7 @@ def page_uri(uri: str) -> str:
 
 
 def shows_pages(peer: Peer) -> bool:
-    """Say whether a client shows pages of the type that there is, and can be told of them."""
+    """Return whether a client shows pages of type ``HTML``, and its revision has the ``_meta`` to refer to them."""
     settings = peer.settings(UI.name)
     if not isinstance(settings, dict) or peer.revision.project(PROBE).meta is UNSET:
         return False
@@ -130,12 +130,12 @@ def shows_pages(peer: Peer) -> bool:
 
 
 def for_models(ui: dict[str, Any] | None) -> bool:
-    """Say whether models may see a tool, by what it says of its page; what only pages call is nothing for others."""
+    """Return whether models may see a tool, by its ``_meta.ui``; tools for pages only are hidden from other clients."""
     return ui is None or "model" in ui.get("visibility", ("model",))
 
 
 def without_page(tool: Tool) -> Tool:
-    """Return a tool as clients see it that do not show pages."""
+    """Return a tool without its ``_meta.ui``, for clients that do not show pages."""
     if tool.meta is UNSET or "ui" not in tool.meta:
         return tool
     rest = {key: value for key, value in tool.meta.items() if key != "ui"}

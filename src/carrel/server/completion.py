@@ -28,7 +28,7 @@ Completer = Callable[..., "Completion | Iterable[str] | Awaitable[Completion | I
 
 
 class Completers:
-    """The completers of one prompt or template: functions by argument, and arguments that complete themselves."""
+    """Completers of one prompt or template: functions, and fixed choices, by argument."""
 
     __slots__ = ("choices", "functions")
 
@@ -40,7 +40,7 @@ class Completers:
         return bool(self.functions or self.choices)
 
     def suggest(self, argument: str, value: str, context: dict[str, str], run: Run) -> Any:
-        """Return suggestions, or an awaitable of them; nothing where nobody knows any. ``run`` uses a thread."""
+        """Return suggestions, or an awaitable of them; none without a completer. ``run`` calls one in a thread."""
         function = self.functions.get(argument)
         if function is None:
             return filter_choices(self.choices.get(argument, ()), value)
@@ -51,7 +51,7 @@ class Completers:
 
 
 class CompletableFunction(Generic[F]):
-    """A resource or prompt function: can be called as before, and given completers."""
+    """Registered resource or prompt function: called as before, with ``complete`` to register completers."""
 
     def __init__(self, function: F, completers: Completers, names: Sequence[str]) -> None:
         self._function = function
@@ -107,7 +107,7 @@ def filter_choices(choices: Iterable[str], value: str) -> list[str]:
 
 
 def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
-    """Return suggestions as they may travel: at most 100, and whether there are more."""
+    """Return suggestions as a ``Completion``: at most 100 values, and whether there are more."""
     if isinstance(suggestions, Completion):
         if len(suggestions.values) <= MAX_VALUES:
             return suggestions

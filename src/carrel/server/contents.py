@@ -1,4 +1,4 @@
-"""From what a resource function returns to the contents that travel."""
+"""Resource contents from the return values of resource functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Contents", "contents_of"]
 
 
 class Contents(msgspec.Struct):
-    """One content of a resource, where the plain value does not say enough.
+    """One content of a resource, with a MIME type, URI or ``_meta`` of its own.
 
     ``data`` is a ``str`` (text), ``bytes`` (a blob), a ``Path`` (a file's bytes), or anything JSON can hold.
     ``uri`` is for contents of another URI than the one asked for, such as the files of a directory.
@@ -30,7 +30,7 @@ class Contents(msgspec.Struct):
 
 
 def contents_of(value: Any, uri: str, mime_type: str | UnsetType) -> list[TextResourceContents | BlobResourceContents]:
-    """Turn what a resource function returned into contents.
+    """Convert the return value of a resource function to resource contents.
 
     Text becomes text, bytes a blob, several contents stay several, and everything else becomes JSON.
 
@@ -71,7 +71,7 @@ def _one(value: Any, uri: str, mime_type: str | UnsetType) -> TextResourceConten
 
 def guess_mime_type(path: Path) -> str | UnsetType:
     """Guess the MIME type of a file by its name; UNSET where the name says nothing."""
-    import mimetypes  # only who returns paths pays for the tables
+    import mimetypes  # its tables are loaded only for paths
 
     return mimetypes.guess_type(path.name)[0] or UNSET
 
@@ -88,7 +88,7 @@ def _as_text(data: bytes, mime_type: str | UnsetType) -> str | None:
 
 
 def returns_paths(value: Any) -> bool:
-    """Say whether turning ``value`` into contents reads files, and so belongs into a thread."""
+    """Return whether converting ``value`` to contents reads files, and so belongs into a thread."""
     if isinstance(value, Contents):
         value = value.data
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):

@@ -1,4 +1,4 @@
-"""The call that a handler works on: who asks, and ways to say how it is going."""
+"""Context of a request, for its handler: client, progress, log messages, elicitation, sampling and roots."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["CLIENT", "Context"]
 
 #: The client whose request is being answered, as ``Connection.client`` has it. The server sets it before it answers,
-#: so that sources can share what they have fairly; "" where there is one client only, and for the server's own work.
+#: so that sources can divide their capacity fairly; "" where there is one client only, and for the server's own work.
 CLIENT: ContextVar[str] = ContextVar("carrel_client", default="")
 
 
 class Sent:
-    """A message on its way. Awaiting it waits for a reader that is behind; not awaiting it is fine too."""
+    """A message that was sent. Awaiting it waits for a slow reader (backpressure); not awaiting it is fine too."""
 
     __slots__ = ("_channel",)
 
@@ -54,16 +54,16 @@ class Sent:
 
 
 class InnerRead(ReadResourceParams, kw_only=True):
-    """A read within a handler: what it asks belongs to the round of that handler."""
+    """Parameters of a resource read within a handler: its questions belong to the round of that handler."""
 
     round: Round
 
 
 class Context:
-    """A parameter of this type gets the context of the call. Its name is up to you.
+    """Context of a request, passed to the handler's parameter of this type, whatever its name.
 
-    Messages may be sent from the event loop and from the threads in which sync functions run. To ask takes an async
-    function.
+    Messages may be sent from the event loop and from the threads in which sync functions run. Elicitation, sampling
+    and roots need an async function.
     """
 
     __slots__ = ("_loop", "_progress", "_round", "_thread", "app", "call", "channel", "lacking", "over")
@@ -73,9 +73,9 @@ class Context:
         self.call = call
         self.channel = channel
         self.over = False
-        """Whether the handler has ended, or was cancelled: then nothing more is said about it."""
+        """Whether the handler has ended, or was cancelled: then no more messages are sent."""
         self.lacking: dict[str, Any] | None = None
-        """The capabilities that questions asked side by side need, and the client did not declare."""
+        """Capabilities that concurrent questions need, and the client did not declare."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._progress: float | None = None
@@ -93,48 +93,48 @@ class Context:
 
     @property
     def client(self) -> Implementation | None:
-        """The name and version that the client gives itself. Not verified: for display and logs only."""
+        """Name and version that the client declares. Not verified: for display and logs only."""
         return self.call.peer.client
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What the client declared that it can do."""
+        """Capabilities that the client declared."""
         return self.call.peer.capabilities or ClientCapabilities()
 
     @property
     def principal(self) -> Principal | None:
-        """Who calls, as their access token says: subject, scopes, claims. None without authorization."""
+        """Principal of the access token: subject, scopes, claims. None without authorization."""
         return self.call.principal
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The request's ``_meta``, with every key that came."""
+        """The request's ``_meta``, with all of its keys."""
         return self.call.meta
 
     @property
     def cancelled(self) -> bool:
-        """Whether the answer is not wanted any more: for functions in threads, which cannot be stopped."""
+        """Whether the request was cancelled: for functions in threads, which cannot be stopped."""
         return self.call.cancelled
 
     @property
     def shows_pages(self) -> bool:
         """Whether the client shows the pages of tools (MCP Apps)."""
-        from carrel.server.apps import shows_pages  # only those who have pages ask
+        from carrel.server.apps import shows_pages  # loaded on first use
 
         return shows_pages(self.call.peer)
 
-    # Asking
+    # Elicitation, sampling and roots
 
     async def elicit(self, message: str, form: Any = str, *, key: str | None = None) -> Elicited[Any]:
-        """Ask the user to fill in a form.
+        """Ask the user to fill in a form (form mode elicitation).
 
         ``form`` is a class with simple fields (dataclass, TypedDict, struct, pydantic model), one simple type, a flat
-        JSON Schema, or None to ask for no more than agreement. What comes back is an ``Elicited``, whose ``content`` is
-        of that type. An answer that does not fit is asked for again. ``key`` names the question where several are asked
-        in an order that may change.
+        JSON Schema, or None for a confirmation without fields. Returns an ``Elicited``, whose ``content`` is of that
+        type. An answer that does not fit is asked for again. ``key`` names the question where several are asked in an
+        order that may change.
 
-        To a stateless client (2026-07-28) this ends the handler; it is run again, from its beginning, once there is an
-        answer. See ``once`` for what must not happen twice.
+        For a stateless client (2026-07-28) this ends the handler; it is run again, from its beginning, once there is an
+        answer. See ``once`` for side effects that must not happen twice.
 
         Raises:
             MissingCapability: the client cannot show such a form.
@@ -142,18 +142,18 @@ class Context:
             TransportError: it did not answer in time, or went away.
             ConfigError: the form has fields that a form cannot have.
         """
-        from carrel.server.elicitation.questions import form_question  # here and below: who never asks does without
+        from carrel.server.elicitation.questions import form_question  # here and below: loaded on first use
 
         return await self._ask(form_question(message, form), key)  # type: ignore[no-any-return]
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None, required: bool = False
     ) -> Elicited[None]:
-        """Ask the user to visit a page, for what must not pass through the client: credentials, payments, consent.
+        """Ask the user to visit a URL (URL mode elicitation): for credentials, payments, consent, not for the client.
 
         "accept" means that the user agreed to go there, not that anything has been done there. With ``required``, the
-        request cannot go on before it has: a client of 2025-11-25 is answered with an error that says so and makes its
-        request again later; others, who have no such error, are asked.
+        request cannot go on before it has: a client of 2025-11-25 gets an error that says so and repeats its request
+        later; other revisions have no such error, and the client is asked.
 
         Raises:
             URLElicitationRequired: what is ``required`` has to be done first. Its ``id`` is for
@@ -173,9 +173,9 @@ class Context:
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
     def elicitation_completed(self, id: str | None) -> Sent:
-        """Tell the client that what was to be done on a page is done, even after the call that asked has been answered.
+        """Notify the client that a URL mode elicitation is complete, even after the call that asked has been answered.
 
-        ``id`` is that of the ``Elicited``. Only clients of 2025-11-25 can be told; nothing happens for others.
+        ``id`` is that of the ``Elicited``. Only clients of 2025-11-25 are notified; nothing happens for others.
         https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation
         """
         call = self.call
@@ -192,8 +192,10 @@ class Context:
         key: str | None = None,
         **details: Any,
     ) -> CreateMessageResult:
-        """Ask the client's model. Text is what the user says; ``details`` are those of ``CreateMessageParams``:
-        system_prompt, temperature, model_preferences, stop_sequences, metadata, tools, tool_choice, include_context.
+        """Ask the client's model for a message (sampling).
+
+        Text becomes a message of the user; ``details`` are those of ``CreateMessageParams``: system_prompt,
+        temperature, model_preferences, stop_sequences, metadata, tools, tool_choice, include_context.
 
         Raises:
             MissingCapability: the client has no model for us, or not with tools.
@@ -206,7 +208,7 @@ class Context:
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
-        """Ask for the directories and files that the client lets servers work on.
+        """Ask for the client's roots: the directories and files that servers may work on.
 
         Raises:
             MissingCapability: the client has none.
@@ -228,8 +230,9 @@ class Context:
     async def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returns, and do not call it again when this handler is run again for the same request.
 
-        For what must not happen twice, or must stay the same, although a question follows it. The value travels,
-        sealed, with the client, so it should be small. It comes back as JSON has it, in the first run already.
+        For side effects that must not happen twice, and values that must stay the same, although a question follows.
+        The value is kept encrypted in the client's ``requestState``, so it should be small. It is returned as decoded
+        from JSON, in the first run already.
 
         Raises:
             TypeError: JSON cannot hold the value.
@@ -244,7 +247,7 @@ class Context:
         return kept[name]
 
     def insist(self) -> None:
-        """Check that the handler did not go on without an answer, such as by ``gather(…, return_exceptions=True)``.
+        """Check that the handler did not swallow ``InputRequired``, such as by ``gather(…, return_exceptions=True)``.
 
         Raises:
             InputRequired: it did.
@@ -254,7 +257,7 @@ class Context:
 
     @property
     def round(self) -> Round:
-        """What is known in this run of the handler."""
+        """State of this run of the handler: answers, open questions, and values of ``once``."""
         if self._round is None:
             if isinstance(self.call.params, InnerRead):
                 self._round = self.call.params.round
@@ -264,17 +267,17 @@ class Context:
 
     @property
     def related(self) -> dict[str, Any] | UnsetType:
-        """What says in ``_meta`` which task a message belongs to; UNSET where there is none."""
+        """``_meta`` that names the task of a message; UNSET without a task, and for stateless clients."""
         task = self.call.task
         if task is None or self.call.peer.revision.stateless:
             return UNSET
         return {"io.modelcontextprotocol/related-task": {"taskId": task.id}}
 
     async def detach(self) -> None:
-        """Become a task: the client gets its answer now, and fetches the result later.
+        """Turn the call into a task: the client gets its response now, and fetches the result later.
 
-        For tools that are registered with ``detaches=True``; does nothing where the client cannot have a task. What
-        has to be known before is asked before; the rest may be asked after.
+        For tools that are registered with ``detaches=True``; does nothing where the client cannot have a task.
+        Questions may be asked before and after.
         """
         if self.call.detach is not None and self.call.task is None:
             self.call.detach(self)
@@ -293,7 +296,7 @@ class Context:
         return Sent(None)
 
     def pause_stream(self, retry: float | None = None) -> None:
-        """Close the connection of this call without ending the call: the client comes back for its answer.
+        """Close the SSE stream of this call without ending the call: the client reconnects for its response.
 
         For long calls over HTTP from clients of 2025-11-25 with a session; otherwise nothing happens. ``retry`` is in
         seconds. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
@@ -306,11 +309,11 @@ class Context:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing more is said about the call: its handler or its task has ended."""
+        """Whether messages of the call are dropped: its handler or its task has ended."""
         return self.over or (self.call.task is not None and self.call.task.over)
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
-        """Report progress, if the client asked for it.
+        """Send a progress notification, if the client asked for progress.
 
         ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped, and so
         is one that is no finite number or comes after the end of the call.
@@ -341,7 +344,7 @@ class Context:
     def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> Sent:
         """Send a log message, if the client wants that level. ``data`` is any value that JSON can hold.
 
-        What comes after the end of the call is dropped.
+        Messages after the end of the call are dropped.
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging
 
         Raises:
@@ -359,33 +362,33 @@ class Context:
         return self._send(encode_event(self.call.peer.revision, "message", params))
 
     def debug(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message for those who look for bugs."""
+        """Send a log message of level debug: details for debugging."""
         return self.log("debug", data, logger)
 
     def info(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message about the normal course of things."""
+        """Send a log message of level info: normal operation."""
         return self.log("info", data, logger)
 
     def notice(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message about something normal but significant."""
+        """Send a log message of level notice: normal but significant events."""
         return self.log("notice", data, logger)
 
     def warning(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message about something that may go wrong."""
+        """Send a log message of level warning: conditions that may become errors."""
         return self.log("warning", data, logger)
 
     def error(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message about something that went wrong."""
+        """Send a log message of level error: failed operations."""
         return self.log("error", data, logger)
 
     def critical(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message about a part that has failed."""
+        """Send a log message of level critical: failed components."""
         return self.log("critical", data, logger)
 
     def alert(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message about something that needs somebody at once."""
+        """Send a log message of level alert: action must be taken at once."""
         return self.log("alert", data, logger)
 
     def emergency(self, data: Any, logger: str | None = None) -> Sent:
-        """Send a log message that nothing works any more."""
+        """Send a log message of level emergency: the system is unusable."""
         return self.log("emergency", data, logger)

@@ -1,6 +1,6 @@
-"""Failures of the author's functions: everything goes to the log, and to the client what it is meant to hear.
+"""Exceptions of user functions: logged, and turned into errors that may be sent to the client.
 
-A failure that the client hears nothing of has a reference, which is in the answer and in the log.
+An exception that is hidden from the client has a reference, which is in the response and in the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = Log("carrel")
 
 
 class Hidden(ProtocolError):
-    """The error that a client gets in place of one that is not meant for it."""
+    """Internal error sent to a client in place of one that is hidden from it."""
 
     code = INTERNAL_ERROR
 
@@ -31,7 +31,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def log_failure(name: str, error: BaseException) -> str:
-    """Log an error with its traceback, and return the reference under which it is found in the log."""
+    """Log an error, with its traceback unless Carrel raised it on purpose, and return its reference in the log."""
     reference = os.urandom(4).hex()
     if isinstance(error, MCPError) and not isinstance(error, ConfigError):  # raised on purpose: the words are enough
         log.warning("%s failed, reference %s: %s", name, reference, words_of(error))
@@ -41,7 +41,7 @@ def log_failure(name: str, error: BaseException) -> str:
 
 
 def told(name: str, error: BaseException) -> BaseException:
-    """Return what a client may be told: an error of the protocol or of a resource as it is, else a logged reference."""
+    """Return the error to send to a client: one of the protocol or of a resource as it is, else a logged reference."""
     return error if isinstance(error, ProtocolError | ResourceError) else Hidden(log_failure(name, error))
 
 

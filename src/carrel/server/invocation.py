@@ -1,6 +1,6 @@
-"""Calling a user's function: on the event loop if it is async, in a thread if it is not.
+"""Invocation of user functions: on the event loop if they are async, in a thread if they are not.
 
-An async function that never waits is run to its end at once and costs no task.
+An async function that never awaits anything is run to its end at once and costs no task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Function", "run_now"]
 
-#: Seconds after which a function that holds up the event loop again and again is named again.
+#: Seconds between warnings about one function that blocks the event loop.
 SILENCE = 60.0
 log = Log("carrel")
 
@@ -42,7 +42,7 @@ class Function:
     """A user's function, ready to be called for a request.
 
     ``immediate`` says that ``invoke`` returns the result itself; otherwise it returns an awaitable of it. ``name`` is
-    what the log calls it, such as "tool forecast".
+    its name in the log, such as "tool forecast".
     """
 
     __slots__ = ("_app", "_call", "_context", "_is_async", "_silent_until", "immediate", "name", "signature")
@@ -107,7 +107,7 @@ class Function:
 
     @coroutine
     def _measured(self, running: CoroutineType[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run a coroutine, and measure for how long each of its steps holds up the event loop."""
+        """Run a coroutine, and measure for how long each of its steps blocks the event loop."""
         step: Callable[[Any], Any] = running.send
         argument: Any = None
         while True:
@@ -130,7 +130,7 @@ class Function:
                 step = running.throw
 
     def _warn(self, seconds: float) -> None:
-        """Name a function that has held up the event loop, now and then."""
+        """Log a warning that a function has blocked the event loop, at most once in ``SILENCE`` seconds."""
         now = monotonic()
         if now < self._silent_until:
             return

@@ -1,7 +1,7 @@
-"""A list that can be read page by page while it changes.
+"""Paginated lists, whose cursors stay valid while the list changes.
 
 Every entry gets a number that grows and is never used again, and a cursor names the number it continues after:
-insertions and removals never make a reader skip or repeat anything else. A page costs O(log n + page).
+insertions and removals never make a reader skip or repeat other entries. A page costs O(log n + page).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_PAGES = 64
 
 
 class Listing(Generic[T]):
-    """Entries by key, in the order in which they came. May be changed from any thread."""
+    """Paginated list of entries by key, in insertion order. May be changed from any thread."""
 
     def __init__(self) -> None:
         self._entries: dict[str, T] = {}
@@ -71,7 +71,7 @@ class Listing(Generic[T]):
             self.pages.clear()
 
     def remove(self, key: str) -> T:
-        """Take an entry out and return it.
+        """Remove an entry and return it.
 
         Raises:
             KeyError: there is none.
@@ -99,7 +99,7 @@ class Listing(Generic[T]):
             return [self._entries[key] for key in keys], self._order[start + len(keys) - 1] if more else None
 
     def keep(self, revision: str, after: int, page: bytes, changes: int) -> bytes:
-        """Remember an encoded page until the next change. It was made when there had been so many ``changes``."""
+        """Cache an encoded page until the next change. ``changes`` is their count when the page was made."""
         with self._lock:
             if changes == self.changes:
                 if len(self.pages) >= MAX_PAGES:
@@ -111,9 +111,9 @@ class Listing(Generic[T]):
 def answer_page(
     listing: Listing[T], call: Call, limit: int, make: Callable[[list[T], str | UnsetType], Result], variant: str = ""
 ) -> bytes:
-    """Answer a list request from a listing: the encoded page that its cursor asks for, made at most once per change.
+    """Answer a list request from a listing: return the encoded page of its cursor, made at most once per change.
 
-    Where clients of one revision see different lists, ``variant`` says which one ``make`` makes.
+    Where clients of one revision see different lists, ``variant`` identifies the one that ``make`` makes.
 
     Raises:
         InvalidCursor: the cursor was not given out by this listing.
@@ -133,7 +133,7 @@ def answer_page(
 
 
 def encode_cursor(listing: str, segment: int, position: int | str) -> str:
-    """Make a cursor: of which list, which part of it, and where in that."""
+    """Return a pagination cursor: the list, its segment, and the position in that."""
     return binascii.b2a_base64(msgspec.json.encode([listing, segment, position]), newline=False).decode()
 
 
@@ -141,7 +141,7 @@ _read_cursor = msgspec.json.Decoder(tuple[str, int, int | str]).decode
 
 
 def decode_cursor(listing: str, cursor: str) -> tuple[int, int | str]:
-    """Read a cursor of a list.
+    """Return the segment and position in a pagination cursor.
 
     Raises:
         InvalidCursor: it was not made by ``encode_cursor``, or for another list.

@@ -1,4 +1,4 @@
-"""What users may write for icons and annotations, and what travels."""
+"""Icons and annotations as users write them, validated and converted to wire types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def or_unset(value: T | None) -> T | UnsetType:
 
 
 def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:
-    """Accept a struct, or a dict with its fields as they are named on the wire or in Python.
+    """Return a struct, given as one or as a dict with its fields as they are named on the wire or in Python.
 
     Raises:
         ConfigError: a field is not known or of a wrong type.
@@ -47,7 +47,7 @@ def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:
 
 
 def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | UnsetType:
-    """Return annotations as they travel.
+    """Return validated annotations as a wire type.
 
     Raises:
         ConfigError: a field is not known or of a wrong type, the priority is not between 0 and 1, or the time is not
@@ -71,7 +71,7 @@ def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | 
 
 
 def icons_of(value: Iterable[Icon | dict[str, Any] | str] | None) -> list[Icon] | UnsetType:
-    """Return icons as they travel. A string is the ``src`` of one.
+    """Return validated icons as wire types. A string is the ``src`` of one.
 
     Raises:
         ConfigError: an icon is neither https: nor data:.

@@ -1,14 +1,14 @@
-"""What a server answers, by our names for it: the rows of the revisions' tables point here.
+"""Request handlers of a server by operation name, to which the method tables of the revisions refer.
 
-The operations on resources, tools and prompts are where those are; the others are in this file: how a conversation
-opens, subscriptions of both eras, completion and the small ones.
+The handlers of resources, tools and prompts are in their modules; the others are in this file: initialize, discover,
+subscriptions of both eras, completion, ping and log level.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -34,14 +34,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Operation", "operations_of"]
 
-#: How many bytes what a client says of itself takes in memory, for each byte of the message.
+#: Bytes of memory that the client information takes, for each byte of an initialize request.
 PEER_FACTOR = 4
 
 Operation: TypeAlias = "Callable[[Call, Channel], Any]"
+Named: TypeAlias = tuple[str, str]
+"""The normal form of a URI, and the URI as the client wrote it."""
+
+#: How many URIs are resolved before other requests have their turn.
+AT_ONCE = 100
 
 
 def operations_of(app: Server) -> dict[str, Operation]:
-    """Return everything that a server answers without extensions."""
+    """Return the request handlers of a server without extensions, by operation name."""
     rest = Operations(app)
     return {
         "call_tool": app.tools.call,
@@ -63,18 +68,18 @@ def operations_of(app: Server) -> dict[str, Operation]:
 
 
 class Operations:
-    """The operations that belong to no resource, tool or prompt."""
+    """Request handlers that belong to no resource, tool or prompt."""
 
     def __init__(self, app: Server) -> None:
         self._app = app
 
     @cached_property
     def _listeners(self) -> Quota:
-        """The count of listen requests, with the limit as it is when the first one comes."""
+        """Quota of listen requests, with the limit as it is when the first one comes."""
         return Quota(sys.maxsize, self._app.limits.max_listeners_per_client)
 
     def initialize(self, call: Call, channel: Channel) -> Result:
-        """Open a session, and remember where it listens."""
+        """Answer initialize: open a session and its subscription."""
         connection = call.connection
         result = connection.initialize(call)
         lists = frozenset(self._app.announced())
@@ -90,7 +95,7 @@ class Operations:
         return result
 
     def discover(self, call: Call, channel: Channel) -> Result:
-        """Say what this server is and can do."""
+        """Answer server/discover: versions, capabilities and instructions."""
         description = self._app.description
         return DiscoverResult(
             supported_versions=list(description.revisions),
@@ -100,17 +105,17 @@ class Operations:
 
     @staticmethod
     def ping(call: Call, channel: Channel) -> Result:
-        """Answer that we are here."""
+        """Answer ping."""
         return Result()
 
     @staticmethod
     def set_level(call: Call, channel: Channel) -> Result:
-        """Remember which log messages a session wants."""
+        """Answer logging/setLevel: store the log level of a session."""
         call.peer.log_level = SEVERITY[call.params.level]
         return Result()
 
     def subscribe(self, call: Call, channel: Channel) -> Any:
-        """Tell a session of changes to a resource from now on, or as soon as its source listens for them.
+        """Answer resources/subscribe, at once or as soon as the source of the resource listens for changes.
 
         Raises:
             InvalidParams: it has subscribed to too many already.
@@ -119,7 +124,7 @@ class Operations:
         return self._subscription(call, self._subscribe)
 
     def unsubscribe(self, call: Call, channel: Channel) -> Any:
-        """Tell a session no more of changes to a resource."""
+        """Answer resources/unsubscribe."""
         return self._subscription(call, self._unsubscribe)
 
     def _subscribe(self, call: Call, name: str) -> Any:
@@ -147,7 +152,7 @@ class Operations:
         return Result()
 
     def _subscription(self, call: Call, change: Callable[[Call, str], Any]) -> Any:
-        """Change a subscription to a resource that is shared, and that the caller may know of."""
+        """Change a subscription to a resource that is shared and visible to the caller."""
         if not self._app.offers_subscriptions:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
         name = self._app.resources.require(call.params.uri)
@@ -163,9 +168,10 @@ class Operations:
         return cast("Result", await changed if hasattr(changed, "__await__") else changed)
 
     def listen(self, call: Call, channel: Channel) -> Any:
-        """Open a stream of notifications. The answer comes when the server ends it; a client ends it by cancelling.
+        """Answer subscriptions/listen: open a long-lived stream of notifications.
 
-        There may be many of them, for long, and a future costs a fraction of what a task does.
+        The response is sent when the server ends it; a client ends it by cancelling. There may be many of them, for
+        long, and a future costs a fraction of what a task does.
 
         Raises:
             InvalidParams: it asks for too many resources.
@@ -174,27 +180,40 @@ class Operations:
         """
         wanted, most = call.params.notifications.resource_subscriptions, self._app.limits.max_subscriptions
         if wanted is UNSET or not self._app.offers_subscriptions:
-            return self._listen(call, channel, ())
+            return self._listen(call, channel, [])
         if len(wanted) > most:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
         visible = visible_to(call)
-        return self._listen(call, channel, wanted) if visible is None else self._listen_seen(call, channel, visible)
+        if visible is None and len(wanted) <= AT_ONCE:
+            return self._listen(call, channel, self._named(wanted))
+        return self._listen_later(call, channel, visible)
 
-    async def _listen_seen(self, call: Call, channel: Channel, visible: Visible) -> Result:
-        """Listen to those of the resources that the caller may know of. To find out which ones takes time."""
+    def _named(self, uris: Sequence[str]) -> list[Named]:
+        """Return the resources that URIs name, each with its URI as it was written."""
+        exists = self._app.resources.exists
+        return [(name, uri) for uri in uris if (name := exists(uri)) is not None]
+
+    async def _listen_later(self, call: Call, channel: Channel, visible: Visible | None) -> Result:
+        """Listen to the resources that the caller may see, while other requests have their turns: there may be many."""
         wanted = call.params.notifications.resource_subscriptions
-        shown = [uri for uri in wanted if await self._app.resources.shows(uri, visible)]
-        await self._listen(call, channel, shown)
+        named: list[Named] = []
+        for start in range(0, len(wanted), AT_ONCE):
+            part = wanted[start : start + AT_ONCE]
+            if visible is not None:
+                part = [uri for uri in part if await self._app.resources.shows(uri, visible)]
+            named += self._named(part)
+            await asyncio.sleep(0)
+        await self._listen(call, channel, named)
         return listened(call)
 
-    def _listen(self, call: Call, channel: Channel, uris: Iterable[str]) -> asyncio.Future[Any]:
+    def _listen(self, call: Call, channel: Channel, named: list[Named]) -> asyncio.Future[Any]:
         client = call.connection.client
         if not self._listeners.take(client):
             raise ServerUnavailable(
                 f"There are too many subscriptions/listen requests of this client: at most {self._listeners.share}"
             )
         try:
-            entry, honored = self._entry(call, channel, uris)
+            entry, honored = self._entry(call, channel, named)
             answer = entry.answer = asyncio.get_running_loop().create_future()
             entry.farewell = call.connection.reply(call, listened(call))
             forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
@@ -230,35 +249,28 @@ class Operations:
         else:
             self._app.hub.acknowledge(entry, honored)
 
-    def _entry(
-        self, call: Call, channel: Channel, wanted_uris: Iterable[str]
-    ) -> tuple[Subscription, SubscriptionFilter]:
-        """Return the entry of a listener, and what of its wishes can be honored."""
+    def _entry(self, call: Call, channel: Channel, named: list[Named]) -> tuple[Subscription, SubscriptionFilter]:
+        """Return the subscription of a listen request, and the part of its filter that is honored."""
         app = self._app
         wanted: SubscriptionFilter = call.params.notifications
-        honored, lists, uris = SubscriptionFilter(), list[str](), dict[str, str]()
+        honored, lists = SubscriptionFilter(), list[str]()
         for name in app.announced():
             if getattr(wanted, name):
                 setattr(honored, name, True)
                 lists.append(name)
         if app.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
-            honored.resource_subscriptions = []
-            for uri in wanted_uris:
-                known = app.resources.exists(uri)
-                if known is not None:
-                    honored.resource_subscriptions.append(uri)
-                    uris[known] = uri
+            honored.resource_subscriptions = [uri for _, uri in named]
         tasks = frozenset[str]()
         if app.has_tasks and wanted.task_ids is not UNSET:
             honored.task_ids = app.tasks.honored(call, wanted.task_ids)
             tasks = frozenset(honored.task_ids)
         connection = call.connection
         return Subscription(
-            channel, call.peer.revision, frozenset(lists), uris, call.id, tasks, connection=connection
+            channel, call.peer.revision, frozenset(lists), dict(named), call.id, tasks, connection=connection
         ), honored
 
     def complete(self, call: Call, channel: Channel) -> Any:
-        """Suggest values for an argument of a prompt or a variable of a template."""
+        """Answer completion/complete: suggest values for an argument of a prompt or a variable of a template."""
         app, params = self._app, call.params
         if not (app.resources.completes or app.prompts.completes):
             raise MethodNotFound("Method not found: nothing here can be completed")
@@ -294,5 +306,5 @@ class Operations:
 
 
 def listened(call: Call) -> ListenResult:
-    """Return the answer to a listen request, which comes at its end."""
+    """Return the result of a listen request, which is sent at its end."""
     return ListenResult(meta={SUBSCRIPTION: call.id})

@@ -1,4 +1,4 @@
-"""The prompts of a server.
+"""Prompts of a server: registration, prompts/list and prompts/get.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/prompts
 """
@@ -40,7 +40,7 @@ class RegisteredPrompt(msgspec.Struct, eq=False):
 
 
 class Prompts:
-    """Everything a server offers as prompts. ``app.prompts`` is one."""
+    """Registry of prompts, and handlers of their requests. ``app.prompts`` is one."""
 
     def __init__(self, app: Server) -> None:
         self._app = app
@@ -58,7 +58,7 @@ class Prompts:
         meta: Meta | None = None,
         replace: bool = False,
     ) -> CompletableFunction[F]:
-        """Offer a function as a prompt, and tell whoever listens.
+        """Register a function as a prompt, and notify clients that the list changed.
 
         Its parameters are the prompt's arguments. It returns text, a content block, ``PromptMessage``s or a mixture.
 
@@ -92,7 +92,7 @@ class Prompts:
         return CompletableFunction(function, completers, [argument.name for argument in arguments])
 
     def remove(self, name: str) -> None:
-        """Take a prompt away, and tell whoever listens.
+        """Remove a prompt, and notify clients that the list changed.
 
         Raises:
             KeyError: there is none of that name.
@@ -156,7 +156,7 @@ class Prompts:
 
 
 def messages_of(value: Any) -> list[PromptMessage]:
-    """Turn what a prompt function returned into messages; what has no role is the user's.
+    """Convert the return value of a prompt function to messages; content without a role is the user's.
 
     Raises:
         TypeError: a part of it cannot be turned into a message.

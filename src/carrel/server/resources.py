@@ -1,4 +1,4 @@
-"""The resources of a server: exact ones, templates, and those of sources.
+"""Resources of a server: static resources, resource templates, and those of sources.
 
 A URI is looked up in this order: a resource of exactly that URI; the templates, the one with the most literal
 characters first, then in the order in which they came; the sources, in the order in which they were shared.
@@ -53,31 +53,31 @@ __all__ = ["Resources"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: What cursors of resources/list are for.
+#: Name of the list in the cursors of resources/list.
 LIST = "list_resources"
 
 
 class CacheHint(msgspec.Struct, frozen=True):
-    """How long a result stays fresh, and for whom. UNSET leaves it to the server's defaults."""
+    """Cache hints of a result: ``ttlMs`` and ``cacheScope``. UNSET leaves them to the server's defaults."""
 
     ttl_ms: int | UnsetType = UNSET
     scope: Any = UNSET
 
 
 class StaticResource(msgspec.Struct, eq=False):
-    """A resource of one URI: ready made, or made by a function."""
+    """A resource of one URI, with a value or a function that returns it."""
 
     resource: Resource
     freshness: CacheHint
     declared: str | UnsetType = UNSET
-    """The MIME type that was given, as opposed to the one that follows from the value."""
+    """MIME type given at registration, as opposed to the one that follows from the value."""
     value: Any = UNSET
     function: Function | None = None
     ready: ReadResourceResult | None = None
 
 
 class Template(msgspec.Struct, eq=False):
-    """A template: what is common to its members, and the function that reads one, or the source that does."""
+    """A resource template, and the function or the source that reads its resources."""
 
     template: ResourceTemplate
     pattern: UriTemplate
@@ -88,7 +88,7 @@ class Template(msgspec.Struct, eq=False):
 
 
 class Resources:
-    """Everything a server shares. ``app.resources`` is one."""
+    """Registry of resources, templates and sources, and handlers of their requests. ``app.resources`` is one."""
 
     def __init__(self, app: Server) -> None:
         self._app = app
@@ -98,7 +98,7 @@ class Resources:
         self._sources: list[Source] = []
         self.used = False
 
-    # Registering
+    # Registration
 
     def add(
         self,
@@ -116,7 +116,7 @@ class Resources:
         scope: str | None = None,
         meta: Meta | None = None,
     ) -> None:
-        """Share ``value`` under ``uri``, and tell whoever listens that the list has changed.
+        """Register ``value`` as the resource ``uri``, and notify clients that the list changed.
 
         ``value`` is text, bytes, a ``Path`` (read anew each time), anything JSON can hold, ``Contents``, or a function
         without parameters (other than a ``Context``) that returns one of them. ``size`` is in bytes, ``ttl`` in
@@ -132,7 +132,7 @@ class Resources:
         self._put(uri, value, name, title, description, mime_type, size, annotations, icons, freshness, meta)
 
     def replace(self, uri: str, value: Any, **details: Any) -> None:
-        """Share something else under a URI that is shared, in the same place of the list.
+        """Replace the value of a registered resource, in the same place of the list.
 
         Details that are not given stay as they were. Takes what ``add`` takes.
 
@@ -158,7 +158,7 @@ class Resources:
         self.changed(uri)
 
     def remove(self, uri: str) -> None:
-        """Stop sharing a resource or a template, and tell whoever listens.
+        """Remove a resource or a template, and notify clients that the list changed.
 
         Raises:
             KeyError: there is none of that URI.
@@ -172,11 +172,11 @@ class Resources:
         self._app.announce(lists=("resources_list_changed",))
 
     def changed(self, *uris: str) -> None:
-        """Say that resources have changed. Their subscribers are told, in both eras, from any thread."""
+        """Notify subscribers that resources have changed, in both eras. May be called from any thread."""
         self._app.announce(uris=[self._name(uri) for uri in uris])
 
     def resource(self, uri: str, **details: Any) -> Callable[[F], CompletableFunction[F]]:
-        """Register the decorated function as a resource, or as a family of them if ``uri`` is a template."""
+        """Register the decorated function as a resource, or as a resource template if ``uri`` is a URI template."""
 
         def register(function: F) -> CompletableFunction[F]:
             if "{" in uri:
@@ -299,7 +299,7 @@ class Resources:
         return family
 
     def attach(self, source: Source) -> None:
-        """Share a source that has been started."""
+        """Add a source that has been started, and its templates."""
         self._sources.append(source)
         for template in source.templates():
             pattern = UriTemplate(template.uri_template)
@@ -309,14 +309,14 @@ class Resources:
         self._app.announce(lists=("resources_list_changed",))
 
     def detach(self) -> None:
-        """Forget the sources, after they have been stopped."""
+        """Remove the sources and their templates, after they have been stopped."""
         self._sources.clear()
         for family in [family for family in self._families if family.source is not None]:
             self._families.remove(family.template.uri_template)
 
     @staticmethod
     def _name(uri: str) -> str:
-        """Return what a URI names, as one text; the URI itself if that is not certain."""
+        """Return the canonical form of a URI, for subscriptions; the URI itself if it cannot be resolved."""
         try:
             return str(resolve(uri))
         except UriError:
@@ -329,7 +329,7 @@ class Resources:
         except UriError as error:
             raise ConfigError(f"{uri!r} is not a URI: {error}") from None
 
-    # Answering
+    # Requests
 
     @property
     def completes(self) -> bool:
@@ -347,7 +347,7 @@ class Resources:
         return self._read_fixed(entry, call, channel)
 
     def _read_view(self, call: Call, channel: Channel) -> Any:
-        """Answer where rules hide resources from some: others may keep only what is hidden from nobody for certain."""
+        """Answer resources/read under access rules; ``cacheScope`` is private unless all may read it for certain."""
         uri: str = call.params.uri
         entry = self._fixed.get(uri)
         result = self._read_other(uri, call, channel) if entry is None else self._read_fixed(entry, call, channel)
@@ -400,9 +400,9 @@ class Resources:
         return None
 
     def find_source(self, uri: str, visible: Visible | None = None) -> tuple[Source | None, str]:
-        """Return the source of a URI from outside, as a caller sees it, and the normal form of the URI.
+        """Return the source of a client's URI, as the caller sees it, and the normal form of the URI.
 
-        There is none for what no source has, and for what is hidden.
+        The source is None for a URI that no source owns, and for a hidden one.
 
         Raises:
             InvalidParams: it is not a URI at all.
@@ -419,7 +419,7 @@ class Resources:
 
     @staticmethod
     def _validated(uri: str) -> str:
-        """Return the normal form of a URI from outside.
+        """Return the normal form of a client's URI.
 
         Raises:
             InvalidParams: it is not a URI at all.
@@ -479,9 +479,9 @@ class Resources:
         return ReadResourceResult(contents=list(await source.read(uri)))
 
     def exists(self, uri: str) -> str | None:
-        """Return the name of what is shared under a URI, or may come to be; None if nothing ever can be.
+        """Return the canonical form of a URI whose resource exists or may come to exist; None if it never can.
 
-        The name is the same for all spellings: listeners are found by it.
+        It is the same for all spellings: subscriptions are found by it.
         """
         if len(uri) > MAX_URI:
             return None
@@ -498,7 +498,7 @@ class Resources:
         return None
 
     def require(self, uri: str) -> str:
-        """Return the name of what is shared under a URI, or may come to be.
+        """Return the canonical form of a URI whose resource exists or may come to exist.
 
         Raises:
             InvalidParams: it is not a URI at all.
@@ -511,13 +511,13 @@ class Resources:
         return name
 
     async def shows(self, uri: str, visible: Visible) -> bool:
-        """Say whether a caller may know of what a URI names, and of where links in a source lead from there."""
+        """Return whether the resource of a URI, and the target of links in its source, are visible to a caller."""
         if not visible(uri):
             return False
         try:
             source, normal = self.find_source(uri, visible)
         except InvalidParams:
-            return True  # it names nothing, as everybody will be told
+            return True  # not a URI, which is the error that every caller gets
         return await source.shows(normal) if source is not None and is_viewable(source) else True
 
     def list(self, call: Call, channel: Channel) -> Any:
@@ -534,14 +534,14 @@ class Resources:
         return private_later(page, call) if call.principal is not None and call.principal.view else page
 
     async def _list_later(self, cursor: str | None, visible: Visible | None) -> ListResourcesResult:
-        """Answer a session, which hears when the list changes: so its sources should listen before they are asked."""
+        """Answer resources/list for a session once the sources listen, so that it is notified of later changes."""
         from carrel.server.watching import LIST_PATIENCE, listening
 
         await listening(tuple(self._app.forming), LIST_PATIENCE, promised=False)
         return await self.page(cursor, visible)
 
     def _answer_view(self, listing: Listing[Any], call: Call, principal: Principal, make: Callable[..., Any]) -> Any:
-        """Answer a list, of what the caller may know of. Callers with the same view share its pages."""
+        """Answer a list request with the entries visible to the caller. Callers with the same view share its pages."""
 
         def make_view(entries: Any, cursor: Any) -> Any:
             return private(make(entries, cursor, principal.visible), call)
@@ -550,7 +550,7 @@ class Resources:
         return answer_page(listing, call, self._app.page_size, make_view, variant)
 
     async def _list_mixed(self, segment: int, position: Any, visible: Visible | None) -> ListResourcesResult:
-        """One page across the registered resources and the sources, in that order."""
+        """Return one page across the registered resources and the sources, in that order."""
         limit = self._app.page_size
         found: list[Resource] = []
         if segment == 0:
@@ -582,7 +582,7 @@ class Resources:
     ) -> Any:
         """Return suggestions for a variable of a template, or an awaitable of them.
 
-        Some may name what is hidden (see ``views.suggested``).
+        Some may name hidden resources (see ``views.suggested``).
 
         Raises:
             InvalidParams: there is no such template or variable.
@@ -602,7 +602,7 @@ class Resources:
             return source_seen(family.source, visible).complete(uri, argument, value, context)
         return family.completers.suggest(argument, value, context, run)
 
-    # For tools that mirror resources
+    # For tools over resources, and skills
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -615,13 +615,13 @@ class Resources:
         return self.templates_seen(None)
 
     def templates_seen(self, visible: Visible | None) -> Iterable[ResourceTemplate]:
-        """Return the templates that a caller may know of."""
+        """Return the templates that are visible to a caller."""
         return (family.template for family in self._families if template_seen(family.pattern, visible))
 
     async def page(self, cursor: str | None, visible: Visible | None = None) -> ListResourcesResult:
-        """Return the page that ``cursor`` asks for, the first one for None, of all resources a caller may know of.
+        """Return the page that ``cursor`` asks for, the first one for None, of all resources visible to a caller.
 
-        It may hold fewer than others, or none, and yet not be the last.
+        A page may hold fewer entries than others, or none, and yet not be the last.
 
         Raises:
             InvalidCursor: the cursor was not given out here.

@@ -77,7 +77,7 @@ def mirror(app: Server) -> None:
 
 
 def _mendable(function: F) -> F:
-    """Let the model hear of wrong parameters and of resources that cannot be had, in words meant for it."""
+    """Convert errors of parameters and of resources to ``ToolError``, whose message the model gets."""
 
     @wraps(function)
     async def call(**arguments: Any) -> Any:
@@ -106,7 +106,7 @@ def _described(resources: list[Resource], next_cursor: str | None = None) -> dic
 
 
 def _block(content: TextResourceContents | BlobResourceContents) -> ContentBlock:
-    """Show contents in the form that most models can take: text as text, pictures and sound as such."""
+    """Return contents as the block that most models can take: text, image or audio, else an embedded resource."""
     if isinstance(content, TextResourceContents):
         return TextContent(content.text)
     kind = (content.mime_type or "").partition("/")[0]

@@ -1,4 +1,4 @@
-"""The skills of a server, and its directories: what the skills extension adds to resources.
+"""Skills extension: skills/list, skills/get and resources/directory/read.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -28,7 +28,7 @@ __all__ = ["SkillSource", "Skills"]
 
 @runtime_checkable
 class SkillSource(Protocol):
-    """What a source has besides the abilities of ``Source`` if some of its resources are skills."""
+    """Optional protocol of a source, beside ``Source``: some of its resources are skills."""
 
     async def skills(self, cursor: str | None, limit: int) -> Page[Skill]:
         """Return up to ``limit`` skills in a stable order, from the start or from ``cursor``.
@@ -46,7 +46,7 @@ class SkillSource(Protocol):
 
 
 class Skills:
-    """Answers the methods of the skills extension."""
+    """Request handlers of the skills extension."""
 
     def __init__(self, app: Server) -> None:
         self._app = app
@@ -116,7 +116,7 @@ class Skills:
 
 
 def skill_seen(skill: Skill, visible: Visible | None) -> Skill:
-    """Return a skill with those of its files that a caller may know of."""
+    """Return a skill with those of its files that are visible to a caller."""
     if visible is None or isinstance(skill.resources, str):
         return skill
     return msgspec.structs.replace(skill, resources=[file for file in skill.resources if visible(file.uri)])

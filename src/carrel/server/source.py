@@ -1,7 +1,7 @@
-"""What a source of resources is: one system (a folder, a database, a log …) turned into resources.
+"""Protocol of resource sources: one system (a folder, a database, a log …) turned into resources.
 
-The server asks every source the same questions, so all of them look alike to it. The sources that come with
-Carrel are in ``carrel.sources``; anything with these abilities can be passed to ``Server.share``.
+The sources that come with Carrel are in ``carrel.sources``; any implementation of the protocol can be passed to
+``Server.share``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ T = TypeVar("T")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Part of a list. ``next_cursor`` is what to ask the rest with; None at the end."""
+    """Page of a list. ``next_cursor`` is the cursor of the next page; None at the end."""
 
     items: Sequence[T]
     next_cursor: str | None = None
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something happened to a resource. A rename is one ``removed`` and one ``created``."""
+    """Change of a resource. A rename is one ``removed`` and one ``created``."""
 
     kind: Literal["created", "changed", "removed"]
     uri: str
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A resource that was found, best ones with the highest ``score`` (0 to 1)."""
+    """Search result: a resource with its ``score`` (0 to 1), the highest for the best."""
 
     resource: Resource
     score: float
@@ -43,22 +43,22 @@ class Hit(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Source(Protocol):
-    """One system, as resources. Every method may be called concurrently, between ``start`` and ``stop``.
+    """Source of resources. Every method may be called concurrently, between ``start`` and ``stop``.
 
-    ``carrel.server.context.CLIENT.get()`` names the client that a method is called for, whose requests may be limited
-    by it. When the client cancels its request, or goes away, the method is cancelled.
+    ``carrel.server.context.CLIENT.get()`` names the client that a method is called for, so that a source can limit
+    its requests. When the client cancels its request, or goes away, the method is cancelled.
     """
 
     name: str
 
     def owns(self, uri: str) -> bool:
-        """Say whether ``uri`` is one of this source's, whether or not there is such a resource. Cheap."""
+        """Return whether ``uri`` belongs to this source, whether or not there is such a resource. Cheap."""
 
     async def start(self) -> None:
-        """Open what is needed. Called once, before anything else."""
+        """Start the source: open what it needs. Called once, before anything else."""
 
     async def stop(self) -> None:
-        """Let go of everything that ``start`` and ``watch`` opened."""
+        """Stop the source: release everything that ``start`` and ``watch`` opened."""
 
     async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
         """Return up to ``limit`` resources in a stable order, from the start or from ``cursor``.
@@ -88,14 +88,14 @@ class Source(Protocol):
         """
 
     async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
-        """Suggest values for a variable of one of ``templates()``; at most 100, best first."""
+        """Return suggestions for a variable of one of ``templates()``; at most 100, best first."""
 
     async def search(self, query: str, limit: int) -> Sequence[Hit]:
-        """Find resources for a query, best first."""
+        """Return the resources that match a query, best first."""
 
     def watch(self) -> AsyncIterator[Collection[Change]]:
-        """Yield what changes, in batches, until the iterator is closed. Listens rather than polls.
+        """Yield changes, in batches, until the iterator is closed. Listens rather than polls.
 
-        The first batch is empty, and comes as soon as nothing is missed any more: subscriptions wait for it, for some
-        seconds.
+        The first batch is empty, and comes as soon as no change is missed any more: subscriptions wait for it, for
+        some seconds.
         """

@@ -1,4 +1,4 @@
-"""Who wants to hear of what, and telling them: one hub for both eras.
+"""Subscriptions to resources, lists and tasks, and their notifications: one hub for both eras.
 
 ``subscriptions/listen`` (2026-07-28) opens an entry with a filter; ``initialize`` opens the entry of a session, and
 ``resources/subscribe`` edits its filter. A change is encoded once per revision and the bytes fan out.
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Hub", "Subscription"]
 
-#: The lists that can change, by our names; they are the events too.
+#: Names of the lists that can change; also those of their events.
 LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 
-#: Bytes that one listener, and one thing it listens to, take besides their texts.
+#: Bytes of memory that a subscriber, and each resource or task it subscribes to, take besides their texts.
 ENTRY_BYTES = 2048
 SUBSCRIPTION_BYTES = 512
 
@@ -44,10 +44,10 @@ QUIET = 0.05
 
 
 class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
-    """One listener: where it is, and what it wants. ``tag`` is the id of its listen request, if it has one; the answer
-    to that is ``farewell``, when the server ends it.
+    """Subscription of one client: its channel, and its filter.
 
-    ``uris`` are the resources it wants to hear of: the normal form of each, and how the listener spelled it. ``size``
+    ``tag`` is the id of its listen request, if it has one; ``farewell`` is the response to that, sent when the server
+    ends it. ``uris`` are the resources subscribed to: the normal form of each, and the spelling of the client. ``size``
     is how many bytes count as kept for the client of ``connection``, if there is one.
     """
 
@@ -63,7 +63,7 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     size: int = 0
 
     def weigh(self, uri: str, spelled: str) -> int:
-        """Return the bytes that a subscription takes, with one notification that waits for the listener."""
+        """Return the bytes that a subscription to a resource takes, with one notification that waits to be sent."""
         tag = len(self.tag) if isinstance(self.tag, str) else 0
         return SUBSCRIPTION_BYTES + sys.getsizeof(uri) + 2 * sys.getsizeof(spelled) + tag
 
@@ -78,14 +78,14 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
         self.size += size
 
     def give(self, size: int) -> None:
-        """Count bytes as kept no more."""
+        """Release bytes that were counted as kept for the client."""
         if self.connection is not None:
             self.connection.give(size)
         self.size -= size
 
 
 class Hub:
-    """All listeners of a server."""
+    """All subscriptions of a server, and the fan-out of notifications."""
 
     def __init__(self) -> None:
         self._entries: set[Subscription] = set()
@@ -101,11 +101,11 @@ class Hub:
 
     @property
     def uris(self) -> Iterable[str]:
-        """The resources that any listener wants to hear of."""
+        """The resources that have subscribers."""
         return self._by_uri
 
     def open(self, entry: Subscription) -> None:
-        """Begin to tell ``entry`` what it wants to hear.
+        """Add a subscription, which gets notifications from now on.
 
         Raises:
             ServerUnavailable: there is no room for it in the budget of its client.
@@ -121,7 +121,7 @@ class Hub:
             self._by_task.setdefault(id, set()).add(entry)
 
     def close(self, entry: Subscription) -> None:
-        """Tell ``entry`` nothing more. Closing twice does no harm."""
+        """Remove a subscription. Closing twice does no harm."""
         self._entries.discard(entry)
         entry.give(entry.size)
         for name in entry.lists:
@@ -140,7 +140,7 @@ class Hub:
                 del index[key]
 
     def subscribe(self, entry: Subscription, uri: str, spelled: str) -> None:
-        """Add a resource to what a session hears of. It will hear of it as it is ``spelled``.
+        """Add a resource to the subscription of a session. Notifications name it as it is ``spelled``.
 
         Raises:
             ServerUnavailable: there is no room for it in the budget of its client.
@@ -155,13 +155,13 @@ class Hub:
         self._by_uri.setdefault(uri, set()).add(entry)
 
     def unsubscribe(self, entry: Subscription, uri: str) -> None:
-        """Take a resource away again; one that was never there is no error."""
+        """Remove a resource from a subscription; one that was never there is no error."""
         if entry.uris is not None and uri in entry.uris:
             entry.give(entry.weigh(uri, entry.uris.pop(uri)))
             self._forget(self._by_uri, uri, entry)
 
     def shut(self) -> None:
-        """End every listen request gracefully. What they were still to be told is told before."""
+        """End every listen request gracefully, after sending the pending notifications."""
         if self._timer is not None:
             self._timer.cancel()
             self._flush()
@@ -171,13 +171,13 @@ class Hub:
                 entry.channel.send(encode_event(entry.revision, "cancelled", ending))
                 entry.answer.set_result(entry.farewell)
 
-    # Telling
+    # Notifications
 
     def changed(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
-        """Note that resources or lists changed. Must run on the event loop of the server.
+        """Schedule notifications of changed resources or lists. Must run on the event loop of the server.
 
-        Listeners are told in the next turn of the loop, or, if they were told less than ``QUIET`` seconds ago, when
-        that time is over: a storm of changes of one thing is one notification per ``QUIET``.
+        They are sent in the next turn of the loop, or, if the last ones were sent less than ``QUIET`` seconds ago, when
+        that time is over: a storm of changes of one resource or list is one notification per ``QUIET``.
         """
         for uri in uris:
             if uri in self._by_uri:
@@ -216,14 +216,14 @@ class Hub:
             entry.channel.send(message, (event, uri, tag))
 
     def _encode(self, revision: Revision, event: str, uri: str) -> bytes:
-        """Encode a notification; where listeners have tags, one stands in for all of them."""
+        """Encode a notification, with a placeholder for the subscription id where there is one."""
         meta = {SUBSCRIPTION: _PLACEHOLDER} if revision.stateless else UNSET
         if event == "resource_updated":
             return encode_event(revision, event, ResourceUpdatedParams(meta=meta, uri=uri))
         return encode_event(revision, event, {"_meta": meta} if meta is not UNSET else UNSET)
 
     def task_changed(self, id: str, task: DetailedTask) -> None:
-        """Tell the listeners of a task its new state, at once (tasks extension)."""
+        """Send the new state of a task to its subscribers, at once (tasks extension)."""
         listeners = self._by_task.get(id)
         if not listeners:
             return
@@ -234,7 +234,7 @@ class Hub:
             entry.channel.send(encode_event(entry.revision, "task", params, extension=TASKS), ("task", id))
 
     def acknowledge(self, entry: Subscription, honored: SubscriptionFilter) -> None:
-        """Tell a listener what it will hear of. Must be its first message."""
+        """Send the acknowledgement of a listen request: the honored filter. Must be its first message."""
         params = AcknowledgedParams(meta={SUBSCRIPTION: entry.tag}, notifications=honored)
         entry.channel.send(encode_event(entry.revision, "subscription_acknowledged", params))
 

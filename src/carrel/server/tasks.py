@@ -1,4 +1,4 @@
-"""Tasks: tool calls that go on after their answer, and whose results are fetched later.
+"""Tasks: tool calls that go on after their response, and whose results are fetched later.
 
 A client of 2025-11-25 asks for a task with each call; with the tasks extension of 2026-07-28 the server decides. Either
 way the tool is an ordinary function that may report progress and ask for input, and the task survives its connection.
@@ -60,13 +60,13 @@ MAX_TTL = 24 * 60 * 60 * 1000
 POLL_INTERVAL = 1000
 #: Bytes that one task takes besides its request and its result.
 RECORD_BYTES = 4096
-#: How many characters of what a tool said are the status message of its task.
+#: Characters of a failed tool's text that are the status message of its task.
 MAX_STATUS_MESSAGE = 1_000
 TERMINAL = ("completed", "failed", "cancelled")
 
 
 class Record:
-    """One task: its state, the work behind it, and the questions that it waits for."""
+    """One task: its status, its asyncio task, and its open questions."""
 
     def __init__(self, call: Call, ttl_ms: int) -> None:
         self.id = secrets.token_urlsafe(24)
@@ -84,28 +84,28 @@ class Record:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.connection: Connection = call.connection
         self.channel: Channel | None = call.connection.channel
-        """Where messages of the task go: the client's newest request for its result, or else its session."""
+        """Channel for messages of the task: the client's newest tasks/result request, or else its session."""
         self.unsent: list[Pending] = []
-        """Questions that wait for a client that listens."""
+        """Questions that wait for a client with an open stream."""
         self.size = 0
         """How many bytes count as kept for its client."""
         self.timer: asyncio.TimerHandle | None = None
 
     def deliver(self, question: Pending) -> None:
-        """Send a question, or keep it until the client comes for the result (2025-11-25)."""
+        """Send a question, or keep it until the client fetches the result (2025-11-25)."""
         if self.channel is not None and is_heard(self.channel):
             question.send(self.connection, self.channel)
         else:
             self.unsent.append(question)
 
     def lose(self, connection: Connection, question: Pending) -> None:
-        """Keep a question that was sent to a client that is gone for the next one that comes for the result."""
+        """Keep a question whose client is gone for the next client that fetches the result."""
         if self.connection is connection:
             self.channel = None
         self.deliver(question)
 
     def hear(self, connection: Connection, channel: Channel | None) -> None:
-        """Send messages of the task to ``channel`` from now on, and the questions that wait at once."""
+        """Send messages of the task to ``channel`` from now on, and the waiting questions at once."""
         self.connection, self.channel = connection, channel
         questions, self.unsent = self.unsent, []
         for question in questions:
@@ -113,7 +113,7 @@ class Record:
                 self.deliver(question)
 
     def new_key(self, wanted: str) -> str:
-        """Return ``wanted``, or with a number behind it where the task has used that key before, and remember it."""
+        """Return ``wanted``, or with a number behind it where the task has used that key before, and record it."""
         key, number = wanted, 1
         while key in self.keys:
             number += 1
@@ -123,51 +123,51 @@ class Record:
 
     @property
     def over(self) -> bool:
-        """Whether the task has come to its end."""
+        """Whether the status of the task is terminal."""
         return self.status in TERMINAL
 
     @property
     def expired(self) -> bool:
-        """Whether the task has outlived its time."""
+        """Whether the time to live of the task has passed."""
         return time.time() * 1000 > self.created * 1000 + self.ttl_ms
 
     @property
     def owner(self) -> Any:
-        """Who may know of the task; None where callers are not told apart."""
+        """Id of the principal that the task belongs to; None without authorization."""
         return getattr(self.call.principal, "id", None)
 
 
 def is_heard(channel: Channel) -> bool:
-    """Whether somebody listens to a channel: over HTTP there may be no stream, or a client that takes none."""
+    """Return whether a channel has a reader: over HTTP there may be no stream, or a client that accepts none."""
     if getattr(channel, "muted", False) or getattr(channel, "closed", False):
         return False
     return bool(getattr(channel, "listening", True))
 
 
 class TaskStore(Protocol):
-    """Keeps the records of tasks."""
+    """Protocol of a store of task records."""
 
     def put(self, record: Record) -> None:
-        """Keep a record."""
+        """Store a record."""
 
     def get(self, id: str) -> Record | None:
         """Return a record; None if it is not there (any more)."""
 
     def remove(self, id: str) -> None:
-        """Forget a record; one that is not there is no error."""
+        """Remove a record; one that is not there is no error."""
 
     def all(self) -> Iterable[Record]:
         """Return every record, oldest first."""
 
 
 class MemoryTasks:
-    """Keeps the records in this process."""
+    """In-memory store of task records."""
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
 
     def put(self, record: Record) -> None:
-        """Keep a record."""
+        """Store a record."""
         self._records[record.id] = record
 
     def get(self, id: str) -> Record | None:
@@ -175,7 +175,7 @@ class MemoryTasks:
         return self._records.get(id)
 
     def remove(self, id: str) -> None:
-        """Forget a record."""
+        """Remove a record."""
         self._records.pop(id, None)
 
     def all(self) -> Iterable[Record]:
@@ -184,13 +184,13 @@ class MemoryTasks:
 
 
 class TaskChannel:
-    """The channel of a call that has become a task: the answer has been given, so messages take another way."""
+    """Channel of a call that has become a task: its response was sent, so messages go to the task's channel."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message on the stream that the client listens to for this task."""
+        """Send a message on the channel of the task, if there is one."""
         if self._record.channel is not None:
             self._record.channel.send(message, key)
 
@@ -200,11 +200,11 @@ class TaskChannel:
             await self._record.channel.drain()
 
     def pause(self, retry: int | None = None) -> None:
-        """Nothing to pause: the call has been answered."""
+        """Do nothing: the call has been answered."""
 
 
 class Tasks:
-    """The tasks of a server. ``app.tasks`` is one."""
+    """Tasks of a server: creation, status, results and cancellation. ``app.tasks`` is one."""
 
     def __init__(self, app: Server, store: TaskStore | None = None) -> None:
         self._app = app
@@ -223,15 +223,15 @@ class Tasks:
 
     @cached_property
     def _places(self) -> Quota:
-        """The count of tasks, with the limits as they are when the first one is made."""
+        """Quota of tasks, with the limits as they are when the first one is made."""
         return Quota(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
 
-    # Making them
+    # Creation
 
     def create(self, call: Call) -> Record:
-        """Return a new task for a call.
+        """Create a task for a call.
 
-        If the client has as many tasks as it may, its oldest finished one gives way.
+        If the client has as many tasks as it may, its oldest finished one is removed.
 
         Raises:
             InvalidParams: the time to live makes no sense.
@@ -263,14 +263,14 @@ class Tasks:
 
     @staticmethod
     def _keep(record: Record, size: int) -> bool:
-        """Count bytes of a task as kept for its client, if there is room for them."""
+        """Count bytes of a task as kept for its client, and return whether there is room for them."""
         if not record.call.connection.take(size):
             return False
         record.size += size
         return True
 
     def _remove(self, record: Record) -> None:
-        """Forget a task; one that is forgotten already is no error."""
+        """Remove a task; one that is removed already is no error."""
         if record.timer is None:
             return
         record.timer.cancel()
@@ -290,14 +290,14 @@ class Tasks:
                 del self._finished[connection.client]
 
     def _rest(self, record: Record) -> None:
-        """Note that a task has ended: it gives way when its client needs room."""
+        """Record that a task has ended: it is removed when its client needs room."""
         connection = record.call.connection
         self._finished.setdefault(connection.client, {})[record.id] = record
         if connection.budget is not None:
             connection.budget.spare(connection.client, record, partial(self._remove, record))
 
     def run(self, record: Record, work: Awaitable[Result]) -> Result:
-        """Do ``work`` behind a task, and return the result that tells the client of it."""
+        """Run ``work`` as a task, and return the result that announces the task to the client."""
         record.work = asyncio.ensure_future(self._follow(record, work))
         if isinstance(work, CoroutineType):
             record.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
@@ -305,7 +305,7 @@ class Tasks:
 
     @staticmethod
     def created(record: Record) -> Result:
-        """Return the result that tells the client of a new task."""
+        """Return the result that announces a new task to the client."""
         if record.call.peer.revision.stateless:
             result = detailed(record)
             result.result_type = "task"
@@ -346,7 +346,7 @@ class Tasks:
             self._rest(record)
 
     def update(self, record: Record, status: TaskStatus, message: str | None = None) -> None:
-        """Change the state of a task and tell whoever listens. What has ended does not change any more."""
+        """Change the status of a task and notify its client. A terminal status does not change any more."""
         if record.over:
             return
         record.message = message or (record.message if status == record.status else None)
@@ -372,7 +372,7 @@ class Tasks:
             record.work.cancel()
 
     async def stop(self) -> None:
-        """Cancel every task that is still at work."""
+        """Cancel every task that is still running, and remove all tasks."""
         working = [record.work for record in self.store.all() if record.work is not None and not record.work.done()]
         for record in self.store.all():
             self._cancel(record)
@@ -384,7 +384,7 @@ class Tasks:
     # Questions of a task
 
     async def ask(self, record: Record, questions: Iterable[tuple[str, Question]]) -> list[Any]:
-        """Put questions, each with the key that it would like, to the client of a task, and wait for the answers."""
+        """Put questions, each with its preferred key, to the client of a task, and wait for the answers."""
         loop = asyncio.get_running_loop()
         asked = {record.new_key(wanted): (question, loop.create_future()) for wanted, question in questions}
         record.questions |= asked
@@ -397,13 +397,13 @@ class Tasks:
             if not record.questions:
                 self.update(record, "working")
 
-    # Answering
+    # Requests
 
     def find(self, call: Call) -> Record:
         """Return the task that a call names.
 
         Raises:
-            InvalidParams: there is no such task, or it is somebody else's.
+            InvalidParams: there is no such task, or it belongs to another caller.
         """
         record = self.store.get(call.params.task_id)
         if record is None or record.expired or not may_see(call, record):
@@ -416,7 +416,7 @@ class Tasks:
         return detailed(record) if call.peer.revision.stateless else as_task(record)
 
     async def fetch(self, call: Call, channel: Channel) -> Result:
-        """Answer tasks/result: wait for the end of the task, and return what its request would have been answered."""
+        """Answer tasks/result: wait for the end of the task, and return the result of its request."""
         record = self.find(call)
         previous = record.connection, record.channel
         record.hear(call.connection, channel)
@@ -457,7 +457,7 @@ class Tasks:
         return as_task(record)
 
     def answer(self, call: Call, channel: Channel) -> Result:
-        """Answer tasks/update: give answers to the task's questions. An answer to no open question is ignored.
+        """Answer tasks/update: pass answers to the task's questions. An answer to no open question is ignored.
 
         Raises:
             InvalidParams: an answer does not fit its question. The others are taken.
@@ -483,7 +483,7 @@ class Tasks:
         return Result()
 
     def honored(self, call: Call, ids: Iterable[str]) -> list[str]:
-        """Return those of ``ids`` whose changes the caller may hear of.
+        """Return those of ``ids`` whose tasks the caller may subscribe to.
 
         Raises:
             MissingCapability: the client did not declare the extension.
@@ -496,7 +496,7 @@ class Tasks:
 def call_as_task(
     tasks: Tasks, entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel
 ) -> Result | Awaitable[Result] | None:
-    """Call a tool as a task, and return the answer that tells of it; None if it is to be called as usual.
+    """Call a tool as a task, and return the result that announces it; None if it is to be called as usual.
 
     Raises:
         MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
@@ -527,7 +527,7 @@ def call_as_task(
 async def _call_detaching(
     tasks: Tasks, entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel
 ) -> Result:
-    """Call a tool that says itself when it becomes a task; until then it may ask as every call may."""
+    """Call a tool that becomes a task when it calls ``Context.detach``; until then it is an ordinary call."""
     detached: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
 
     def detach(context: Context) -> None:
@@ -549,7 +549,7 @@ async def _call_detaching(
 
 
 class TaskFailed(ProtocolError):
-    """The request behind a task ended with this error."""
+    """Error with which the request of a task ended."""
 
     def __init__(self, error: ErrorObject) -> None:
         super().__init__(error.message, None if error.data is UNSET else error.data)
@@ -557,9 +557,9 @@ class TaskFailed(ProtocolError):
 
 
 def may_see(call: Call, record: Record) -> bool:
-    """Say whether a task is the caller's: the same principal's or, where there is none, the same session's.
+    """Return whether a task belongs to the caller: to its principal or, where there is none, to its session.
 
-    A stateless client without a principal is known by nothing but that it knows the id, which cannot be guessed.
+    A stateless client without a principal is identified only by the task id, which cannot be guessed.
     """
     owner = getattr(call.principal, "id", None)
     if owner is not None or record.owner is not None:
@@ -578,7 +578,7 @@ def require_extension(call: Call) -> None:
 
 
 def as_task(record: Record) -> Task:
-    """Return a task as 2025-11-25 has it."""
+    """Return a task in the format of 2025-11-25."""
     return Task(
         task_id=record.id,
         status=record.status,
@@ -591,7 +591,7 @@ def as_task(record: Record) -> Task:
 
 
 def detailed(record: Record) -> DetailedTask:
-    """Return a task as the extension has it."""
+    """Return a task in the format of the tasks extension."""
     revision = record.call.peer.revision
     task = DetailedTask(
         task_id=record.id,
@@ -616,7 +616,7 @@ def detailed(record: Record) -> DetailedTask:
 
 
 def first_text(result: Result) -> str | None:
-    """Return what a failed tool says about it, as far as it fits into a status."""
+    """Return the first text of a failed tool's result, cut to the length of a status message."""
     texts = (block.text for block in getattr(result, "content", ()) if isinstance(block, TextContent))
     return next(texts, "")[:MAX_STATUS_MESSAGE] or None
 

@@ -1,4 +1,4 @@
-"""Spans and metrics by the OpenTelemetry conventions for MCP.
+"""OpenTelemetry spans and metrics, by the semantic conventions for MCP.
 
 Loaded only when the process has set up the OpenTelemetry SDK before the server starts; otherwise not one call is made.
 
@@ -34,12 +34,12 @@ TOOL_ERROR = "tool_error"
 
 
 def is_configured() -> bool:
-    """Say whether the process uses the SDK; the API alone does nothing."""
+    """Return whether the process uses the OpenTelemetry SDK; the API alone does nothing."""
     return "opentelemetry.sdk.trace" in sys.modules or "opentelemetry.sdk.metrics" in sys.modules
 
 
 def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Operation]:
-    """Return operations that do the same, each in a span, and measured."""
+    """Return operations wrapped in spans and duration metrics."""
     tracer = trace.get_tracer("carrel", version)
     duration = metrics.get_meter("carrel", version).create_histogram(
         "mcp.server.operation.duration",
@@ -94,7 +94,7 @@ def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Oper
 
 
 def carrier(call: Call) -> dict[str, str]:
-    """Return the trace context that came with a call."""
+    """Return the trace context in the ``_meta`` of a call."""
     if b"traceparent" not in bytes(call.raw):
         return {}
     meta = call.meta
@@ -102,7 +102,7 @@ def carrier(call: Call) -> dict[str, str]:
 
 
 def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return the name of a call's span, its labels (few values), and what else is known of it."""
+    """Return the name of a call's span, its labels (few values), and its other attributes."""
     method = call.request.method
     over_http = call.headers is not None or bool(call.connection.id)
     labels: dict[str, Any] = {
@@ -128,7 +128,7 @@ def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def judge(span: Span, call: Call, outcome: Any) -> dict[str, Any]:
-    """Mark a span that went wrong, and return the labels that say how."""
+    """Set the status of a span by the outcome of its call, and return the error labels."""
     if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError | GeneratorExit):
         code = str(call.connection.describe(outcome, call.peer.revision).code)
         found = {"error.type": code, "rpc.response.status_code": code}

@@ -1,4 +1,4 @@
-"""The tools of a server.
+"""Tools of a server: registration, tools/list and tools/call.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 """
@@ -51,14 +51,14 @@ CONTENT = (*BLOCKS, TextResourceContents, BlobResourceContents, Resource)
 PLAIN = frozenset((str, int, float, bool))
 #: Types whose values always fit the schema of the type; floats do not, since JSON has no word for NaN.
 EXACT = (str, int, bool)
-#: What a schema of objects may say without asking anything of their members.
+#: Keywords of an object schema that do not constrain its members.
 ANY_OBJECT = {"type", "title", "description", "additionalProperties"}
 NO_ARGUMENTS = Raw(b"{}")
 log = Log("carrel")
 
 
 class RegisteredTool(msgspec.Struct, eq=False):
-    """A registered tool. Its listing is made when somebody first asks for it."""
+    """A registered tool. Its wire form for tools/list is made on first use."""
 
     name: str
     details: dict[str, Any]
@@ -67,16 +67,16 @@ class RegisteredTool(msgspec.Struct, eq=False):
     task: TaskSupport = "forbidden"
     detaches: bool = False
     mask_errors: bool = False
-    """Whether models are told nothing of what it raises, unless it is a ToolError."""
+    """Whether exceptions other than ToolError are hidden from models."""
     input: Validator | None = None
     output: Validator | UnsetType | None = UNSET
-    """What results are checked against; UNSET until it is known whether the return annotation has a schema."""
+    """Validator of results; UNSET until it is known whether the return annotation has a schema."""
     exact: type | None = None
-    """A type whose values cannot be other than their schema says, and are not checked."""
+    """A type whose values always fit their schema, and are not checked."""
     tool: Tool | None = None
     headers: Mapping[bytes, tuple[str, ...]] | None = None
     ui: dict[str, Any] | None = None
-    """What it says of the page that shows its results."""
+    """``_meta.ui``: the page that shows its results, and its visibility."""
 
     def describe(self) -> Tool:
         """Return the tool as it is listed."""
@@ -94,7 +94,7 @@ class RegisteredTool(msgspec.Struct, eq=False):
         return self.tool
 
     def promise(self, input_schema: dict[str, Any] | None, output_schema: dict[str, Any] | None) -> None:
-        """Take the schemas that are given by hand, and find out what there is to find out at once.
+        """Set the schemas that are given by hand, and check what can be checked at registration.
 
         Raises:
             ConfigError: a schema is refused, contradicts something else, or is missing.
@@ -118,7 +118,7 @@ class RegisteredTool(msgspec.Struct, eq=False):
             raise ConfigError(f"The tool {self.name}: {error}") from None
 
     def find_output(self) -> Validator | None:
-        """Return what results are checked against, which is the schema that is listed; None if there is none.
+        """Return the validator of results, by the schema that is listed; None if there is none.
 
         Raises:
             ConfigError: structured results were asked for, and their type is unknown, has no schema or a refused one.
@@ -150,7 +150,7 @@ class RegisteredTool(msgspec.Struct, eq=False):
 
 
 class Tools:
-    """Everything a server offers as tools. ``app.tools`` is one."""
+    """Registry of tools, and handlers of their requests. ``app.tools`` is one."""
 
     def __init__(self, app: Server) -> None:
         self._app = app
@@ -178,7 +178,7 @@ class Tools:
         meta: Meta | None = None,
         replace: bool = False,
     ) -> F:
-        """Offer a function as a tool, and tell whoever listens.
+        """Register a function as a tool, and notify clients that the list changed.
 
         The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
         the dialect of its ``$schema``); then the function gets them as they are. ``structured=False`` keeps the result
@@ -186,7 +186,7 @@ class Tools:
         is not given.
 
         ``task`` says whether a call may ("optional") or must ("required") become a task, whose result is fetched later;
-        with ``detaches`` the function says itself when, by ``context.detach()``, and otherwise at once.
+        with ``detaches`` it does so when the function calls ``context.detach()``, and otherwise at once.
 
         ``ui`` is the URI of a page (see ``Server.ui``) that shows the results, ``visibility`` who may see and call the
         tool: "model" and "app" (the page), or one of them. Clients that do not show pages see neither.
@@ -226,7 +226,7 @@ class Tools:
         return function
 
     def remove(self, name: str) -> None:
-        """Take a tool away, and tell whoever listens.
+        """Remove a tool, and notify clients that the list changed.
 
         Raises:
             KeyError: there is none of that name.
@@ -235,7 +235,7 @@ class Tools:
         self._app.announce(lists=("tools_list_changed",))
 
     def is_repeatable(self, name: str) -> bool:
-        """Say whether a tool declares that calling it twice does no more than calling it once."""
+        """Return whether a tool declares that it is idempotent or read-only."""
         entry = self._entries.get(name)
         hints = UNSET if entry is None else entry.details["annotations"]
         return hints is not UNSET and (hints.idempotent_hint is True or hints.read_only_hint is True)
@@ -252,12 +252,12 @@ class Tools:
 
     @property
     def tells_errors(self) -> bool:
-        """Whether there is a tool that tells models the messages of all its exceptions."""
+        """Whether there is a tool that sends the messages of all its exceptions to models."""
         return any(not entry.mask_errors for entry in self._entries)
 
     @property
     def pages(self) -> Iterator[tuple[str, str]]:
-        """The URIs of pages that tools point at, each with the name of the tool."""
+        """The names of tools that refer to a page, each with the URI of the page."""
         for entry in self._entries:
             if entry.ui is not None and "resourceUri" in entry.ui:
                 yield entry.name, entry.ui["resourceUri"]
@@ -306,13 +306,13 @@ class Tools:
 
 
 def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | UnsetType:
-    """Return the annotations of a tool as they travel, which is not at all if they say nothing."""
+    """Return the annotations of a tool as a wire type; UNSET if they are empty."""
     hints = None if annotations is None else read_struct(annotations, ToolAnnotations, "annotations")
     return UNSET if hints is None or hints == ToolAnnotations() else hints
 
 
 async def run(entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:
-    """Call a tool from beginning to end.
+    """Call a tool, wait for its end, and return its result.
 
     Raises:
         ProtocolError: the tool raised an error of the protocol.
@@ -328,7 +328,7 @@ def _list_result(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType
     return ListToolsResult(tools=[entry.describe() for entry in entries], next_cursor=next_cursor)
 
 
-# What depends on the client must not be kept by anybody for others, whatever the server says of its lists.
+# Lists that depend on the client have cacheScope private, whatever the default of the server is.
 
 
 def _list_result_with_pages(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
@@ -350,7 +350,7 @@ def _read_object(raw: Raw) -> dict[str, Any]:
 
 
 def failure_of(error: BaseException, entry: RegisteredTool, *, stateless: bool) -> CallToolResult:
-    """Turn what a tool raised into a result that the model can read.
+    """Convert an exception of a tool to a result that the model can read.
 
     Raises:
         ProtocolError: the error is one of the protocol, not of the tool.
@@ -372,7 +372,7 @@ def failure_of(error: BaseException, entry: RegisteredTool, *, stateless: bool) 
 
 
 def _explain(error: BaseException, entry: RegisteredTool) -> str:
-    """Return what the model is told of an error, and log the error."""
+    """Return the message that the model gets for an error, and log the error."""
     words, name = words_of(error), f"tool {entry.name}"
     if isinstance(error, ToolError):
         log.info("%s failed on purpose: %s", name, words)
@@ -386,11 +386,11 @@ def _explain(error: BaseException, entry: RegisteredTool) -> str:
 
 
 def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
-    """Turn what a tool function returned into a result.
+    """Convert the return value of a tool function to a result.
 
     Text and content blocks become content, several of them stay several. Everything else becomes JSON text, and
-    structured content too if it is an object or the tool has an output schema. What does not fit an output schema
-    becomes an error that says what does not fit.
+    structured content too if it is an object or the tool has an output schema. A value that does not fit an output
+    schema becomes an error that says what does not fit.
 
     Raises:
         TypeError: the value cannot be turned into JSON.
@@ -417,7 +417,7 @@ def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
 
 
 def _checked_result(value: Any, entry: RegisteredTool, output: Validator) -> CallToolResult:
-    """Turn what a tool function returned into a result with structured content that fits the output schema."""
+    """Convert the return value of a tool function to a result with structured content that fits the output schema."""
     try:
         if isinstance(value, CallToolResult):
             if value.is_error is not True:
@@ -449,7 +449,7 @@ def _content_of(value: Any) -> list[ContentBlock] | None:
 
 
 def block_of(value: Any) -> ContentBlock:
-    """Turn one value into a content block: text, a block as it is, contents embedded, a resource linked, else JSON.
+    """Convert one value to a content block: text, a block as it is, contents embedded, a resource linked, else JSON.
 
     Raises:
         TypeError: the value cannot be turned into JSON.

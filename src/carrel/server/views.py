@@ -1,7 +1,7 @@
-"""Views: the part of what is shared that a caller may know of, where rules for resources hide the rest.
+"""Views: the resources that are visible to a caller, where access rules for resources hide the rest.
 
-Names are decided here, for every source alike. Where one name leads to another place, as a link in a folder does, only
-the source can tell: it then has the abilities of ``ViewableSource``.
+URIs are checked here, for every source alike. Where one URI leads to another place, as a link in a folder does, only
+the source can tell: it then implements ``ViewableSource``.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ __all__ = [
 ]
 
 Visible: TypeAlias = Callable[[str], bool]
-"""Says whether a caller may know of the resource that a URI names."""
+"""Predicate: whether the resource that a URI names is visible to a caller."""
 
 R = TypeVar("R", bound=CacheableResult)
 
 
 class ViewableSource(Protocol):
-    """What a source has besides the abilities of ``Source`` if several of its URIs may lead to one resource."""
+    """Optional protocol of a source, beside ``Source``: several of its URIs may lead to one resource."""
 
     def seen_by(self, visible: Visible) -> Source:
         """Return this source as a caller sees it. It reads, lists, completes and finds nothing at hidden places."""
 
     async def shows(self, uri: str) -> bool:
-        """Say, of such a view, whether a URI leads to no hidden place; true where there is nothing at all."""
+        """Return, for such a view, whether a URI leads to no hidden place; true where there is nothing at all."""
 
 
 def visible_to(call: Call) -> Visible | None:
-    """Return what decides which resources the caller may know of; None if that is all of them."""
+    """Return the predicate for resources that are visible to the caller; None if all of them are."""
     return None if call.principal is None else call.principal.visible
 
 
 def is_viewable(source: Source) -> TypeGuard[ViewableSource]:
-    """Say whether a source makes views. One that passes calls on to another does not: a view would leave it out."""
+    """Return whether a source makes views. One that delegates to another does not: a view would bypass it."""
     return hasattr(type(source), "seen_by")
 
 
@@ -65,12 +65,12 @@ def source_seen(source: Source, visible: Visible | None) -> Source:
 
 
 def shown(resources: Iterable[Resource], visible: Visible | None) -> list[Resource]:
-    """Return the resources that a caller may know of."""
+    """Return the resources that are visible to a caller."""
     return [resource for resource in resources if visible is None or visible(resource.uri)]
 
 
 def template_seen(template: UriTemplate, visible: Visible | None) -> bool:
-    """Say whether a caller may know of a template: not if everything that it could name is hidden."""
+    """Return whether a template is visible to a caller: not if everything that it could name is hidden."""
     return visible is None or visible(template.place({}))
 
 
@@ -81,7 +81,7 @@ def suggested(
     values: Mapping[str, str],
     visible: Visible,
 ) -> Completion | list[str]:
-    """Return suggestions for a variable without those that name hidden resources. How many these are is not said."""
+    """Return suggestions for a variable without those that name hidden resources, and without their number."""
 
     def is_shown(value: str) -> bool:
         try:
@@ -97,7 +97,7 @@ def suggested(
 
 
 def private(result: R, call: Call) -> R:
-    """Return a result that nobody keeps for others, where what is answered depends on who asks."""
+    """Return a result with ``cacheScope`` private, where it depends on the caller."""
     principal: Any = call.principal
     if principal is None or not principal.view:
         return result
@@ -105,7 +105,7 @@ def private(result: R, call: Call) -> R:
 
 
 def private_later(pending: Awaitable[R], call: Call) -> Awaitable[R]:
-    """Return a result that is to come as ``private`` does."""
+    """Return an awaitable that applies ``private`` to a pending result."""
 
     async def wait() -> R:
         return private(await pending, call)

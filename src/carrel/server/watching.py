@@ -1,8 +1,8 @@
-"""Following what changes in the sources of a server, and knowing from when on nothing is missed.
+"""Watches on the sources of a server: notifications of changes, and waiting until a source listens for them.
 
-A source begins to listen when the server starts, beside everything else. Until it listens, what promises a client to be
-told of changes waits for it: the answer to a subscription, and the first list of a session. A source that takes too
-long is not waited for; once it listens, clients are told that what it shares may have changed.
+A source begins to listen in the background when the server starts. Until it listens, responses that promise a client
+notifications wait for it: those to a subscription, and the first list of a session. A source that takes too long is not
+waited for; once it listens, clients are notified that its resources may have changed.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ __all__ = ["Following", "listening"]
 
 log = Log("carrel")
 
-#: Seconds that the answer to a subscription waits for a source to listen.
+#: Seconds that the response to a subscription waits for a source to listen.
 PATIENCE = 5.0
 
-#: Seconds that a list waits for it.
+#: Seconds that a list waits for a source to listen.
 LIST_PATIENCE = 0.2
 
 
 class Following:
-    """The changes of one source, followed in a task. ``listens`` is set once nothing is missed, or nothing to come."""
+    """Watch on one source, in a task. ``listens`` is set once no change is missed, or no more changes come."""
 
     def __init__(self, app: Server, source: Source) -> None:
         self.source = source
         self.listens = asyncio.Event()
         self.late = False
-        """Whether something was not waiting any longer when the source began to listen."""
+        """Whether a request has stopped waiting before the source began to listen."""
         self._app = app
         self.task = asyncio.ensure_future(self._follow())
 

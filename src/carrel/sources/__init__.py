@@ -1,6 +1,6 @@
-"""Sources: systems whose contents can be shared as resources, found by the scheme of a URL.
+"""Registry of resource sources, by URL scheme.
 
-A source is imported only when it is asked for. What every one of them can do is ``carrel.server.source.Source``.
+A source is imported only when it is opened. All of them implement ``carrel.server.source.Source``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["open", "schemes"]
 REGISTRY = {
     "file": ("carrel.sources.files.source", "open_files"),
 }
-"""Scheme of a URL -> module, and the function in it that makes a source of the URL."""
+"""URL scheme -> module, and the factory function in it that takes the URL."""
 
 
 def open(target: str | os.PathLike[str]) -> Source:
-    """Return the source that a path or a URL names. It has not been started yet.
+    """Return the source for a path or a URL, not started yet.
 
     Raises:
         ConfigError: there is no source for such URLs.
@@ -36,7 +36,7 @@ def open(target: str | os.PathLike[str]) -> Source:
             f"There is no source for {scheme}: URLs; there are paths, and URLs that begin with {known} "
             f"(a path with a colon in it can be written ./{target})"
         )
-    from importlib import import_module  # not before there is something to import
+    from importlib import import_module  # deferred import
 
     module, function = found
     source: Source = getattr(import_module(module), function)(target)
@@ -44,7 +44,7 @@ def open(target: str | os.PathLike[str]) -> Source:
 
 
 def schemes() -> list[str]:
-    """Return the schemes of the URLs that can be shared."""
+    """Return the URL schemes that have a source."""
     return list(REGISTRY)
 
 
@@ -54,5 +54,5 @@ def scheme_of(target: str) -> str:
     letters = scheme.replace("+", "").replace("-", "").replace(".", "")
     if not colon or not letters.isalnum() or not letters.isascii() or not scheme[0].isalpha():
         return "file"
-    # One letter is a drive of Windows.
+    # One letter is a Windows drive.
     return "file" if len(scheme) == 1 or os.path.lexists(target) else scheme.lower()

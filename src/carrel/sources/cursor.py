@@ -1,4 +1,4 @@
-"""Cursors: positions in a listing, as text that means something only to who gave it out.
+"""Pagination cursors: opaque text that encodes a position in a listing.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
 """
@@ -17,17 +17,17 @@ KINDS: dict[str, Kind] = {"f": "file", "d": "directory", "e": "end"}
 
 
 def write_cursor(position: Position, listing: str) -> str:
-    """Return a position in a listing as a cursor. ``listing`` says which one, in words of our own."""
+    """Encode a position as a cursor that is valid for one listing, identified by ``listing``."""
     text = "/".join((position.kind[0], *position.parts)).encode("utf-8", "surrogateescape")
     token = check_sum(text, listing) + text
     return binascii.b2a_base64(token, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def read_cursor(cursor: str, listing: str) -> Position:
-    """Return the position that a cursor stands for.
+    """Decode a cursor into its position.
 
     Raises:
-        InvalidCursor: it was not given out for this listing.
+        InvalidCursor: it was not issued for this listing.
     """
     if len(cursor) > MAX_CURSOR or not cursor.isascii():
         raise InvalidCursor
@@ -46,5 +46,5 @@ def read_cursor(cursor: str, listing: str) -> Position:
 
 
 def check_sum(text: bytes, listing: str) -> bytes:
-    # No secret: a position that somebody makes up leads only to what may be listed anyway.
+    # Not a secret: a forged position leads only to what may be listed anyway.
     return binascii.crc32(text, binascii.crc32(listing.encode("utf-8", "surrogateescape"))).to_bytes(4, "big")

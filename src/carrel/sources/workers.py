@@ -1,4 +1,4 @@
-"""Threads for what a source reads: its own, so that a file system that hangs takes them from nothing else."""
+"""Thread pool of a source: separate, so that a hanging file system blocks no other threads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ THREADS = 8
 THREADS_PER_CLIENT = 4
 WAITING_PER_CLIENT = 4096
 
-#: Seconds that reads have to end when the source is stopped.
+#: Seconds that running reads have to finish when the source is stopped.
 PATIENCE = 5.0
 
 
 class Workers:
-    """The threads of one source, from ``start`` to ``stop``, which its clients share fairly.
+    """Thread pool of one source, open from ``start`` to ``stop`` and shared fairly by its clients.
 
-    ``owner`` and ``name`` are what messages and threads are named after.
+    ``owner`` appears in error messages, ``name`` in thread names.
 
     Raises:
         ConfigError: a number is less than 1.
@@ -51,19 +51,19 @@ class Workers:
         return self._pool is not None
 
     def start(self) -> None:
-        """Take calls from now on."""
-        from carrel.threads import ThreadPool  # not before something is shared
+        """Open the pool and accept calls."""
+        from carrel.threads import ThreadPool  # deferred import
 
         self._pool = ThreadPool(*self._numbers, self._name)
 
     async def stop(self, patience: float = PATIENCE) -> None:
-        """Begin nothing any more, and wait for what runs; a thread that hangs in a dead file system is left to it."""
+        """Accept no more calls and wait up to ``patience`` seconds for running ones; a hanging thread is abandoned."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close(patience)
 
     def check(self) -> None:
-        """Check that the source is started.
+        """Check that the source has been started.
 
         Raises:
             ConfigError: the source has not been started, or has been stopped.
@@ -72,7 +72,7 @@ class Workers:
             raise ConfigError(f"{self._owner!r} has not been started, or has been stopped")
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in a thread, on behalf of the client whose request is being answered.
+        """Run a function in a thread, on behalf of the client whose request is being handled.
 
         Raises:
             ConfigError: the source has not been started, or has been stopped.

@@ -1,1 +1,1 @@
-"""Ways for messages to travel. A transport knows the protocol, and is given the application."""
+"""Transports of clients and servers: stdio, Streamable HTTP, HTTP+SSE and in-memory."""

@@ -1,8 +1,8 @@
-"""Which addresses are of the public Internet, and connections that lead to no others.
+"""SSRF protection: public IP addresses, and a DNS resolver and connector that allow no others.
 
-A URL that somebody else has written down must not lead to machines in here, whatever its host is called and whatever
-that name stands for at the moment. So a name is resolved once, the addresses are looked at, and the connection goes
-to exactly those.
+A URL from an untrusted source must not lead to machines of the internal network, whatever its host name is and
+whatever that currently resolves to (DNS rebinding). So a name is resolved once, its addresses are checked, and the
+connection goes to exactly those.
 
 https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
 """
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aiohttp import TCPConnector
     from aiohttp.abc import AbstractResolver, ResolveResult
-else:  # loaded with everything that has to do with authorization, also where no request is ever made
+else:  # authorization imports this module even if no request is ever made
     AbstractResolver = object
 
 __all__ = ["PublicResolver", "is_loopback", "is_public", "public_connector", "read_address"]
 
-#: What is not public of IPv4: https://www.iana.org/assignments/iana-ipv4-special-registry, and 168.63.129.16, at which
-#: a machine in Azure finds its own metadata. Written out, because what Python counts as global differs by version.
+#: Non-public IPv4 networks: https://www.iana.org/assignments/iana-ipv4-special-registry, and 168.63.129.16, at which
+#: a machine in Azure finds its own metadata. Written out, because ``is_global`` differs between Python versions.
 INSIDE_IPV4 = tuple(
     map(
         ip_network,
@@ -48,14 +48,14 @@ INSIDE_IPV4 = tuple(
         ],
     )
 )
-#: What can be public of IPv6 at all: the rest is not given to anybody, or stands for addresses of IPv4 (mapped, NAT64).
+#: IPv6 global unicast: the rest is unassigned, or embeds IPv4 addresses (mapped, NAT64).
 GLOBAL_IPV6 = ip_network("2000::/3")
-#: What is not public within that: Teredo and the like, documentation, and 6to4, which stands for any address of IPv4.
+#: IPv6 networks within it that are not public: Teredo and the like, documentation, and 6to4, which embeds IPv4.
 INSIDE_IPV6 = tuple(map(ip_network, ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"]))
 
 
 def is_public(address: str | IPv4Address | IPv6Address) -> bool:
-    """Say whether an address is of a machine on the public Internet, and means nothing else than itself.
+    """Return whether an address is on the public Internet and embeds no other address.
 
     Raises:
         ValueError: it is not an address.
@@ -68,7 +68,7 @@ def is_public(address: str | IPv4Address | IPv6Address) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host, as it stands in a URL, is this machine by its very name."""
+    """Return whether the host of a URL is localhost or a loopback address. Names are not resolved."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -78,10 +78,10 @@ def is_loopback(host: str) -> bool:
 
 
 def read_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a host of a URL is written as; None if it is a name.
+    """Parse the host of a URL as an IP address; return None if it is a name.
 
-    The short and the odd ways to write addresses, which some resolvers take (2130706433, 0x7f.1, 017700000001), are
-    nobody's name either: they count as 0.0.0.0, which is not public.
+    Non-standard notations that some resolvers accept (2130706433, 0x7f.1, 017700000001) are not names either: they
+    count as 0.0.0.0, which is not public.
     """
     host = host.strip("[]").rstrip(".")
     try:
@@ -91,10 +91,10 @@ def read_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 class PublicResolver(AbstractResolver):
-    """Resolves names to public addresses, and those of ``allowed`` hosts to any.
+    """DNS resolver that returns only public addresses, except for ``allowed`` hosts.
 
-    It leaves out all addresses that are not public, and it is asked once per connection: what it has looked at is what
-    is connected to. A host that is written as an address never gets here; see ``public_connector``.
+    Addresses that are not public are left out. It is called once per connection, so the addresses it has checked are
+    those connected to. Hosts that are IP addresses never get here; see ``public_connector``.
     """
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
@@ -103,7 +103,7 @@ class PublicResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a host.
+        """Resolve a host to its addresses.
 
         Raises:
             OSError: there are none, or none that is public.
@@ -129,15 +129,16 @@ class PublicResolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
 
 def public_connector(allowed: Iterable[str] = (), *, proxies: bool = True, **options: Any) -> TCPConnector:
-    """Return a connector for an ``aiohttp.ClientSession`` that leads to public addresses, and to ``allowed`` hosts.
+    """Return an ``aiohttp`` connector that connects only to public addresses and to ``allowed`` hosts.
 
-    Hosts are looked at whenever a request wants a connection: those written as addresses, and those which names stand
-    for. With ``proxies``, those of the environment may be anywhere; behind one, names are resolved by it, and so not
-    looked at here. ``options`` are those of ``aiohttp.TCPConnector``. It belongs to the running event loop.
+    Hosts are checked whenever a request needs a connection, both literal addresses and the addresses that names
+    resolve to. With ``proxies``, the proxies of the environment may have any address; behind a proxy, names are
+    resolved by the proxy and not checked here. ``options`` are those of ``aiohttp.TCPConnector``. The connector
+    belongs to the running event loop.
     """
     import aiohttp
 
@@ -156,7 +157,7 @@ def public_connector(allowed: Iterable[str] = (), *, proxies: bool = True, **opt
 
 
 def plain(host: str) -> str:
-    """Return the one form of a host by which it is compared."""
+    """Normalize a host for comparison."""
     return host.lower().strip("[]").rstrip(".")
 
 
@@ -165,7 +166,7 @@ def inside(host: str) -> OSError:
 
 
 def proxy_hosts() -> set[str]:
-    """Return the hosts of all proxies that the environment names."""
+    """Return the hosts of all proxies configured in the environment."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies
 
@@ -175,5 +176,5 @@ def proxy_hosts() -> set[str]:
             try:
                 hosts.add(urlsplit(url if "://" in url else f"http://{url}").hostname or "")
             except ValueError:
-                continue  # which is for whoever uses it to complain about
+                continue  # the error is raised where the proxy is used
     return hosts - {""}

@@ -1,4 +1,4 @@
-"""Lines of a stream of bytes."""
+"""Line splitter for byte streams, with bounded memory (newline-delimited JSON)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Lines"]
 
 
 class Lines:
-    """Cuts a stream of bytes into lines, with bounded memory. ``None`` stands for a line that was too long."""
+    """Incremental line splitter with bounded memory. ``None`` stands for a line that was too long."""
 
     __slots__ = ("_limit", "_rest", "_skipping")
 
@@ -19,11 +19,11 @@ class Lines:
 
     @property
     def skipping(self) -> bool:
-        """Whether the line that has begun is too long already."""
+        """Whether the current, incomplete line is already too long."""
         return self._skipping
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Take what was read and return the lines that it completes, without their ends."""
+        """Feed received bytes and return the lines that they complete, without line ends."""
         lines: list[Any] = data.split(b"\n")
         rest = lines.pop()
         if lines and (self._rest or self._skipping):
@@ -39,7 +39,7 @@ class Lines:
         return lines
 
     def finish(self) -> list[bytes | None]:
-        """Return what was left without an end."""
+        """Return the last line if the stream ended without a line end."""
         lines: list[bytes | None] = [self._join(b"")] if self._rest else []
         if self._skipping:
             lines = [None]

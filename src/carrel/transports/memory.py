@@ -1,4 +1,4 @@
-"""A client and a server in one process, with nothing between them but messages: for tests and for embedding.
+"""In-memory transport: a client and a server in one process, for tests and for embedding.
 
 async with memory.connect(app) as peer:
     reply = await peer.request("resources/read", {"uri": "memo://1"})
@@ -28,7 +28,7 @@ INITIALIZED = next(row.method for row in ANNOUNCEMENTS.values() if row.operation
 
 
 class MemoryPeer:
-    """The client's end: sends raw messages, and hands out what comes back as dicts."""
+    """In-memory client that sends raw messages and returns responses and notifications as dicts."""
 
     def __init__(self, app: Application, revision: str) -> None:
         self._ids = 0
@@ -40,15 +40,15 @@ class MemoryPeer:
         self.dispatcher = Dispatcher(app, self)
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Take a message from the server."""
+        """Receive a message from the server."""
         self._take(msgspec.json.decode(message))
 
     async def drain(self) -> None:
-        """Give others a turn. There is nothing to wait for: messages arrive at once."""
+        """Yield to the event loop. Messages are delivered at once, so there is no backpressure."""
         await asyncio.sleep(0)
 
     def pause(self, retry: int | None = None) -> None:
-        """Nothing to pause: there is no connection to close."""
+        """Do nothing: there is no connection to close."""
 
     def _take(self, message: Any) -> None:
         if isinstance(message, list):
@@ -62,11 +62,11 @@ class MemoryPeer:
                 waiting.set_result(message)
 
     def leave(self) -> None:
-        """Wait for nothing any more: what was asked and not answered never will be."""
+        """Fail all pending requests: the connection is closed."""
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(TransportError("the connection was closed before there was an answer"))
-                waiting.exception()  # nobody has to look at it
+                waiting.exception()  # mark as retrieved, so that asyncio does not log it
 
     def start(
         self, method: str, params: dict[str, Any] | None = None, id: Any = None
@@ -90,7 +90,7 @@ class MemoryPeer:
         return future
 
     def feed(self, data: bytes) -> None:
-        """Send bytes as they are, whatever they are."""
+        """Send raw bytes to the server, without validation."""
         reply = self.dispatcher.receive(data)
         if reply is not None:
             self.send(reply)
@@ -99,7 +99,7 @@ class MemoryPeer:
         """Send a request and return the response: a dict with ``result`` or ``error``.
 
         Raises:
-            TransportError: there was none within ``timeout`` seconds.
+            TransportError: there was no response within ``timeout`` seconds.
         """
         try:
             return await asyncio.wait_for(self.start(method, params), timeout)
@@ -111,7 +111,7 @@ class MemoryPeer:
         self.feed(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params or {}}))
 
     async def notification(self, timeout: float = 10) -> dict[str, Any]:
-        """Return the next notification of the server.
+        """Return the next notification or request from the server.
 
         Raises:
             TransportError: there was none within ``timeout`` seconds.
@@ -123,7 +123,7 @@ class MemoryPeer:
 
 
 class MemoryTransport:
-    """The way of a client to a server in the same process. See ``transport.Transport``."""
+    """In-memory client transport to a server in the same process. Implements ``transport.Transport``."""
 
     cancels = False
     held = False
@@ -135,26 +135,26 @@ class MemoryTransport:
         self._dispatcher: Dispatcher | None = None
 
     async def open(self, receiver: Receiver) -> None:
-        """Start the server."""
+        """Start the server and connect to it."""
         self._receiver = receiver
         await Visited.enter(self._app)
         self._dispatcher = Dispatcher(self._app, _Ear(receiver))
 
     def send(self, message: OutgoingMessage) -> None:
-        """Hand a message over."""
+        """Deliver a message to the server."""
         if self._dispatcher is not None and self._receiver is not None:
             reply = self._dispatcher.receive(message.data)
             if reply is not None:
                 self._receiver.receive(reply)
 
     def abandon(self, id: Id) -> None:
-        """Nothing to let go of."""
+        """Do nothing: a request holds no resources here."""
 
     def settle(self, revision: Revision) -> None:
-        """Nothing to prepare."""
+        """Do nothing: the revision changes nothing here."""
 
     async def close(self) -> None:
-        """Stop the server."""
+        """Disconnect, and stop the server if this was its last client."""
         dispatcher, self._dispatcher = self._dispatcher, None
         if dispatcher is not None:
             try:
@@ -164,7 +164,7 @@ class MemoryTransport:
 
 
 class Visited:
-    """An application that clients of one event loop use: it runs until the last one of them has gone."""
+    """Reference-counted application shared by clients of one event loop: it runs until the last one disconnects."""
 
     known: ClassVar[dict[int, Visited]] = {}
 
@@ -177,10 +177,10 @@ class Visited:
 
     @classmethod
     async def enter(cls, app: Application) -> None:
-        """Come, and start the application if nobody has.
+        """Add a client, and start the application for the first one.
 
         Raises:
-            ConfigError: it belongs to another event loop.
+            ConfigError: the application runs in another event loop.
         """
         visited = cls.known.get(id(app))
         if visited is None:
@@ -200,7 +200,7 @@ class Visited:
 
     @classmethod
     async def leave(cls, app: Application) -> None:
-        """Go, and stop the application if nobody else is there."""
+        """Remove a client, and stop the application after the last one."""
         visited = cls.known[id(app)]
         visited.users -= 1
         async with visited.changing:
@@ -212,34 +212,34 @@ class Visited:
                 visited.forget()
 
     def forget(self) -> None:
-        """Know nothing of it any more, if nobody is there."""
+        """Remove the application from the registry if it has no clients."""
         if self.users == 0:
             self.known.pop(id(self.app), None)
 
 
 class _Ear:
-    """Where the server of a ``MemoryTransport`` sends to."""
+    """Channel on which the server of a ``MemoryTransport`` sends to its client."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Take a message from the server."""
+        """Receive a message from the server."""
         self._receiver.receive(message)
 
     async def drain(self) -> None:
-        """Give others a turn. There is nothing to wait for: messages arrive at once."""
+        """Yield to the event loop. Messages are delivered at once, so there is no backpressure."""
         await asyncio.sleep(0)
 
     def pause(self, retry: int | None = None) -> None:
-        """Nothing to pause: there is no connection to close."""
+        """Do nothing: there is no connection to close."""
 
 
 @asynccontextmanager
 async def connect(app: Application, revision: str = LATEST.name, **capabilities: Any) -> AsyncIterator[MemoryPeer]:
     """Start ``app``, connect to it as a client of ``revision``, and stop both at the end.
 
-    A handshake, where the revision has one, is done. ``capabilities`` are those that the client declares.
+    The initialize handshake is done, if the revision has one. ``capabilities`` are those that the client declares.
 
     Raises:
         ConfigError: there is no such revision.

@@ -1,4 +1,4 @@
-"""Running a transport as the work of a process, which ends when it is told to end."""
+"""Process runner of server transports: runs the event loop and guarantees that the process exits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ __all__ = ["run"]
 
 log = Log("carrel")
 
-#: Seconds that threads get to finish when everything else has ended.
+#: Seconds that threads get to finish after the main coroutine has ended.
 GRACE = 2.0
 
 
 def run(main: Coroutine[Any, Any, None], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-    """Run ``main`` to its end.
+    """Run the coroutine ``main`` in an event loop until it completes.
 
-    A function that hangs in a thread cannot be stopped, and Python would wait for it for ever; so the process ends
-    without it. A task on the side that raises SystemExit stops the event loop, which then goes on: of all tasks, only
-    ``main`` ends the process.
+    A function that hangs in a thread cannot be stopped, and Python would wait for it for ever; so the process exits
+    without it. If a background task raises SystemExit, the event loop is restarted: only ``main`` ends the process.
     """
     end = threading.Timer(GRACE, _end)
     end.daemon = True

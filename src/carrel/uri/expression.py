@@ -1,6 +1,6 @@
-"""The expressions of URI templates: variables, operators and limits, and expansion (RFC 6570, section 3).
+"""URI template expressions: variables, operators, limits and expansion (RFC 6570, section 3).
 
-`carrel.uri.template` parses them, `carrel.uri.matching` reads values back.
+`carrel.uri.template` parses them, `carrel.uri.matching` matches them.
 """
 
 import re
@@ -30,15 +30,15 @@ __all__ = [
 ]
 
 MAX_TEMPLATE = 8_192
-"""Characters in a template."""
+"""Maximum number of characters in a template."""
 MAX_VARIABLES = 256
-"""Variables in a template."""
+"""Maximum number of variables in a template."""
 MAX_URI = 65_536
-"""Characters in a URI; a longer one does not match."""
+"""Maximum number of characters in a URI; a longer one does not match."""
 MAX_ITEMS = 1_024
-"""Items in a list or mapping, and parameters in a query; a URI with more does not match."""
+"""Maximum number of items in a list or mapping, and of query parameters; a URI with more does not match."""
 MAX_PAIRS = 128
-"""Pairs in an exploded mapping, in a template with several readings; a URI with more does not match."""
+"""Maximum number of pairs in an exploded mapping of an ambiguous template; a URI with more does not match."""
 
 Scalar: TypeAlias = str | int | float | bool
 Value: TypeAlias = Scalar | Sequence[str] | Mapping[str, str] | None
@@ -55,13 +55,13 @@ class Variable(NamedTuple):
     name: str
     explode: bool = False
     prefix: int | None = None
-    """The greatest number of characters of the value that expansion uses."""
+    """Prefix modifier: the maximum number of characters of the value in the expansion."""
     operator: str = ""
     """One of `+ # . / ; ? &`, or empty."""
 
 
 class Operator(NamedTuple):
-    """A row of the table in RFC 6570, appendix A."""
+    """An operator of expressions: a column of the table in RFC 6570, appendix A."""
 
     first: str
     separator: str
@@ -87,7 +87,7 @@ class Query(NamedTuple):
 
     variables: tuple[Variable, ...]
     places: Mapping[str, int]
-    """Where a name, as tokens, is in `variables`."""
+    """Index in `variables` by name, as tokens."""
     exploded: Sequence[int]
 
 
@@ -99,7 +99,7 @@ BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def expand(expression: Expression, values: Mapping[str, Value]) -> str:
-    """Return what an expression writes for these values: nothing when none of its variables has one.
+    """Expand an expression with these values; empty if none of its variables has one.
 
     Raises:
         UriTemplateError: a list or mapping for a variable with a prefix, or text with a lone surrogate.
@@ -154,7 +154,7 @@ def _encode(text: str, operator: Operator) -> str:
     try:
         if not operator.reserved:
             return percent_encode(text)
-        # Escapes that are already there stay (section 3.2.3).
+        # Existing escapes stay (section 3.2.3).
         first, *rest = text.split("%")
         safe = UNRESERVED + RESERVED
         escapes = ["%25" + part if BAD_ESCAPE.match("%" + part[:2]) else "%" + part for part in rest]

@@ -1,8 +1,8 @@
-"""A graph of all readings of URIs as one template, for templates in which the next character does not decide.
+"""Bit-parallel automaton for matching ambiguous URI templates (RFC 6570), in which the next character does not decide.
 
-Its edges are literal texts and runs of a class of characters. For each of its states the positions in the URI from
-which the end can be reached are one integer, a bit for a position, so that matching takes a few arithmetic operations
-for each edge, whatever the URI.
+Its edges are literal texts and runs of a character class. For each state, the set of positions in the URI from which
+the end can be reached is one integer, a bit per position, so that matching takes a few arithmetic operations per edge,
+whatever the URI.
 """
 
 import re
@@ -16,7 +16,7 @@ from carrel.uri.tokens import tokenize
 
 __all__ = ["PATH_CHARACTERS", "READABLE", "STAND_INS", "Graph", "Text", "slots"]
 
-# What is read as part of a value, by operator; for the others it is what may be in a path.
+# Characters accepted in a value, by operator; for all others, those of a path.
 PATH_CHARACTERS = UNRESERVED + SUB_DELIMITERS + ":@" + TOLERATED + "%"
 READABLE = {
     "+": UNRESERVED + RESERVED + TOLERATED.replace("[", "").replace("]", "") + "%",
@@ -26,7 +26,7 @@ READABLE = {
 READABLE["#"] = READABLE["+"]
 READABLE["&"] = READABLE["?"]
 
-# What a character of a class of characters stands for, besides itself. None of these is ever part of a URI.
+# Placeholders within a character class. None of these is ever part of a URI.
 _SOUGHT, _ESCAPED_RESERVED, _ESCAPED_UNRESERVED, _ESCAPED = "\x01\x02\x03%"
 STAND_INS = _SOUGHT + _ESCAPED_RESERVED + _ESCAPED_UNRESERVED
 _ESCAPES = _ESCAPED + _ESCAPED_RESERVED + _ESCAPED_UNRESERVED
@@ -38,7 +38,7 @@ _KINDS |= {chr(0xDC00 + ord(character)): _ESCAPED_UNRESERVED for character in UN
 
 
 def slots(atoms: Iterable[Atom]) -> Iterator[Variable | Query]:
-    """What the texts that matching finds belong to, from left to right."""
+    """Yield the slots of a template, the variables and queries that matching finds texts for, from left to right."""
     for atom in atoms:
         if isinstance(atom, Query):
             yield atom
@@ -48,15 +48,15 @@ def slots(atoms: Iterable[Atom]) -> Iterator[Variable | Query]:
 
 @cache
 def _table(characters: str) -> bytes:
-    """Translate the characters of a class to `1` and all others to `0`; see `_reduce`."""
+    """Return the table that translates characters of a class to `1` and all others to `0`; see `_reduce`."""
     known = characters.translate({ord("?"): "%", ord("%"): "?"})
     return bytes([ord("1" if chr(octet) in known else "0") for octet in range(256)])
 
 
 def _reduce(tokens: str) -> bytes:
-    """Make one byte of each token: a character that is not escaped, or a kind of escape; `?` and `%` change places."""
+    """Reduce each token to one byte: an unescaped character, or a kind of escape; `?` and `%` are swapped."""
     if not tokens.isascii():
-        # Reserved expansion takes an escaped percent sign and two digits for an escape of the value's own.
+        # Reserved expansion would treat an escaped percent sign and two digits as an escape in the value.
         tokens = _LOOKS_ESCAPED.sub(_ESCAPED_RESERVED, tokens)
         for token, kind in _KINDS.items():
             tokens = tokens.replace(token, kind)
@@ -64,10 +64,10 @@ def _reduce(tokens: str) -> bytes:
 
 
 class Text:
-    """A URI as one character for each position, and sets of positions in it.
+    """A tokenized URI, and operations on sets of positions in it.
 
-    A set is an integer: bit 0 is the end of the text, bit n is n characters before the end. So the step from the
-    end of a character to its start is a shift to the left, and addition carries through a run of characters.
+    A set is an integer: bit 0 is the end of the text, bit n is n characters before the end. The step from the end of a
+    character to its start is a left shift, and addition carries through a run of characters.
     """
 
     __slots__ = ("_classes", "_octets", "length", "tokens")
@@ -79,7 +79,7 @@ class Text:
         self._classes: dict[str, int] = {"": 0}
 
     def ends_of(self, characters: str) -> int:
-        """The positions that a character of this class is in front of."""
+        """Return the positions at the end of a character of this class."""
         found = self._classes.get(characters)
         if found is None:
             octets, table = self._octets, _table(characters if characters.isascii() else _SOUGHT)
@@ -89,33 +89,33 @@ class Text:
         return found
 
     def before_text(self, text: str, goal: int) -> int:
-        """The positions from which this text leads to the goal."""
+        """Return the positions from which this text leads to the goal."""
         for character in reversed(text):
             goal = (goal & self.ends_of(character)) << 1
         return goal
 
     def before_run(self, characters: str, limit: int, goal: int) -> int:
-        """The positions from which up to `limit` characters of the class, or any number when -1, lead to the goal."""
+        """Return the positions from which up to `limit` characters of the class (-1: any number) lead to the goal."""
         run = self.ends_of(characters)
         if not 0 <= limit < self.length:
             return (((goal & run) + run) ^ run) | goal
         reached, length, runs = goal, 1, []
         while length <= limit:
-            # Here `run` is where `length` characters end, and up to length - 1 steps are taken.
+            # Invariant: `run` is where `length` characters end, and up to length - 1 steps are taken.
             reached |= (reached & run) << length
             limit -= length
             runs.append(run)
             run &= run >> length
             length *= 2
         if limit:
-            # Fewer steps are left than were taken: a run of that length is two overlapping shorter ones.
+            # Fewer steps remain than were taken: a run of that length is two overlapping shorter ones.
             power = limit.bit_length() - 1
             run = runs[power] & (runs[power] >> (limit - (1 << power)))
             reached |= (reached & run) << limit
         return reached
 
     def before_query(self, query: Query, goal: int) -> int:
-        """The positions from which a query leads to the goal, which is a fragment or the end."""
+        """Return the positions from which a query leads to the goal, which is a fragment or the end."""
         marks = bytearray(b"0" * (self.length + 1))
         end = self.length
         for _ in range(MAX_ITEMS):
@@ -128,7 +128,7 @@ class Text:
         return int(marks, 2)
 
     def _mark_queries(self, query: Query, start: int, end: int, marks: bytearray) -> None:
-        """Mark where a query could begin that reaches the end, going back from parameter to parameter."""
+        """Mark the positions where a query up to `end` can begin, scanning backwards by parameter."""
         names = {name: query.variables[place].operator for name, place in query.places.items()}
         anything = bool(query.exploded)
         questions = "?" in names.values()
@@ -154,20 +154,20 @@ class Text:
             end = separator
 
     def nearest(self, goal: int, position: int) -> int:
-        """The first position of the goal that is not before this one."""
+        """Return the first position of the goal at or after this one."""
         return self.length + 1 - (goal & ((2 << (self.length - position)) - 1)).bit_length()
 
 
 _TEXT, _RUN, _ONE, _QUERY = range(4)
 _Edge: TypeAlias = tuple[int, str, int, int, int]
-"""Kind, text or class of characters, limit of a run, slot or -1, state."""
+"""Kind, text or character class, limit of a run, slot or -1, target state."""
 
 
 class Graph:
-    """All readings of URIs as one template: states from the end (0) to the start, edges in order of preference.
+    """Matching automaton of one template: states from the end (0) to the start, edges in order of preference.
 
-    `reading` says which characters a value is made of: "text", those that expansion leaves in a text; "written",
-    also the delimiters that expansion puts into lists and mappings; "readable", all that can be understood.
+    `reading` selects the characters of a value: "text", those that expansion writes for a string; "written", also the
+    delimiters that expansion puts into lists and mappings; "readable", all that matching accepts.
     """
 
     __slots__ = ("_first", "_loops", "_queries", "_reading", "_states", "ambiguous", "head", "tail")
@@ -178,10 +178,10 @@ class Graph:
         self.head, self.tail = tokenize(head), tokenize(tail)
         body = atoms[bool(head) : len(atoms) - bool(tail)]
         self.ambiguous = False
-        """Is there a place at which the next character does not decide how to go on?"""
+        """Whether there is a place where the next character does not decide."""
         self._reading = reading
         self._states: list[list[_Edge]] = [[]]
-        # What can come first after a state: characters, texts, or the end as an empty text.
+        # First set of each state: characters, texts, or the end as an empty text.
         self._first: list[set[str]] = [{""}]
         self._loops: dict[int, int] = {}
         self._queries: dict[int, Query] = {}
@@ -215,14 +215,14 @@ class Graph:
         return len(self._states) - 1
 
     def _add_expression(self, expression: Expression, slot: int, after: int) -> int:
-        """Add the ways to read an expression of which some variables may be absent."""
+        """Add the states of an expression, any variables of which may be absent."""
         operator = OPERATORS[expression[0].operator]
         fresh = joined = after
         for place in reversed(range(len(expression))):
             variable = expression[place]
             beyond, alternatives = joined, fresh
             choices = self._items(operator.first, variable, slot + place, beyond)
-            # Without a first character an absent variable looks like an empty one, unless a later one can hold more.
+            # Without a first character, an absent variable equals an empty one, unless a later one can hold more.
             more = variable.prefix is not None or self._reading == "written"
             if operator.first or (more and place < len(expression) - 1):
                 skip: _Edge = (_RUN, "", 0, -1, alternatives)
@@ -236,7 +236,7 @@ class Graph:
         return fresh
 
     def _items(self, prefix: str, variable: Variable, slot: int, target: int) -> list[_Edge]:
-        """The edges that read a variable with the first character or separator in front of it."""
+        """Return the edges of a variable, preceded by the operator's first character or separator."""
         operator = OPERATORS[variable.operator]
         characters = self._characters(variable)
         if variable.explode:
@@ -257,7 +257,7 @@ class Graph:
         if self._reading != "written" or operator.reserved:
             delimiters = operator.separator + ("=" if operator.named or self._reading == "readable" else "")
             return [self._after(prefix, (_RUN, _join(characters, delimiters), -1, slot, target))]
-        # A list or a mapping, and nothing that is a little of both.
+        # Either a list or a mapping, not a mix of both.
         items: _Edge = (_RUN, characters + operator.separator, -1, slot, target)
         if operator.named:
             items = (_RUN, "", 0, slot, self._add_pairs(variable, slot, target, tokenize(variable.name)))
@@ -265,17 +265,17 @@ class Graph:
         return [self._after(prefix, items), self._after(prefix, pairs)]
 
     def _add_value(self, run: _Edge, equals_slot: int) -> int:
-        """Add an equals sign and a value, or nothing, as the operator `;` writes it."""
+        """Add the states of an equals sign and a value, or of nothing, as in the operator `;`."""
         kind, characters, limit, slot, target = run
         value = self._add([run])
         if self._reading != "readable":
-            # Expansion leaves out the equals sign of an empty value.
+            # Expansion omits the equals sign of an empty value.
             rest = self._add([(kind, characters, limit if limit < 0 else limit - 1, slot, target)])
             value = self._add([(_ONE, characters, 0, slot, rest)])
         return self._add([(_TEXT, "=", 0, equals_slot, value), (_RUN, "", 0, slot, target)])
 
     def _add_pairs(self, variable: Variable, slot: int, target: int, name: str = "") -> int:
-        """Add keys, or one name, and values with separators between them, a loop."""
+        """Add the loop of an exploded variable: separated pairs of a key, or of one name, and a value."""
         operator = OPERATORS[variable.operator]
         characters = self._characters(variable)
         end = self._add([(_RUN, "", 0, slot, target)])
@@ -301,7 +301,7 @@ class Graph:
         return UNRESERVED + _ESCAPED + _ESCAPED_RESERVED + ("" if plain else ",")
 
     def divide(self, text: Text) -> dict[int, str] | None:
-        """Return the texts in the preferred reading by slot, without the absent ones; `None` if there is no reading."""
+        """Match a text; return the texts by slot in the preferred reading, without absent ones. `None`: no match."""
         sets = [1]
         reached: list[list[int]] = [[]]
         state, rounds = 1, 0
@@ -365,7 +365,7 @@ def _join(characters: str, more: str) -> str:
 
 
 def _overlap(some: set[str], others: set[str]) -> bool:
-    """Can what comes first be the same?"""
+    """Return whether two first sets overlap."""
     if not some.isdisjoint(others):
         return True
     texts = [text for text in some if len(text) > 1], [text for text in others if len(text) > 1]

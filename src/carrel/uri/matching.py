@@ -1,7 +1,7 @@
-"""Matching URIs with a template: by a regular expression, or by a graph where there are several readings.
+"""URI template matching: by a regular expression, or by a graph where a template is ambiguous (RFC 6570).
 
-A template in which the next character decides everything is matched by one regular expression that never backtracks,
-any other by `carrel.uri.graph`. Only `carrel.uri.template` uses this, from its first match on.
+A deterministic template, where the next character decides, is matched by one regular expression that never
+backtracks, any other by `carrel.uri.graph`. Only `carrel.uri.template` uses this, from its first match on.
 """
 
 import re
@@ -16,7 +16,7 @@ __all__ = ["Matching", "group"]
 
 
 class Matching:
-    """What matching the URIs of one template takes."""
+    """Matcher of one URI template."""
 
     __slots__ = ("_graphs", "_lists", "_repeats", "_slots", "fullmatch")
 
@@ -24,7 +24,7 @@ class Matching:
         expressions = [part for part in parts if not isinstance(part, str)]
         names = [variable.name for part in expressions for variable in part]
         self._repeats = len(set(names)) < len(names)
-        # These write nothing for an empty list, and nothing for a list of one empty text.
+        # These expand to nothing for an empty list, and for a list of one empty string.
         self._lists = {
             part[0] for part in expressions if len(part) == 1 and part[0].operator in ("", "+") and part[0].explode
         }
@@ -32,19 +32,19 @@ class Matching:
         self._slots = tuple(slots(atoms))
         self._graphs: tuple[Graph, ...]
         self.fullmatch: Callable[[str], re.Match[str] | None] | None = None
-        """Finds the texts in the slots where the next character decides; without it, `divide` does."""
+        """Returns the texts of the slots of a deterministic template; if None, use `divide`."""
         lenient = Graph(atoms, "readable")
         if not lenient.ambiguous:
             self._graphs = (lenient,)
             self.fullmatch = _compile(atoms)
         else:
-            # Among several readings, one that expansion writes comes first: the round trip depends on it.
+            # Of several readings, those that expansion writes come first: the round trip depends on it.
             self._graphs = (Graph(atoms, "written"), lenient)
 
     def divide(self, uri: str) -> dict[str, Found] | None:
-        """Return the decoded values by way of the graph, or `None` when the URI does not match."""
+        """Match a URI by the graph; return the decoded values, or `None` if it does not match."""
         head, tail = self._graphs[0].head, self._graphs[0].tail
-        # What stands for something else below is not part of a URI.
+        # Placeholder characters are never part of a URI.
         if len(uri) > MAX_URI or any(character in uri for character in STAND_INS) or not is_encodable(uri):
             return None
         try:
@@ -61,7 +61,7 @@ class Matching:
         return None
 
     def interpret(self, texts: Sequence[str | None], decode: Callable[[str], str]) -> dict[str, Found] | None:
-        """Turn the texts found in the slots into values."""
+        """Convert the texts of the slots to the values of the variables; `None` if there are none."""
         found: list[tuple[Variable, Found | None]] = []
         try:
             for slot, text in zip(self._slots, texts, strict=True):
@@ -81,7 +81,7 @@ class Matching:
 
 
 def group(parts: Sequence[Part]) -> tuple[Atom, ...]:
-    """Join the expressions of a query that nothing but a fragment follows."""
+    """Join adjacent query expressions that are followed by nothing but a fragment."""
     atoms: list[Atom] = []
     index = 0
     while index < len(parts):
@@ -108,7 +108,7 @@ def _operator(part: Part) -> str | None:
 
 
 def _compile(atoms: Sequence[Atom]) -> Callable[[str], re.Match[str] | None] | None:
-    """Return the regular expression for a template in which the next character decides, unless it needs the graph."""
+    """Return the matcher of a deterministic template by regular expression; None if it needs the graph."""
     tail = atoms[-1] if len(atoms) > 1 and isinstance(atoms[-1], str) else ""
     if "%" in tail:
         return None
@@ -141,13 +141,13 @@ def _is_simple(expression: Expression) -> bool:
 
 
 def _class(characters: str) -> str:
-    # By what it is not: characters outside ASCII stand for their escapes, and naming them makes compiling slow.
+    # Negated: characters outside ASCII represent their escapes, and listing them makes compiling slow.
     others = "".join([chr(octet) for octet in range(128) if chr(octet) not in characters])
     return f"[^{re.escape(others)}]"
 
 
 def _literal_pattern(literal: str) -> str:
-    """Escapes in either case; characters outside ASCII escaped or not."""
+    """Return the pattern of a literal: escapes in either case; characters outside ASCII escaped or not."""
     pattern = ""
     for token in tokenize(literal):
         if token.isascii():

@@ -1,15 +1,15 @@
-"""URIs: taking them apart, comparing them, and turning file names into them and back (RFC 3986, RFC 8089).
+"""URI parsing, normalization and percent-encoding (RFC 3986), and conversion of file: URIs (RFC 8089).
 
-Nothing here looks at a disk or a network, and every function takes time linear in its input.
+No function accesses a disk or a network, and each takes time linear in its input.
 
-What is accepted, and in what form it comes out:
+Accepted input and the form of the output:
 
 - The grammar of RFC 3986 is enforced: a scheme is required, escapes are `%` and two hexadecimal digits.
-- Characters outside ASCII, which clients do send (`file:///docs/糖尿病.txt`), come out percent-encoded as UTF-8
-  (RFC 3987, section 3.1). So do `[ ] ^ |` in a path, query or fragment, which URL writers of the WHATWG
-  school leave as they are. Spaces, quotes, backslashes and control characters are refused.
+- Characters outside ASCII, which clients do send (`file:///docs/糖尿病.txt`), are percent-encoded as UTF-8
+  (RFC 3987, section 3.1). So are `[ ] ^ |` in a path, query or fragment, which WHATWG URL serializers
+  leave unescaped. Spaces, quotes, backslashes and control characters are refused.
 - Dot segments are kept: `normalize` never changes which path a URI names, and `file_path` refuses them.
-- `resolve` decides which resource a URI names. Whatever looks a resource up or asks a rule about it starts from that.
+- `resolve` decides which resource a URI names. Resource look-ups and access rules start from its result.
 """
 
 import os
@@ -37,10 +37,10 @@ UNRESERVED = ALPHA + DIGIT + "-._~"
 SUB_DELIMITERS = "!$&'()*+,;="
 RESERVED = ":/?#[]@" + SUB_DELIMITERS
 TOLERATED = "[]^|"
-"""Illegal in a path, query or fragment, left unescaped there by WHATWG URL writers, so accepted and escaped."""
+"""Illegal in a path, query or fragment, left unescaped there by WHATWG URL serializers, so accepted and escaped."""
 
 MAX_HOST = 255
-"""Characters in the name of a host, which is what the domain name system permits (section 3.2.2)."""
+"""Maximum number of characters of a host name, as in the domain name system (section 3.2.2)."""
 
 _HEXADECIMAL = DIGIT + "abcdefABCDEF"
 _SCHEME = (ALPHA + DIGIT + "+-.").encode()
@@ -49,17 +49,17 @@ _USER = _HOST + b":"
 _PATH = _USER + b"@/"
 _QUERY = _PATH + b"?"
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
-#: A file: URI that has its one form already, and so has every part of it: what lists are full of.
+#: Fast path: a file: URI that is in canonical form already, as most listed ones are.
 _PLAIN_FILE = re.compile(r"file://(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
 _UNSAFE_IN_FILE_NAME = re.compile("%(?:00|2[Ff]|5[Cc])")
 
 
 class UriError(ValueError):
-    """The text is not a URI, or not one that can be used in the way that was asked for."""
+    """The text is not a URI, or not one that the operation supports."""
 
 
 class Uri(NamedTuple):
-    """The five components of a URI, percent-encoded; `None` is absent, which is not empty (RFC 3986, section 5.3)."""
+    """The five components of a URI, percent-encoded; `None` is absent, as opposed to empty (RFC 3986, section 5.3)."""
 
     scheme: str
     authority: str | None
@@ -86,11 +86,11 @@ def parse(uri: str) -> Uri:
 
 
 def normalize(uri: str) -> str:
-    """Return the form of a URI in which two equivalent URIs are the same text (RFC 3986, section 6.2.2).
+    """Return the normal form of a URI, for comparison (RFC 3986, section 6.2.2).
 
     Scheme and host in lower case, escapes in upper case, unreserved characters not escaped, everything
     else that needs it escaped. Dot segments, default ports and an empty path stay: removing them may change
-    what is named.
+    which resource is named.
 
     Raises:
         UriError: as for `parse`.
@@ -99,13 +99,13 @@ def normalize(uri: str) -> str:
 
 
 def resolve(uri: str) -> Uri:
-    """Return the resource that a URI names, in the one form that all its spellings have.
+    """Return the canonical URI of the resource that a URI names, equal for all its spellings.
 
-    That is the normal form; of a `file:` URI, the one of the path that it opens, without a host and a slash at the end.
+    That is the normal form; of a `file:` URI, that of the path it opens, without a host and a trailing slash.
     A query stays: it may name another resource, or a part of the same one (a window of a file).
 
     Raises:
-        UriError: the text is no URI, or a `file:` URI that opens no path on this machine (see `file_path`).
+        UriError: the text is not a URI, or a `file:` URI without a path on this machine (see `file_path`).
     """
     if _PLAIN_FILE.match(uri) and os.name != "nt":
         return Uri("file", "", uri[len("file://") :])
@@ -119,12 +119,12 @@ def resolve(uri: str) -> Uri:
 
 
 def percent_encode(text: str, safe: str = UNRESERVED, *, undecodable: bool = False) -> str:
-    """Escape the UTF-8 bytes of all characters but the ASCII characters in `safe` (RFC 3986, section 2.1).
+    """Percent-encode the UTF-8 bytes of all characters except those in `safe`, which are ASCII (RFC 3986, section 2.1).
 
-    With `undecodable`, characters that `os.fsdecode` made of bytes that are not UTF-8 become those bytes again.
+    With `undecodable`, surrogate escapes of `os.fsdecode` become the original bytes again.
 
     Raises:
-        UriError: the text contains a surrogate that stands for nothing.
+        UriError: the text contains a lone surrogate.
     """
     try:
         octets = text.encode("utf-8", "surrogateescape" if undecodable else "strict")
@@ -137,7 +137,7 @@ def percent_encode(text: str, safe: str = UNRESERVED, *, undecodable: bool = Fal
 
 
 def percent_decode(text: str) -> str:
-    """Replace each escape by its byte, once, and read the bytes as UTF-8.
+    """Percent-decode a text once, as UTF-8.
 
     Raises:
         UriError: an escape is malformed, or the bytes are not UTF-8.
@@ -153,22 +153,22 @@ def percent_decode(text: str) -> str:
 def encode_path(segments: Iterable[str]) -> str:
     """Join path segments with slashes, each percent-encoded except for its unreserved characters.
 
-    This is also how the template expression `{/segments*}` expands, save for the slash in front. Segments may
-    come from `os.fsdecode`.
+    The template expression `{/segments*}` expands in the same way, with a leading slash. Segments may come
+    from `os.fsdecode`.
 
     Raises:
-        UriError: a segment contains a surrogate that stands for nothing.
+        UriError: a segment contains a lone surrogate.
     """
     return "/".join([percent_encode(segment, undecodable=True) for segment in segments])
 
 
 def file_uri(path: str | os.PathLike[str], *, windows: bool = os.name == "nt") -> str:
-    """Return the `file:` URI of an absolute path (RFC 8089), from which `file_path` makes the same path again.
+    """Return the `file:` URI of an absolute path (RFC 8089), the inverse of `file_path`.
 
-    Names are UTF-8; names that are not (as `os.fsdecode` gives them) keep their bytes. A slash at the end stays.
+    Names are UTF-8; names that are not (as `os.fsdecode` gives them) keep their bytes. A trailing slash stays.
 
     Raises:
-        UriError: the path is relative, has an empty, `.` or `..` segment, or contains what no such URI can name
+        UriError: the path is relative, has an empty, `.` or `..` segment, or contains a character that cannot be in one
             (NUL, a backslash; on Windows a network path or a colon after the drive).
     """
     text = os.fspath(path)
@@ -180,7 +180,7 @@ def file_uri(path: str | os.PathLike[str], *, windows: bool = os.name == "nt") -
 
 
 def file_path(uri: str | Uri, *, windows: bool = os.name == "nt") -> str:
-    """Return the path that a `file:` URI names on this machine, as `os.fsdecode` would give it.
+    """Return the local path of a `file:` URI (RFC 8089), as `os.fsdecode` would give it.
 
     Raises:
         UriError: not a `file:` URI; another host than none or `localhost`; a query or fragment; an empty,
@@ -229,7 +229,7 @@ def _split(uri: str, *, normal: bool) -> Uri:
 
 
 def _check(text: str, legal: bytes, component: str, tolerated: str = TOLERATED, *, normal: bool) -> str:
-    """Return the component percent-encoded, or raise at an illegal character."""
+    """Return the component percent-encoded, or raise UriError at an illegal character."""
     if "%" in text:
         if _BAD_ESCAPE.search(text):
             raise UriError(f"a '%' in the {component} is not followed by two hexadecimal digits")
@@ -259,14 +259,14 @@ def _check_authority(authority: str, *, normal: bool) -> str:
     if port.strip(DIGIT):
         raise UriError("the port of a URI is a number")
     if normal:
-        # Only now, for an escaped letter has a case, too; and the digits of an escape are upper case again.
+        # After decoding, because escaped letters have a case too; it restores upper-case escapes as well.
         name = _normalize_escapes(name.lower())
     return f"{user}{at_sign}{name}{colon}{port}"
 
 
 def _is_address(text: str) -> bool:
-    """Is this what may stand in brackets (RFC 3986, section 3.2.2, IP-literal)?"""
-    # Imported here because hardly any URI needs it.
+    """Return whether the text is a valid IP literal, without brackets (RFC 3986, section 3.2.2)."""
+    # Imported late because few URIs need it.
     from ipaddress import AddressValueError, IPv6Address
 
     if text[:1] in ("v", "V"):
@@ -291,14 +291,14 @@ def _check_file_name(path: str, *, windows: bool) -> None:
 
 
 def _split_drive(path: str) -> tuple[str, str]:
-    """Split `C:/a` into the drive as a URI has it, `/C:`, and `/a`."""
+    """Split the Windows path `C:/a` into the drive in URI form, `/C:`, and `/a`."""
     if path[:1] not in ALPHA or path[1:3] != ":/":
         raise UriError("only a path that begins with a drive has a file: URI on Windows")
     return "/" + path[:2], path[2:]
 
 
 def _octets(text: str) -> bytes:
-    """Replace escapes by bytes. Raises ValueError when one is malformed."""
+    """Decode percent escapes to bytes. Raises ValueError if one is malformed."""
     # The `\xNN` escapes of Python's own codec are decoded in C: ten times faster on hostile input than a loop here.
     literal = text.encode().replace(b"\\", b"\\\\").replace(b"%", b"\\x")
     return literal.decode("unicode_escape").encode("latin-1")
@@ -312,13 +312,13 @@ def _normalize_escapes(text: str) -> str:
 
 @cache
 def _escapes(safe: str) -> list[str]:
-    """What each byte value becomes when only the characters in `safe` stay."""
+    """Return the encoding of each byte value if only the characters in `safe` stay unescaped."""
     return [chr(octet) if chr(octet) in safe else f"%{octet:02X}" for octet in range(256)]
 
 
 @cache
 def _normalized_escapes() -> dict[str, str]:
-    """What an escape becomes, by its two digits in any case."""
+    """Return the normal form of each escape, by its two hexadecimal digits in any case."""
     table = {}
     for octet in range(256):
         high, low = f"{octet >> 4:X}", f"{octet & 15:X}"

@@ -1,11 +1,10 @@
-"""URI templates (RFC 6570, all four levels): expansion, and matching, which the RFC leaves to its users.
+"""URI templates (RFC 6570, all four levels): parsing, expansion, and matching, which the RFC does not define.
 
-What an expression matches, and which reading is taken when there are several, is written down for users in
-docs/uri-templates.md. In short: whatever `UriTemplate.expand` writes, `UriTemplate.match` reads back; characters that
-expansion would have escaped are read too; and a value ends at the first place where the rest can still match.
+docs/uri-templates.md documents what an expression matches, and which of several readings is preferred. In short:
+`UriTemplate.match` reads back whatever `UriTemplate.expand` writes; characters that expansion would have escaped are
+accepted too; and a value ends at the first place where the rest can still match.
 
-Parsing and expansion are all that a template needs that is only listed: `carrel.uri.matching` is imported
-when one is first matched.
+A template that is only listed needs no matching: `carrel.uri.matching` is imported at the first match.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = ["MAX_URI", "UriTemplate", "UriTemplateError", "Value", "Variable", "o
 
 
 class UriTemplate:
-    """A URI template (RFC 6570), checked once and used many times.
+    """A parsed URI template (RFC 6570).
 
     Raises:
         UriTemplateError: the template is malformed, or has more than 8,192 characters or 256 variables.
@@ -61,11 +60,11 @@ class UriTemplate:
         self._parts = _parse(template)
         expressions = [part for part in self._parts if not isinstance(part, str)]
         self.variables: tuple[Variable, ...] = tuple([variable for part in expressions for variable in part])
-        """Every variable in its place; a name may occur more than once."""
+        """All variables in order; a name may occur more than once."""
         self.names: tuple[str, ...] = tuple(dict.fromkeys([variable.name for variable in self.variables]))
-        """The names in order, each once."""
+        """The names of the variables in order, without duplicates."""
         self.required: frozenset[str] = _required(expressions)
-        """The names that every match has. The others are absent from it when they are absent from the URI."""
+        """The names that every match has. Others are absent from a match if they are absent from the URI."""
         first = self._parts[0] if self._parts else ""
         self.prefix: str = first if isinstance(first, str) else ""
         """The literal text before the first expression, percent-encoded."""
@@ -87,16 +86,16 @@ class UriTemplate:
 
     @property
     def ambiguous(self) -> bool:
-        """Can the expansion of some texts be divided among the variables in another way?"""
+        """Whether the expansion of some strings can be matched to other values of the variables."""
         from carrel.uri.graph import Graph
         from carrel.uri.matching import group
 
         return Graph(group(self._parts), "text").ambiguous
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """Return the URI for these values; a variable that is missing or `None` is left out (RFC 6570, section 3).
+        """Expand the template; a variable that is missing or `None` is omitted (RFC 6570, section 3).
 
-        Numbers are written as Python writes them, booleans as `true` and `false`.
+        Numbers are formatted as in Python, booleans as `true` and `false`.
 
         Raises:
             UriTemplateError: a list or mapping for a variable with a prefix, or text with a lone surrogate.
@@ -105,7 +104,7 @@ class UriTemplate:
         return "".join([part if isinstance(part, str) else expand(part, values) for part in self._parts])
 
     def place(self, values: Mapping[str, Value]) -> str:
-        """Return the URI for these values without its query; a variable that is missing stands as `-`.
+        """Expand the template without its query and fragment; a missing variable becomes `-`.
 
         Raises:
             UriTemplateError, TypeError: as for `expand`.
@@ -116,9 +115,9 @@ class UriTemplate:
         return "".join([part if isinstance(part, str) else expand(part, known) for part in parts])
 
     def match(self, uri: str) -> dict[str, Found] | None:
-        """Return the decoded values of the variables, or `None` when the URI does not match.
+        """Match a URI; return the decoded values of the variables, or `None` if it does not match.
 
-        Variables that the URI leaves out are not in the result. The time is linear in the length of the URI.
+        Variables that are absent from the URI are not in the result. The time is linear in the length of the URI.
         """
         matching = self._matching or self._prepare()
         fullmatch = matching.fullmatch
@@ -136,7 +135,7 @@ class UriTemplate:
         return matching.interpret(found.groups(), percent_decode)
 
     def _prepare(self) -> Matching:
-        """Choose the way to match. Put off until the first match, since a template that is only listed needs none."""
+        """Create the matcher. Deferred to the first match, since a template that is only listed needs none."""
         from carrel.uri.matching import Matching
 
         self._matching = matching = Matching(self._parts)
@@ -144,9 +143,9 @@ class UriTemplate:
 
 
 def order(templates: Iterable[UriTemplate]) -> list[UriTemplate]:
-    """Sort templates so that the first that matches is the one to use: most literal characters, then as they came.
+    """Sort templates by precedence: most literal characters first, otherwise in the given order.
 
-    A resource with exactly the URI precedes them all; looking it up is up to the caller.
+    A resource with exactly the URI takes precedence over all; the caller looks it up.
     """
     return sorted(templates, key=lambda template: -template.literal_length)
 
@@ -227,12 +226,12 @@ def _error(what: str, position: int, template: str) -> UriTemplateError:
 
 
 def _required(expressions: Iterable[Expression]) -> frozenset[str]:
-    """The variables that cannot be absent: without a first character, what is absent is read as empty."""
+    """Return the variables that cannot be absent: without a first character, an absent one is read as empty."""
     certain: list[str] = []
     others: list[str] = []
     for first, *rest in expressions:
         unlimited = first.prefix is None and not any(variable.explode for variable in (first, *rest))
         (certain if first.operator in ("", "+") and (unlimited or not rest) else others).append(first.name)
         others += [variable.name for variable in rest]
-    # A name that is also where it may be absent can be absent in both places.
+    # A name with another occurrence that may be absent can be absent in both.
     return frozenset(certain).difference(others)

@@ -1,10 +1,10 @@
-"""URIs as tokens, one character for each character whether it is escaped or not, by which templates are matched."""
+"""Tokenization of URIs for template matching: one character per token, percent-encoded or not."""
 
 __all__ = ["is_encodable", "tokenize", "untokenize"]
 
 
 def is_encodable(uri: str) -> bool:
-    """Is it free of lone surrogates?"""
+    """Return whether the text is free of lone surrogates."""
     try:
         uri.encode()
     except UnicodeEncodeError:
@@ -13,9 +13,9 @@ def is_encodable(uri: str) -> bool:
 
 
 def tokenize(text: str) -> str:
-    """Make one character of each escaped character, for `%41` the surrogate U+DC41.
+    """Replace each percent-encoded character by one character, for `%41` the surrogate U+DC41.
 
-    So an escaped delimiter differs from a delimiter, and a position is never inside a character.
+    An escaped delimiter then differs from a delimiter, and a position is never inside a character.
 
     Raises:
         ValueError: an escape is malformed, or next to a backslash or lone surrogate.
@@ -24,7 +24,7 @@ def tokenize(text: str) -> str:
         return text
     if "\\" in text:
         raise ValueError("a backslash is never part of a URI")
-    # Python's own escapes are decoded in C; see `carrel.uri.parse`. First those that stay, then UTF-8.
+    # Python's own escapes are decoded in C; see `carrel.uri.parse`. First escaped ASCII, then UTF-8.
     for digit in "01234567":
         text = text.replace("%" + digit, "\\\\udc" + digit)
     octets = text.encode().replace(b"%", b"\\x").decode("unicode_escape").encode("latin-1")
@@ -32,7 +32,7 @@ def tokenize(text: str) -> str:
 
 
 def untokenize(tokens: str) -> str:
-    """Return the decoded text.
+    """Return the percent-decoded text of tokens.
 
     Raises:
         ValueError: escaped bytes are not UTF-8.

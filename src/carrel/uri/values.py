@@ -1,4 +1,4 @@
-"""The values of variables, read back from the texts that matching a URI template found for them."""
+"""Decoding of URI template variables: values from the texts that matching found for them."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,10 +17,10 @@ __all__ = ["agree", "read", "read_query"]
 
 
 def read(variable: Variable, text: str, decode: Callable[[str], str]) -> Found:
-    """Return the value of a variable: a text, a list or a mapping.
+    """Decode the value of a variable: a string, a list or a mapping.
 
     Raises:
-        ValueError: there is none that is written like this, or it has too many items.
+        ValueError: no value expands to this text, or it has too many items.
     """
     operator = OPERATORS[variable.operator]
     separator = operator.separator if variable.explode else ","
@@ -56,7 +56,7 @@ def _dotted_pairs(text: str) -> list[list[str]]:
 
 
 def _read_pairs(variable: Variable, pieces: Iterable[str], decode: Callable[[str], str]) -> Found:
-    """Read what a named operator writes for one exploded variable: a list under its name, or a mapping."""
+    """Decode an exploded variable of a named operator: a list under its name, or a mapping."""
     pairs = [piece.partition("=") for piece in pieces]
     if OPERATORS[variable.operator].empty and not all(equals for _, equals, _ in pairs):
         raise ValueError("a parameter without a value")
@@ -70,12 +70,12 @@ def _read_pairs(variable: Variable, pieces: Iterable[str], decode: Callable[[str
 
 
 def read_query(query: Query, text: str, decode: Callable[[str], str]) -> dict[str, Found]:
-    """Read parameters in any order. Those that no variable has the name of belong to the exploded variables."""
+    """Decode query parameters in any order. Those without a variable of their name go to the exploded variables."""
     pieces = text[1:].split("&", MAX_ITEMS)
     keys = [tokenize(piece.partition("=")[0]) for piece in pieces]
     places, exploded = query.places, query.exploded
     named = {places[key] for key in keys if key in places}
-    # Of several exploded variables, one whose own name is there is a list and takes nothing else.
+    # Of several exploded variables, one whose own name occurs is a list and takes no other parameters.
     mappings = exploded if len(exploded) == 1 else [place for place in exploded if place not in named]
     shares: dict[int, dict[str, list[str]]] = {}
     latest = 0
@@ -105,10 +105,10 @@ def read_query(query: Query, text: str, decode: Callable[[str], str]) -> dict[st
 
 
 def agree(found: Iterable[tuple[Variable, Found | None]]) -> list[tuple[Variable, Found | None]]:
-    """Find one value for each variable that explains what was found in all its places.
+    """Return one value per variable that is consistent with all its occurrences.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the occurrences of a variable contradict each other.
     """
     names: dict[str, list[tuple[Variable, Found | None]]] = {}
     for variable, value in found:
@@ -116,7 +116,7 @@ def agree(found: Iterable[tuple[Variable, Found | None]]) -> list[tuple[Variable
     agreed = []
     for name, places in names.items():
         candidates: dict[type, Found | None] = {}
-        # A list of one item is written like the item.
+        # A list of one item expands like the item.
         items = [value[0] for _, value in places if isinstance(value, list) and len(value) == 1]
         for value in [*[value for _, value in places], *items]:
             known = candidates.get(type(value))
@@ -132,7 +132,7 @@ def agree(found: Iterable[tuple[Variable, Found | None]]) -> list[tuple[Variable
 
 
 def _same(variable: Variable, some: Found | None, other: Found | None) -> bool:
-    """Are the two values written alike?"""
+    """Return whether two values expand to the same text."""
     try:
         return expand((variable,), {variable.name: some}) == expand((variable,), {variable.name: other})
     except UriTemplateError:

@@ -1,6 +1,6 @@
-"""What is said of pages that a host shows for tools (MCP Apps, extension ``io.modelcontextprotocol/ui``).
+"""MCP Apps metadata: pages that a host shows for tools (extension ``io.modelcontextprotocol/ui``).
 
-It all stands in ``_meta.ui`` of resources, contents and tools.
+All of it is in ``_meta.ui`` of resources, contents and tools.
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """
 
@@ -14,10 +14,10 @@ from carrel.wire.base import Wire
 
 
 class PageSecurity(Wire, kw_only=True):
-    """The origins that a page may use, for its Content Security Policy; none of a kind that is absent.
+    """Content Security Policy of a page: its allowed origins; absent kinds allow none.
 
-    ``connect_domains`` are for requests, ``resource_domains`` for scripts, styles, pictures, fonts and media,
-    ``frame_domains`` for frames in it, ``base_uri_domains`` for its base URI.
+    ``connect_domains`` are for requests, ``resource_domains`` for scripts, styles, images, fonts and media,
+    ``frame_domains`` for nested frames, ``base_uri_domains`` for its base URI.
     """
 
     connect_domains: list[str] | UnsetType = UNSET
@@ -27,7 +27,7 @@ class PageSecurity(Wire, kw_only=True):
 
 
 class PagePermissions(Wire, kw_only=True):
-    """What a page asks of the browser. Each one is an empty object where it is asked for."""
+    """Browser permissions that a page requests. Each requested one is an empty object."""
 
     camera: dict[str, Any] | UnsetType = UNSET
     microphone: dict[str, Any] | UnsetType = UNSET
@@ -36,7 +36,7 @@ class PagePermissions(Wire, kw_only=True):
 
 
 class PageMeta(Wire, kw_only=True):
-    """``_meta.ui`` of a page."""
+    """``_meta.ui`` of a page: security policy, permissions and presentation."""
 
     csp: PageSecurity | UnsetType = UNSET
     permissions: PagePermissions | UnsetType = UNSET
@@ -45,7 +45,7 @@ class PageMeta(Wire, kw_only=True):
 
 
 class ToolMeta(Wire, kw_only=True):
-    """``_meta.ui`` of a tool: the page that shows its results, and who may see and call it (both, if absent)."""
+    """``_meta.ui`` of a tool: the page of its results, and whether model or app may see and call it (default: both)."""
 
     resource_uri: str | UnsetType = UNSET
     visibility: list[Literal["model", "app"]] | UnsetType = UNSET

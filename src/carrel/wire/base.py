@@ -1,4 +1,4 @@
-"""What all messages are made of: identifiers, names, icons, annotations, and the reserved keys of ``_meta``.
+"""Base types of all messages: ids, implementations, icons, annotations, and the reserved keys of ``_meta``.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
@@ -17,11 +17,11 @@ LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error",
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A JSON object of the protocol. A field that is UNSET is not on the wire."""
+    """Base class of the JSON objects of the protocol. A field that is UNSET is not on the wire."""
 
 
 class Icon(Wire):
-    """A picture for a user interface. ``src`` is an https: or data: URI, ``sizes`` are like "48x48" or "any"."""
+    """An icon for user interfaces. ``src`` is an https: or data: URI, ``sizes`` are like "48x48" or "any"."""
 
     src: str
     mime_type: str | UnsetType = UNSET
@@ -30,9 +30,9 @@ class Icon(Wire):
 
 
 class Annotations(Wire, kw_only=True):
-    """Hints about how to use or show something.
+    """Hints about how to use or display an object.
 
-    ``audience`` says whom it is for, ``priority`` runs from 0 (optional) to 1 (required), ``last_modified`` is
+    ``audience`` is the intended audience, ``priority`` runs from 0 (optional) to 1 (required), ``last_modified`` is
     an ISO 8601 timestamp.
     """
 
@@ -53,7 +53,7 @@ class Implementation(Wire):
 
 
 class ClientCapabilities(Wire, kw_only=True):
-    """What a client can do. What it does not declare must not be used."""
+    """Capabilities of a client. Those that it does not declare must not be used."""
 
     experimental: dict[str, Any] | UnsetType = UNSET
     roots: dict[str, Any] | UnsetType = UNSET
@@ -64,7 +64,7 @@ class ClientCapabilities(Wire, kw_only=True):
 
 
 class RequestMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The keys of a request's ``_meta`` that the protocol itself reads; all others stay in the raw parameters."""
+    """Keys of a request's ``_meta`` that the protocol defines; all others stay in the raw parameters."""
 
     protocol_version: str | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/protocolVersion")
     client_info: Implementation | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/clientInfo")
@@ -76,20 +76,20 @@ class RequestMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Params(Wire, kw_only=True):
-    """Parameters of a request. ``meta`` holds what the protocol reads of ``_meta``."""
+    """Base class of request parameters. ``meta`` holds the keys of ``_meta`` that the protocol defines."""
 
     meta: RequestMeta | UnsetType = field(default=UNSET, name="_meta")
 
 
 class PageParams(Params, kw_only=True):
-    """Parameters of a list request. ``cursor`` is what the page before gave as ``next_cursor``."""
+    """Parameters of a list request. ``cursor`` is the ``next_cursor`` of the previous page."""
 
     cursor: str | UnsetType = UNSET
 
 
 class Result(Wire, kw_only=True):
-    """A result. ``result_type`` and, where the operation is cacheable, ``ttl_ms`` and ``cache_scope`` are put in
-    for the revisions that have them, when the result is encoded."""
+    """Base class of results. ``result_type`` and, where the operation is cacheable, ``ttl_ms`` and ``cache_scope`` are
+    added on encoding, for the revisions that have them."""
 
     result_type: str | UnsetType = UNSET
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")

@@ -1,4 +1,4 @@
-"""What a server may ask of a client: elicitation, sampling, roots.
+"""Client features that servers may request: elicitation, sampling, roots; and input requests (MRTR).
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -18,7 +18,7 @@ from carrel.wire.tools import Tool
 
 
 class ElicitParams(Wire, kw_only=True):
-    """Parameters of elicitation/create: a form (``requested_schema``) or a page to visit (``mode`` "url")."""
+    """Parameters of elicitation/create: a form (``requested_schema``) or a URL to visit (``mode`` "url")."""
 
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     mode: Literal["form", "url"] | UnsetType = UNSET
@@ -29,7 +29,7 @@ class ElicitParams(Wire, kw_only=True):
 
 
 class ElicitResult(Wire, kw_only=True):
-    """What the user did: accept (with ``content``, for a form), decline, or cancel."""
+    """Result of an elicitation: accept (with ``content``, for a form), decline, or cancel."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | UnsetType = UNSET
@@ -37,7 +37,7 @@ class ElicitResult(Wire, kw_only=True):
 
 
 class ToolUseContent(Wire, tag_field="type", tag="tool_use"):
-    """The model wants a tool called."""
+    """A tool call by the model (sampling)."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class ToolUseContent(Wire, tag_field="type", tag="tool_use"):
 
 
 class ToolResultContent(Wire, tag_field="type", tag="tool_result"):
-    """What a tool gave back, for the model."""
+    """The result of a tool call, for the model (sampling)."""
 
     tool_use_id: str
     content: list[ContentBlock]
@@ -59,7 +59,7 @@ SamplingContent: TypeAlias = TextContent | ImageContent | AudioContent | ToolUse
 
 
 class SamplingMessage(Wire):
-    """One message of a conversation with a model."""
+    """One message of a sampling conversation."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]
@@ -72,10 +72,10 @@ def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
 
 
 def find_imbalance(messages: Sequence[SamplingMessage]) -> Literal["mixed", "missing", "open"] | None:
-    """Say what is wrong with the uses and results of tools in a conversation; None if nothing is.
+    """Return how tool uses and tool results of a conversation are unbalanced; None if they are balanced.
 
-    "mixed": results stand beside other content; "missing": a use is not followed by its result, or a result comes by
-    itself; "open": the last message uses tools.
+    "mixed": results are mixed with other content; "missing": a use is not followed by its result, or a result has no
+    use; "open": the last message uses tools.
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance
     """
@@ -96,7 +96,7 @@ class ModelHint(Wire, kw_only=True):
 
 
 class ModelPreferences(Wire, kw_only=True):
-    """What matters when a model is chosen; the priorities run from 0 to 1."""
+    """Preferences for the choice of a model; the priorities run from 0 to 1."""
 
     hints: list[ModelHint] | UnsetType = UNSET
     cost_priority: float | UnsetType = UNSET
@@ -128,7 +128,7 @@ SampledContent: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseC
 
 
 class CreateMessageResult(Wire, kw_only=True):
-    """What the model said. ``stop_reason`` is such as "endTurn", "maxTokens" or "toolUse"."""
+    """Result of sampling/createMessage. ``stop_reason`` is for example "endTurn", "maxTokens" or "toolUse"."""
 
     role: Role
     content: SampledContent | list[SampledContent]
@@ -138,13 +138,13 @@ class CreateMessageResult(Wire, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of the answer, without pictures, sound and tool uses."""
+        """The text of the message, without images, audio and tool uses."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
         return "".join(block.text for block in blocks if isinstance(block, TextContent))
 
 
 class Root(Wire, kw_only=True):
-    """A directory or file that the client lets servers work on."""
+    """A root: a directory or file that the client exposes to servers."""
 
     uri: str
     name: str | UnsetType = UNSET
@@ -152,7 +152,7 @@ class Root(Wire, kw_only=True):
 
 
 class ListRootsParams(Wire, kw_only=True):
-    """Parameters of roots/list: none but the metadata."""
+    """Parameters of roots/list: only ``_meta``."""
 
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 
@@ -163,14 +163,14 @@ class ListRootsResult(Wire, kw_only=True):
 
 
 class InputRequest(Wire, kw_only=True):
-    """A question within an ``InputRequiredResult``."""
+    """A server request within an ``InputRequiredResult``."""
 
     method: str
     params: Any = UNSET
 
 
 class InputRequiredResult(Result, kw_only=True):
-    """More is needed before the request can be answered (2026-07-28).
+    """Intermediate result: the client has to answer input requests and retry (2026-07-28).
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
     """

@@ -20,14 +20,14 @@ class ResourceTemplateReference(Wire, tag_field="type", tag="ref/resource"):
 
 
 class CompletionArgument(Wire):
-    """The argument that is being typed, and what has been typed of it."""
+    """The argument to complete: its name and the value typed so far."""
 
     name: str
     value: str
 
 
 class CompletionContext(Wire, kw_only=True):
-    """The arguments that are already there."""
+    """The arguments that already have a value."""
 
     arguments: dict[str, str] | UnsetType = UNSET
 
@@ -39,7 +39,7 @@ class CompleteParams(Params, kw_only=True):
 
 
 class Completion(Wire):
-    """Suggestions, best first; at most 100 travel. ``total`` is how many there are in all, if that is known."""
+    """Completion suggestions, best first; at most 100 are sent. ``total`` is their total number, if known."""
 
     values: list[str]
     total: int | UnsetType = UNSET

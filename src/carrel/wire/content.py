@@ -14,7 +14,7 @@ from carrel.wire.resources import Resource, ResourceContents
 
 
 class TextContent(Wire, tag_field="type", tag="text", gc=False):
-    """Text."""
+    """Text content."""
 
     text: str
     annotations: Annotations | UnsetType = UNSET
@@ -22,7 +22,7 @@ class TextContent(Wire, tag_field="type", tag="text", gc=False):
 
 
 class ImageContent(Wire, tag_field="type", tag="image", gc=False):
-    """A picture: its bytes and their MIME type."""
+    """Image content: its bytes and their MIME type."""
 
     data: bytes
     mime_type: str
@@ -31,7 +31,7 @@ class ImageContent(Wire, tag_field="type", tag="image", gc=False):
 
 
 class AudioContent(Wire, tag_field="type", tag="audio", gc=False):
-    """Sound: its bytes and their MIME type."""
+    """Audio content: its bytes and their MIME type."""
 
     data: bytes
     mime_type: str
@@ -40,11 +40,11 @@ class AudioContent(Wire, tag_field="type", tag="audio", gc=False):
 
 
 class ResourceLink(Resource, tag_field="type", tag="resource_link", kw_only=True):
-    """A link to a resource, which need not be among the listed ones."""
+    """A link to a resource, which need not be listed."""
 
 
 class EmbeddedResource(Wire, tag_field="type", tag="resource"):
-    """The contents of a resource, within a message."""
+    """The contents of a resource, embedded in a message."""
 
     resource: ResourceContents
     annotations: Annotations | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 envelopes.
+"""JSON-RPC 2.0 messages: requests, responses, notifications and errors.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#messages
 """
@@ -14,7 +14,7 @@ from carrel.wire.base import Id
 
 
 class Message(msgspec.Struct, gc=False):
-    """Any message as it comes in: parameters, result and error stay raw until it is clear what they are."""
+    """An incoming message of any kind: parameters, result and error stay raw until their types are known."""
 
     jsonrpc: str | UnsetType = UNSET
     id: Any = UNSET
@@ -25,13 +25,13 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Identified(msgspec.Struct, gc=False):
-    """No more than the id of a message, for when the rest of it is wrong."""
+    """The id of a message, for messages that are otherwise invalid."""
 
     id: Any = UNSET
 
 
 class RequestMessage(msgspec.Struct, gc=False):
-    """A request on its way out."""
+    """An outgoing request."""
 
     jsonrpc: str
     id: Id
@@ -40,7 +40,7 @@ class RequestMessage(msgspec.Struct, gc=False):
 
 
 class ResponseMessage(msgspec.Struct, gc=False):
-    """A result on its way out."""
+    """An outgoing response with a result."""
 
     jsonrpc: str
     id: Id
@@ -48,7 +48,7 @@ class ResponseMessage(msgspec.Struct, gc=False):
 
 
 class NotificationMessage(msgspec.Struct, omit_defaults=True, gc=False):
-    """A notification on its way out. ``jsonrpc`` has no default, so that it is never left out."""
+    """An outgoing notification. ``jsonrpc`` has no default, so that it is never omitted."""
 
     jsonrpc: str
     method: str
@@ -62,7 +62,7 @@ class ErrorObject(msgspec.Struct, omit_defaults=True):
 
 
 class ErrorResponse(msgspec.Struct, omit_defaults=True):
-    """An error on its way out. ``id`` is None when it could not be read, UNSET where it must not be there."""
+    """An outgoing error response. ``id`` is None if it could not be read, UNSET where it must be absent."""
 
     jsonrpc: str
     id: Id | UnsetType | None

@@ -1,4 +1,4 @@
-"""How a conversation opens: the handshake of the older revisions, discovery in 2026-07-28, and capabilities.
+"""Lifecycle: the initialize handshake of the older revisions, discovery in 2026-07-28, and server capabilities.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 https://modelcontextprotocol.io/specification/2026-07-28/server/discover
@@ -14,7 +14,7 @@ from carrel.wire.base import CacheableResult, ClientCapabilities, Implementation
 
 
 class ListChanged(Wire, kw_only=True):
-    """The capability of a list: whether its changes are announced."""
+    """The capability of a list: whether the server sends list_changed notifications."""
 
     list_changed: bool | UnsetType = UNSET
 
@@ -25,7 +25,7 @@ class ResourcesCapability(Wire, kw_only=True):
 
 
 class ServerCapabilities(Wire, kw_only=True):
-    """What a server can do."""
+    """Capabilities of a server."""
 
     experimental: dict[str, Any] | UnsetType = UNSET
     logging: dict[str, Any] | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""Prompts.
+"""Prompts, their arguments and messages.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/prompts
 """
@@ -21,7 +21,7 @@ class PromptArgument(Wire):
 
 
 class Prompt(Wire, kw_only=True):
-    """A prompt as it is listed."""
+    """A prompt in a list."""
 
     name: str
     title: str | UnsetType = UNSET
@@ -50,7 +50,7 @@ class GetPromptParams(Params, kw_only=True):
 
 
 class GetPromptResult(Result, kw_only=True):
-    """The messages of a prompt, filled in."""
+    """Result of prompts/get: the messages of a prompt, with its arguments filled in."""
 
     description: str | UnsetType = UNSET
     messages: list[PromptMessage]

@@ -1,4 +1,4 @@
-"""Resources, templates and their contents.
+"""Resources, resource templates, resource contents and subscriptions.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 """
@@ -15,7 +15,7 @@ from carrel.wire.base import Annotations, CacheableResult, Icon, Meta, PageResul
 
 
 class Resource(Wire):
-    """A resource as it is listed. ``size`` is in bytes, before any encoding."""
+    """A resource in a list. ``size`` is in bytes, before any encoding."""
 
     uri: str
     name: str
@@ -29,7 +29,7 @@ class Resource(Wire):
 
 
 class ResourceTemplate(Wire):
-    """A family of resources: an RFC 6570 URI template, and what all its members have in common."""
+    """A resource template: an RFC 6570 URI template, and the metadata of the resources that match it."""
 
     uri_template: str
     name: str
@@ -42,7 +42,7 @@ class ResourceTemplate(Wire):
 
 
 class TextResourceContents(Wire, gc=False):
-    """Text of a resource."""
+    """Text contents of a resource."""
 
     uri: str
     text: str
@@ -51,7 +51,7 @@ class TextResourceContents(Wire, gc=False):
 
 
 class BlobResourceContents(Wire, gc=False):
-    """Bytes of a resource. They travel as base64 and are bytes on both ends."""
+    """Binary contents of a resource: bytes, encoded as base64 on the wire."""
 
     uri: str
     blob: bytes
@@ -63,15 +63,15 @@ if TYPE_CHECKING:
     ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 else:
 
-    class ResourceContents(ABC):  # noqa: B024  (what it stands for is registered, not derived)
-        """Text or bytes. Nothing on the wire says which, so that decoders need ``read_contents`` as their hook."""
+    class ResourceContents(ABC):  # noqa: B024  (its types are registered, not derived)
+        """Text or binary contents. Untagged on the wire, so decoders need ``read_contents`` as ``dec_hook``."""
 
     ResourceContents.register(TextResourceContents)
     ResourceContents.register(BlobResourceContents)
 
 
 def read_contents(kind: Any, value: Any) -> ResourceContents:
-    """Tell text and bytes apart: the ``dec_hook`` of decoders of anything that contents can be in."""
+    """Decode text or binary contents: the ``dec_hook`` for all types that hold contents."""
     if kind is not ResourceContents:
         raise NotImplementedError(f"{kind} is not a type of the wire")
     if isinstance(value, dict) and "blob" in value:
@@ -104,7 +104,7 @@ class SubscribeParams(Params, kw_only=True):
 
 
 class SubscriptionFilter(Wire, kw_only=True):
-    """What a listener wants to hear of. A field that is absent asks for nothing."""
+    """Filter of a subscription: the notifications a client subscribes to. Absent fields subscribe to nothing."""
 
     tools_list_changed: bool | UnsetType = UNSET
     prompts_list_changed: bool | UnsetType = UNSET
@@ -120,11 +120,11 @@ class ListenParams(Params, kw_only=True):
 
 
 class ListenResult(Result, kw_only=True):
-    """The graceful end of a subscription stream."""
+    """Result of subscriptions/listen: the graceful end of the stream."""
 
 
 class AcknowledgedParams(Wire, kw_only=True):
-    """Parameters of notifications/subscriptions/acknowledged: what the server agreed to."""
+    """Parameters of notifications/subscriptions/acknowledged: the filter that the server accepted."""
 
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     notifications: SubscriptionFilter

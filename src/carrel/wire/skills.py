@@ -20,7 +20,7 @@ class SkillResource(Wire):
 
 
 class Skill(Wire):
-    """A skill. ``uri`` is that of its SKILL.md; ``resources`` are all of its files, unless they are generated."""
+    """A skill. ``uri`` is the URI of its SKILL.md; ``resources`` are all its files, "dynamic" if generated."""
 
     uri: str
     frontmatter: dict[str, Any]
@@ -48,6 +48,6 @@ class ReadDirectoryParams(PageParams, kw_only=True):
 
 
 class ReadDirectoryResult(PageResult, kw_only=True):
-    """What is directly inside a directory. Not cacheable, although lists are."""
+    """Result of resources/directory/read: direct children of a directory. Not cacheable, although lists are."""
 
     resources: list[Resource]

@@ -1,4 +1,4 @@
-"""Tasks: requests whose answers are fetched later.
+"""Tasks: requests whose results are fetched later.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 https://modelcontextprotocol.io/extensions/tasks/overview
@@ -19,7 +19,7 @@ TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "faile
 class Task(Result, kw_only=True):
     """A task in 2025-11-25, alone or within a result.
 
-    Times are ISO 8601, ``ttl`` (null: without end) and ``poll_interval`` milliseconds.
+    Times are ISO 8601, ``ttl`` (null: unlimited) and ``poll_interval`` milliseconds.
     """
 
     task_id: str
@@ -49,7 +49,7 @@ class ListTasksParams(PageParams, kw_only=True):
 
 
 class CreateTaskResult(Result, kw_only=True):
-    """A request has become a task (2025-11-25)."""
+    """Result of a request that has become a task (2025-11-25)."""
 
     task: Task
 
@@ -60,7 +60,7 @@ class ListTasksResult(Result, kw_only=True):
 
 
 class DetailedTask(Result, kw_only=True):
-    """A task in the extension, as a result or in a notification, with its questions, result or error."""
+    """A task in the extension, as a result or in a notification, with its input requests, result or error."""
 
     task_id: str
     status: TaskStatus

@@ -1,4 +1,4 @@
-"""Tools.
+"""Tools, tool calls and their results.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 """
@@ -14,7 +14,7 @@ from carrel.wire.content import ContentBlock, TextContent
 
 
 class ToolAnnotations(Wire, kw_only=True):
-    """Hints about what a tool does. They are hints: nobody should rely on those of a server they do not trust."""
+    """Hints about the behaviour of a tool. Not to be relied on if the server is not trusted."""
 
     title: str | UnsetType = UNSET
     read_only_hint: bool | UnsetType = UNSET
@@ -24,13 +24,13 @@ class ToolAnnotations(Wire, kw_only=True):
 
 
 class ToolExecution(Wire, kw_only=True):
-    """How a tool may be called (2025-11-25)."""
+    """Execution properties of a tool: whether calls may be tasks (2025-11-25)."""
 
     task_support: Literal["forbidden", "optional", "required"] | UnsetType = UNSET
 
 
 class Tool(Wire, kw_only=True):
-    """A tool as it is listed. The schemas are JSON Schema, 2020-12 unless ``$schema`` says otherwise."""
+    """A tool in a list. The schemas are JSON Schema, 2020-12 unless ``$schema`` says otherwise."""
 
     name: str
     title: str | UnsetType = UNSET
@@ -48,7 +48,7 @@ class ListToolsResult(PageResult, kw_only=True):
 
 
 class TaskRequest(Wire, kw_only=True):
-    """The wish of a client of 2025-11-25 that a call becomes a task. ``ttl`` is in milliseconds."""
+    """Request of a client of 2025-11-25 that a call becomes a task. ``ttl`` is in milliseconds."""
 
     ttl: int | UnsetType = UNSET
 
@@ -62,9 +62,9 @@ class CallToolParams(Params, kw_only=True):
 
 
 class CallToolResult(Result, kw_only=True):
-    """What a tool gave back: content for the model, and optionally the same as structured data.
+    """Result of a tool call: content for the model, and optionally the same as structured data.
 
-    ``is_error`` says that the tool failed in a way the model may be able to mend.
+    ``is_error``: the tool failed in a way that the model may be able to correct.
     """
 
     content: list[ContentBlock]
@@ -73,5 +73,5 @@ class CallToolResult(Result, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The texts of the content, joined by line ends, without pictures, sound and resources."""
+        """The text content, joined by line feeds, without images, audio and resources."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType, field
 
 from carrel.wire.base import Id, LoggingLevel, Meta, Params, Wire
 
-#: Severity by name, RFC 5424 turned round: the higher the number, the worse.
+#: Severity by log level, in reverse order of RFC 5424: higher numbers are more severe.
 SEVERITY: dict[str, int] = {name: number for number, name in enumerate(get_args(LoggingLevel))}
 
 
@@ -31,7 +31,7 @@ class LoggingMessageParams(Wire, kw_only=True):
 
 
 class ProgressParams(Wire, kw_only=True):
-    """``progress`` grows with every notification; ``total`` is in the same unit."""
+    """Parameters of notifications/progress. ``progress`` increases each time; ``total`` has the same unit."""
 
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
     progress_token: Id

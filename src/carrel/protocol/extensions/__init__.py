@@ -1,1 +1,1 @@
-"""The extensions of the protocol that Carrel knows, one table each. See ``carrel.protocol.extension``."""
+"""Protocol extensions that Carrel implements, one table each. See ``carrel.protocol.extension``."""

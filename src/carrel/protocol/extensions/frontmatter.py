@@ -1,7 +1,7 @@
-"""Frontmatter of SKILL.md files: the YAML block at their beginning, as a JSON object.
+"""Frontmatter of SKILL.md files: parses the leading YAML block into a JSON object.
 
-Scalars are read by the core schema of YAML 1.2, whose values are those of JSON: ``yes`` and ``2026-01-31`` stay text.
-Work and nesting are bounded, and what readers would not agree about (a key that is there twice) is refused.
+Scalars follow the core schema of YAML 1.2, whose values are those of JSON: ``yes`` and ``2026-01-31`` stay strings.
+Work and nesting are bounded, and input that parsers disagree about (a duplicate key) is refused.
 
 https://agentskills.io/specification
 https://yaml.org/spec/1.2.2/#103-core-schema
@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 __all__ = ["MAX_FRONTMATTER", "FrontmatterError", "check_skill", "read_frontmatter"]
 
-#: Bytes in which the frontmatter has to end.
+#: Maximum size of the frontmatter, in bytes.
 MAX_FRONTMATTER = 65_536
 MAX_DEPTH = 32
-MAX_VALUES = 10_000  # aliases count as what they stand for
+MAX_VALUES = 10_000  # an alias counts as the value it refers to
 MAX_DIGITS = 100
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
@@ -36,14 +36,14 @@ TEXT = "tag:yaml.org,2002:str"
 
 
 class FrontmatterError(ValueError):
-    """There is no frontmatter, or it cannot be a JSON object, or not that of a skill."""
+    """The frontmatter is missing, is not a JSON object, or is not valid for a skill."""
 
 
 def read_frontmatter(data: bytes) -> dict[str, Any]:
-    """Return the frontmatter at the beginning of a file, of which ``MAX_FRONTMATTER`` bytes are looked at.
+    """Return the frontmatter of a file; only its first ``MAX_FRONTMATTER`` bytes are examined.
 
     Raises:
-        FrontmatterError: there is none, or it is not what JSON can hold.
+        FrontmatterError: it is missing, or has no JSON representation.
         ModuleNotFoundError: PyYAML is not installed.
     """
     found = BLOCK.match(data[:MAX_FRONTMATTER])
@@ -59,10 +59,10 @@ def read_frontmatter(data: bytes) -> dict[str, Any]:
 
 
 def check_skill(frontmatter: dict[str, Any], directory: str) -> None:
-    """Check that frontmatter is that of a skill in a directory of that name.
+    """Check that the frontmatter is valid for a skill in a directory of this name.
 
     Raises:
-        FrontmatterError: name or description are missing or not as the Agent Skills specification has them.
+        FrontmatterError: name or description is missing or violates the Agent Skills specification.
     """
     name, description = frontmatter.get("name"), frontmatter.get("description")
     if not isinstance(name, str) or len(name) > MAX_NAME or not NAME.fullmatch(name):
@@ -74,14 +74,14 @@ def check_skill(frontmatter: dict[str, Any], directory: str) -> None:
 
 
 def read_yaml(text: str) -> Any:
-    """Return the one document in a text as what JSON can hold.
+    """Parse a single YAML document into JSON values.
 
     Raises:
-        FrontmatterError: it is not YAML, or more than that.
+        FrontmatterError: the text is not YAML, exceeds a limit, or has no JSON representation.
     """
-    import yaml  # type: ignore[import-untyped]  # not before there is a skill
+    import yaml  # type: ignore[import-untyped]  # imported only when there is a skill
 
-    # Events come one by one: nothing has been built, and nothing has recursed, when a limit stops them.
+    # Events are consumed one by one, so a limit applies before anything is built or recurses.
     loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
     builder = Builder()
     try:
@@ -89,7 +89,7 @@ def read_yaml(text: str) -> Any:
             builder.take(type(event).__name__, event)
     except (yaml.YAMLError, UnicodeError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f", line {mark.line + 2}"  # one for the first ---
+        line = "" if mark is None else f", line {mark.line + 2}"  # +1 for the opening ---
         raise FrontmatterError(
             f"the frontmatter is not YAML: {getattr(error, 'problem', None) or error}{line}"
         ) from None
@@ -97,18 +97,18 @@ def read_yaml(text: str) -> Any:
 
 
 class Builder:
-    """Puts a value together from the events of a parser."""
+    """Builds a JSON value from the events of a YAML parser."""
 
     def __init__(self) -> None:
         self.root: Any = None
         self._documents = 0
         self._values = 0
         self._open: list[tuple[list[Any] | dict[str, Any], str | None, int]] = []  # with anchor, and count before
-        self._keys: list[str | None] = []  # of mappings that are open, the key whose value comes next
+        self._keys: list[str | None] = []  # of open mappings, the key whose value is next
         self._anchors: dict[str, tuple[Any, int]] = {}
 
     def take(self, kind: str, event: Any) -> None:
-        """Take the next event."""
+        """Process the next parser event."""
         if kind == "ScalarEvent":
             self._take_scalar(event)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
@@ -138,7 +138,7 @@ class Builder:
 
     def _take_scalar(self, event: Any) -> None:
         self._count(1)
-        # A key is what is written: in JSON it is text, whatever it would be as a value.
+        # Keys are always strings in JSON, so they are not resolved.
         plain = event.implicit[0] and not self._expects_key()
         self._put(resolve(event.value) if plain else self._tagged(event), event.anchor, 1)
 
@@ -178,15 +178,15 @@ class Builder:
 
 
 def resolve(text: str) -> Any:
-    """Return what a plain scalar stands for.
+    """Resolve a plain scalar by the YAML 1.2 core schema.
 
     Raises:
-        FrontmatterError: a number that JSON does not have.
+        FrontmatterError: the number is too large or has no JSON representation.
     """
     if text in WORDS:
         return WORDS[text]
     if INTEGER.fullmatch(text):
-        # Zeros in front mean nothing in YAML 1.2; "0o17" and "0x1f" are as Python has them.
+        # Leading zeros are ignored in YAML 1.2; "0o17" and "0x1f" are written as in Python.
         number = int(text, 0 if text[:2] in ("0o", "0x") else 10) if len(text) < MAX_DIGITS else 1 << 64
         if not -(1 << 63) <= number < 1 << 64:
             refuse(f"the frontmatter has the number {text[:100]}, which is too large")

@@ -1,4 +1,4 @@
-"""The skills extension.
+"""Skills extension (``io.modelcontextprotocol/skills``): its methods.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -17,7 +17,7 @@ from carrel.wire.skills import (
 #: The file that makes a directory a skill.
 SKILL_FILE = "SKILL.md"
 
-#: How many files a skill may have, and how many bytes in all; hosts need not take more.
+#: Maximum number of files of a skill, and of bytes in total; hosts need not accept more.
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
 

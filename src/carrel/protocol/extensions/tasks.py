@@ -1,4 +1,4 @@
-"""Tasks (``io.modelcontextprotocol/tasks``): calls that go on after their answer, for stateless clients.
+"""Tasks extension (``io.modelcontextprotocol/tasks``): tool calls that outlive their response, for stateless clients.
 
 https://modelcontextprotocol.io/extensions/tasks/overview
 """

@@ -1,4 +1,4 @@
-"""MCP Apps: pages that a host shows for tools. The extension adds no methods; clients of every revision may declare it.
+"""MCP Apps extension: pages that a host shows for tools. Adds no methods; clients of every revision may declare it.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """

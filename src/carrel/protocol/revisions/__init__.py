@@ -1,4 +1,4 @@
-"""The five revisions, newest first.
+"""The five protocol revisions, newest first.
 
 A method or field that a revision does not list does not exist for its peers.
 """
@@ -26,7 +26,7 @@ REVISIONS: Mapping[str, Revision] = {
 LATEST = next(iter(REVISIONS.values()))
 LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revision.stateless)
 
-#: What a client may send, over all revisions: it has to be decoded before it is known which revision it is from.
+#: Requests of all revisions: a request has to be decoded before its revision is known.
 REQUESTS: Mapping[str, Request] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }

@@ -16,13 +16,13 @@ from carrel.wire.utilities import ProgressParams
 
 
 def audio_as_resource(block: AudioContent) -> EmbeddedResource:
-    """Older clients know no audio; an embedded resource can carry the same bytes."""
+    """Downgrade audio, unknown to older clients, to an embedded resource with the same bytes."""
     contents = BlobResourceContents("audio:content", block.data, mime_type=block.mime_type)
     return EmbeddedResource(contents, annotations=block.annotations)
 
 
 def audio_in_words(result: CreateMessageResult) -> CreateMessageResult:
-    """A model answered with text or a picture."""
+    """Downgrade a sampling result: audio becomes text, as a result was text or an image."""
     if not isinstance(result.content, AudioContent):
         return result
     return msgspec.structs.replace(result, content=TextContent(f"[audio, {result.content.mime_type}]"))

@@ -1,4 +1,4 @@
-"""2025-06-18: no more batches; structured tool output, resource links, titles, ``_meta`` nearly everywhere.
+"""2025-06-18: batches removed; structured tool output, resource links, titles, ``_meta`` nearly everywhere.
 
 https://modelcontextprotocol.io/specification/2025-06-18/changelog
 """
@@ -18,12 +18,12 @@ from carrel.wire.tools import CallToolResult, Tool
 
 
 def link_as_text(block: ResourceLink) -> TextContent:
-    """Older clients know no links; the name and the URI say the same in words."""
+    """Downgrade a resource link, unknown to older clients, to text with its name and URI."""
     return TextContent(f"{block.name}: {block.uri}", annotations=block.annotations)
 
 
 def undated(annotations: Annotations) -> Annotations | UnsetType:
-    """Annotations had no date; without anything else they are left out."""
+    """Downgrade annotations: remove ``lastModified``, or the annotations if nothing else is left."""
     if annotations.last_modified is UNSET:
         return annotations
     if annotations.audience is UNSET and annotations.priority is UNSET:

@@ -1,4 +1,4 @@
-"""2025-11-25: icons, streams that a server may end and a client may poll, tasks (experimental).
+"""2025-11-25: icons, streams that a server may close and a client may poll, tasks (experimental).
 
 https://modelcontextprotocol.io/specification/2025-11-25/changelog
 """
@@ -35,7 +35,7 @@ TASKS = (
 
 
 def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
-    """A message held one block, and models were not given tools."""
+    """Downgrade a sampling request: one content block per message, and no tools."""
     messages = [
         SamplingMessage(message.role, block)
         for message in params.messages
@@ -45,7 +45,7 @@ def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
 
 
 def one_block(result: CreateMessageResult) -> CreateMessageResult:
-    """An answer was one block, and no wish to use a tool: all of its text, or else the first picture or sound."""
+    """Downgrade a sampling result to one block without tool use: all its text, or else the first image or audio."""
     if not isinstance(result.content, list | ToolUseContent):
         return result
     blocks = result.content if isinstance(result.content, list) else []
@@ -56,7 +56,7 @@ def one_block(result: CreateMessageResult) -> CreateMessageResult:
 
 
 def plain_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
-    """Elicitation was forms, and sampling had no capabilities of its own."""
+    """Downgrade client capabilities: form elicitation only, no sampling sub-capabilities, no tasks."""
     forms = capabilities.elicitation is not UNSET and (
         not capabilities.elicitation or "form" in capabilities.elicitation
     )
@@ -69,7 +69,7 @@ def plain_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
 
 
 def plain_form(params: ElicitParams) -> ElicitParams:
-    """Choices were plain or had ``enumNames``, and only yes-or-no fields had defaults."""
+    """Downgrade an elicitation form: plain enums or ``enumNames``, and defaults for booleans only."""
     if params.requested_schema is UNSET:
         return params
     schema = {key: value for key, value in params.requested_schema.items() if key != "$schema"}

@@ -39,21 +39,21 @@ PREVIOUS = v2025_11_25.REVISION
 
 
 def structured_as_object(result: CallToolResult) -> CallToolResult:
-    """Structured content was an object, and results had no type."""
+    """Downgrade a tool result: structured content had to be an object, and results had no ``resultType``."""
     if result.structured_content is not UNSET and not isinstance(result.structured_content, dict):
         result = msgspec.structs.replace(result, structured_content=UNSET)
     return untyped(result)  # type: ignore[no-any-return]
 
 
 def output_as_object(tool: Tool) -> Tool:
-    """An output schema described an object."""
+    """Downgrade a tool: an output schema had to describe an object."""
     if tool.output_schema is not UNSET and tool.output_schema.get("type") != "object":
         return msgspec.structs.replace(tool, output_schema=UNSET)
     return tool
 
 
 def fewer_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
-    """Tasks are an extension now, and nobody is told that roots have changed."""
+    """Remove the tasks capability, now an extension, and ``listChanged`` of roots, which was dropped."""
     return msgspec.structs.replace(capabilities, tasks=UNSET, roots=UNSET if capabilities.roots is UNSET else {})
 
 

@@ -1,10 +1,10 @@
-"""Who asks: credentials for ``Client(url, auth=…)``.
+"""Client credentials for ``Client(url, auth=…)``: OAuth 2.1 grants and bearer tokens.
 
-    Client(url, auth=OAuth())                                a user, who logs in and agrees in a browser
-    Client(url, auth=Bearer("token"))                        a token that is there already
-    Client(url, auth=ClientCredentials("id", "secret"))      an application that acts for itself
-    Client(url, auth=WorkloadIdentity(read_token))           a program that its platform vouches for
-    Client(url, auth=EnterpriseAuthorization(id_token, …))   a user whose company says what may be used
+    Client(url, auth=OAuth())                                a user who logs in with a browser (authorization code)
+    Client(url, auth=Bearer("token"))                        an existing bearer token
+    Client(url, auth=ClientCredentials("id", "secret"))      an application acting on its own behalf
+    Client(url, auth=WorkloadIdentity(read_token))           a workload with a platform token (JWT bearer)
+    Client(url, auth=EnterpriseAuthorization(id_token, …))   a user, by a company identity provider (ID-JAG)
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """

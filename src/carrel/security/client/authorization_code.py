@@ -1,4 +1,4 @@
-"""Acting for a user, who logs in and agrees in a browser.
+"""OAuth authorization code grant with PKCE: credentials of a user who logs in with a browser.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
@@ -30,31 +30,31 @@ from carrel.transports.addresses import is_loopback
 
 __all__ = ["OAuth"]
 
-#: Where a browser comes back to if the application takes care of that itself and does not say where.
+#: Default redirect URI when the application handles the redirect itself (``authorize``).
 HEADLESS = "http://127.0.0.1/callback"
 
 
 class OAuth(OAuthCredentials):
-    """Credentials of a user: ``Client(url, auth=OAuth())`` opens a browser when the server asks who is there.
+    """Credentials of a user: ``Client(url, auth=OAuth())`` opens a browser when the server requires authorization.
 
     Args:
-        client_id, client_secret: what this application is known by to the authorization server, if it was registered
-            there by hand; ``key`` is its private key, if it has one in place of a secret.
-        client_metadata_url: where this application has published what it is (a Client ID Metadata Document).
-        client_name: what users see that they give access to.
-        redirect_uri: where the browser comes back to, if not to a free port on this machine.
+        client_id, client_secret: client credentials at the authorization server, if the client is pre-registered;
+            ``key`` is its private key, if it has one in place of a secret.
+        client_metadata_url: URL of the application's Client ID Metadata Document.
+        client_name: client name shown to the user on the consent page.
+        redirect_uri: redirect URI; by default a free loopback port.
         open_url: shows a page to the user, in place of their browser.
-        authorize: shows a page to the user and returns the URL that the browser came back with; nothing waits for it
-            on this machine then.
-        patience: seconds in which the user has to have logged in.
-        offline: ask for refresh tokens, where there are any.
-        assume_pkce: take it that authorization servers support PKCE which do not say so.
+        authorize: shows a page to the user and returns the URL that the browser was redirected to; no loopback server
+            is started then.
+        patience: seconds the user has to log in.
+        offline: request refresh tokens (``offline_access``) if the authorization server supports them.
+        assume_pkce: assume PKCE support of authorization servers that do not advertise it.
 
     The other arguments are those of ``Options``. Without ``store``, tokens are kept in the keyring of the operating
     system, or in files that only this user can read.
 
     Raises:
-        ConfigError: an argument makes no sense, or the packages for it are not installed.
+        ConfigError: an argument is invalid, or a required package is not installed.
     """
 
     kind = "user"
@@ -96,11 +96,11 @@ class OAuth(OAuthCredentials):
         self._assume_pkce = assume_pkce
 
     def known_as(self) -> str | None:
-        """Return the client identifier that was registered by hand, if one was."""
+        """Return the pre-registered client identifier, if there is one."""
         return self._client_id
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
-        """Return what this client is known by to a server: by hand, by its own document, or by itself before.
+        """Return the client identity at a server: pre-registered, Client ID Metadata Document, or stored registration.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration
         """
@@ -118,10 +118,10 @@ class OAuth(OAuthCredentials):
         return None
 
     async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
-        """Have the user authorize this application.
+        """Get a token by the authorization code grant, with the user's consent.
 
         Raises:
-            AuthorizationError: the user does not, or the authorization server does not, or it cannot be asked.
+            AuthorizationError: the user or the authorization server refuses, or the server cannot be reached.
         """
         check_pkce(place.server, advertised=place.pkce_advertised and not self._assume_pkce)
         if self._offline:
@@ -133,7 +133,7 @@ class OAuth(OAuthCredentials):
             return await self._ask(place, scopes, identity, callback.redirect_uri, callback)
 
     async def _wait_somewhere(self, identity: ClientIdentity | None) -> Callback:
-        """Return where to wait for the browser: where it was registered to come back to, if that is still free."""
+        """Return the redirect listener: on the registered redirect URI if its port is still free."""
         before = None if identity is None else identity.redirect_uri
         if self._redirect_uri is None and before is not None:
             with suppress(AuthorizationError, ConfigError):
@@ -183,7 +183,7 @@ class OAuth(OAuthCredentials):
         return msgspec.structs.replace(token, subject=token.subject or secrets.token_urlsafe(12))
 
     async def _browse(self, url: str, callback: Callback, state: str) -> str:
-        """Show a page, and return the URL that the browser came back with."""
+        """Open the authorization page, and return the URL that the browser was redirected to."""
         opening = asyncio.ensure_future(self._open_url(url))
         waiting = asyncio.ensure_future(callback.wait(state, self._patience))
         try:
@@ -192,12 +192,12 @@ class OAuth(OAuthCredentials):
                 opening.result()
             return await waiting
         finally:
-            for task in (opening, waiting):  # some browsers come back only when they are closed
+            for task in (opening, waiting):  # some browser commands return only when the browser is closed
                 task.cancel()
             await asyncio.gather(opening, waiting, return_exceptions=True)
 
     async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
-        """Take note that an authorization server may have forgotten this client: the next time, it registers anew."""
+        """Delete a dynamic registration after ``invalid_client``, so that the client registers again next time."""
         if error.error == "invalid_client" and identity.dynamic:
             await self.store.delete(self._name("client", identity.issuer))
 
@@ -213,12 +213,12 @@ class OAuth(OAuthCredentials):
 
 
 def check_redirect(uri: str, *, headless: bool) -> None:
-    """Check where a browser is to come back to: this machine, or https.
+    """Check that a redirect URI is on this machine, or https if ``headless``.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#communication-security
 
     Raises:
-        ConfigError: it is neither, or nobody would wait there.
+        ConfigError: it is neither, or it has a fragment.
     """
     parts = urlsplit(uri)
     local = parts.scheme == "http" and is_loopback(parts.hostname or "")

@@ -1,4 +1,4 @@
-"""Asking a user: the authorization request, and what comes back of it.
+"""OAuth authorization request with PKCE and ``state``, and validation of the authorization response.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-flow-steps
 https://www.rfc-editor.org/rfc/rfc7636, https://www.rfc-editor.org/rfc/rfc9207
@@ -22,7 +22,7 @@ __all__ = ["AuthorizationRequest", "prepare_request", "read_response"]
 
 
 class AuthorizationRequest(NamedTuple):
-    """One request to authorize, and what has to be remembered of it until it is answered."""
+    """An authorization request URL and the state that is needed to validate its response."""
 
     url: str
     state: str
@@ -34,10 +34,10 @@ class AuthorizationRequest(NamedTuple):
 def prepare_request(
     server: AuthorizationServer, client_id: str, redirect_uri: str, scopes: frozenset[str], resource: str | None
 ) -> AuthorizationRequest:
-    """Return the request for a code, with a new state and a new verifier.
+    """Return an authorization code request with a new ``state`` and a new PKCE code verifier.
 
     Raises:
-        AuthorizationError: the server has no place for such requests.
+        AuthorizationError: the server has no authorization endpoint.
     """
     endpoint = server.endpoint("authorization_endpoint")
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
@@ -61,12 +61,12 @@ def prepare_request(
 
 
 def read_response(request: AuthorizationRequest, server: AuthorizationServer, url: str) -> str:
-    """Return the code of an authorization response, which is the URL that the browser came back with.
+    """Return the authorization code of a response, given the URL that the browser was redirected to.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-response-validation
 
     Raises:
-        AuthorizationError: it answers another request, is of another server, or says no.
+        AuthorizationError: it belongs to another request, is from another issuer, or is an error response.
     """
     try:
         given = parse_qs(urlsplit(url).query, keep_blank_values=True, max_num_fields=50)
@@ -83,7 +83,7 @@ def read_response(request: AuthorizationRequest, server: AuthorizationServer, ur
     issuer = answer.get("iss")
     if issuer is None and server.authorization_response_iss_parameter_supported:
         raise AuthorizationError(f"The answer does not say that it is of {request.issuer}, as all of its answers do")
-    if issuer is not None and issuer != request.issuer:  # nothing else of it is looked at, or shown
+    if issuer is not None and issuer != request.issuer:  # the rest of the response is not trusted or shown
         raise AuthorizationError(f"The answer is not of {request.issuer}, which was asked, but of another server")
     if "error" in answer:
         words = printable(": ".join(filter(None, (answer["error"], answer.get("error_description")))))

@@ -1,4 +1,4 @@
-"""What an authorization server says of itself: its endpoints, and what it can do.
+"""Authorization server metadata: discovery of endpoints and capabilities (RFC 8414, OpenID Connect Discovery).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
 https://www.rfc-editor.org/rfc/rfc8414, https://openid.net/specs/openid-connect-discovery-1_0.html
@@ -21,7 +21,7 @@ from carrel.security.server.bearer import Unverifiable
 
 __all__ = ["AuthorizationServer", "check_pkce", "find_server", "find_server_of_old"]
 
-#: Where the endpoints of a server without metadata are.
+#: Endpoint paths of a server without metadata.
 #: https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
 DEFAULTS = {
     "authorization_endpoint": "/authorize",
@@ -31,7 +31,7 @@ DEFAULTS = {
 
 
 class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of an authorization server, by the names of RFC 8414; None is what it does not say."""
+    """Authorization server metadata, with the field names of RFC 8414; None where a field is absent."""
 
     issuer: str
     token_endpoint: str | None = None
@@ -45,13 +45,13 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
     authorization_response_iss_parameter_supported: bool = False
     dpop_signing_alg_values_supported: tuple[str, ...] | None = None
     undescribed: bool = False
-    """It has no metadata: where its endpoints are is taken from the specification."""
+    """Whether the server has no metadata, so its endpoints are the defaults of the specification."""
 
     def endpoint(self, name: str) -> str:
-        """Return the URL of an endpoint that there has to be.
+        """Return the URL of a required endpoint.
 
         Raises:
-            AuthorizationError: there is none.
+            AuthorizationError: the metadata does not have it.
         """
         url: str | None = getattr(self, name)
         if url is None:
@@ -62,10 +62,10 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
 async def find_server(
     issuer: str, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
 ) -> AuthorizationServer:
-    """Return the metadata of an issuer, which have been found to be its own.
+    """Return the validated metadata of an issuer.
 
     Raises:
-        AuthorizationError: there are none, or they are those of another, or name what must not be asked.
+        AuthorizationError: there is none, it is that of another issuer, or it names a URL that must not be requested.
     """
     try:
         return _read(await discover(issuer, fetcher, headers), issuer, hosts)
@@ -76,12 +76,12 @@ async def find_server(
 async def find_server_of_old(
     url: str, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
 ) -> AuthorizationServer:
-    """Return the metadata of a server that issues its tokens itself, as in 2025-03-26.
+    """Return the metadata of an MCP server that is its own authorization server, as in revision 2025-03-26.
 
     https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery
 
     Raises:
-        AuthorizationError: they cannot be had, or are those of another.
+        AuthorizationError: it cannot be fetched, or is that of another issuer.
     """
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
@@ -97,7 +97,7 @@ async def find_server_of_old(
     except Unverifiable as error:
         raise AuthorizationError(f"Who issues tokens for {url} cannot be found out: {error}") from None
     issuer = document.get("issuer")
-    if not isinstance(issuer, str) or issuer not in (origin, f"{origin}/"):  # nobody has said which of the two it is
+    if not isinstance(issuer, str) or issuer not in (origin, f"{origin}/"):  # either form may be the issuer
         raise AuthorizationError(f"{place} is about the issuer {str(issuer)[:200]!r}, and not about {origin}")
     return _read(document, issuer, hosts)
 
@@ -115,7 +115,7 @@ def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> A
 
 
 def check_pkce(server: AuthorizationServer, *, advertised: bool) -> None:
-    """Check that a server takes PKCE by S256, which has to be ``advertised`` where the revision says so.
+    """Check that a server supports PKCE with S256; ``advertised`` means that its metadata has to say so.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#authorization-code-protection
 

@@ -1,4 +1,4 @@
-"""Where tokens for a server come from: who issues them, and what they are issued for.
+"""Discovery of the authorization server and the resource identifier that access tokens for an MCP server need.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
 """
@@ -16,15 +16,15 @@ from carrel.security.fetch import Fetcher
 
 __all__ = ["AuthorizationTarget", "find_place"]
 
-#: How many authorization servers of one document are tried.
+#: How many authorization servers of one metadata document are tried.
 MAX_ISSUERS = 5
 
 
 class AuthorizationTarget(NamedTuple):
-    """An authorization server, and what a server that is protected wants of it.
+    """An authorization server, and the requirements of the protected MCP server on its tokens.
 
-    ``resource`` is None where the revision has no such thing; ``bound`` says whether tokens are to be bound to a key,
-    ``pkce_advertised`` whether PKCE has to be advertised.
+    ``resource`` is None where the revision has no resource indicators; ``bound`` is whether tokens have to be bound to
+    a key (DPoP), ``pkce_advertised`` whether the authorization server has to advertise PKCE.
     """
 
     server: AuthorizationServer
@@ -44,13 +44,13 @@ async def find_place(
     registered_with: str | None,
     before: str | None,
 ) -> AuthorizationTarget:
-    """Find out where tokens for the server at ``url`` come from.
+    """Discover the authorization server for the MCP server at ``url``.
 
-    ``challenge`` is what it asked for them with. ``registered_with`` is the only issuer that may be used, if there is
-    only one; ``before`` is the one that was used last, which stays if the server still goes by it.
+    ``challenge`` is that of the server's 401 or 403 response. ``registered_with``, if given, is the only issuer that
+    may be used; ``before`` is the issuer used last, which is preferred if the server still names it.
 
     Raises:
-        AuthorizationError: it cannot be found out, or it is not the issuer that it may be.
+        AuthorizationError: discovery fails, or ``registered_with`` is not among the server's issuers.
     """
     described, advertised = rules(revision)
     headers = {} if revision is None else {"mcp-protocol-version": revision}
@@ -72,7 +72,7 @@ async def find_place(
 
 
 def choose(found: ProtectedResource, url: str, registered_with: str | None, before: str | None) -> Sequence[str]:
-    """Return the issuers to try, the one that was used before first."""
+    """Return the issuers to try, the previously used one first."""
     offered = list(found.authorization_servers[:MAX_ISSUERS])
     if not offered:
         raise AuthorizationError(f"{found.url} does not say who issues tokens for {url}")
@@ -89,7 +89,7 @@ async def first_that_answers(
     hosts: Collection[str],
     headers: Mapping[str, str],
 ) -> AuthorizationServer:
-    """Return the first authorization server whose metadata can be had."""
+    """Return the first authorization server whose metadata can be fetched."""
     problems: list[str] = []
     for issuer in issuers:
         try:
@@ -101,7 +101,7 @@ async def first_that_answers(
 
 
 def check_issuer(registered_with: str | None, offered: Collection[str], url: str) -> None:
-    """Check that the issuer that a client is registered with is one of those that a server goes by.
+    """Check that the issuer a client is registered with is one of those that the server names.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
 
@@ -116,10 +116,10 @@ def check_issuer(registered_with: str | None, offered: Collection[str], url: str
 
 
 def rules(revision: str | None) -> tuple[bool, bool]:
-    """Return whether a server that speaks a revision has metadata, and whether PKCE has to be advertised.
+    """Return whether a revision requires protected resource metadata, and whether PKCE has to be advertised.
 
-    Where nothing was agreed on in a handshake, a request may have been refused before anybody looked at its revision:
-    a server without metadata may be one of old then.
+    Without a handshake, a request may be refused before its revision is read, so a server without metadata may be one
+    of an older revision.
     """
     from carrel.protocol.revisions import LATEST, REVISIONS
 

@@ -1,4 +1,4 @@
-"""A token that somebody has got by other means.
+"""Bearer token credentials: an access token obtained outside of OAuth discovery.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#access-token-usage
 """
@@ -21,12 +21,12 @@ __all__ = ["Bearer"]
 
 
 class Bearer:
-    """Sends a token that is there already to one server: the one it is first asked about.
+    """Existing bearer token, sent to one server only: the origin of the first request.
 
-    ``token`` is the token, or a function that returns one; it may be async, and is asked for every request.
+    ``token`` is the token, or a function that returns one; it may be async, and is called for every request.
 
     Raises:
-        ConfigError: it cannot be a token.
+        ConfigError: the token has characters that cannot stand in a header.
     """
 
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -41,10 +41,10 @@ class Bearer:
         return "Bearer(…)"
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the header with the token; none for another server.
+        """Return the Authorization header; no headers for another origin.
 
         Raises:
-            AuthorizationError: the server is not asked by https, so everybody could read the token.
+            AuthorizationError: the URL is neither https nor on this machine, so the token could be read in transit.
         """
         parts = urlsplit(url)
         if parts.scheme.lower() != "https" and not is_loopback(parts.hostname or ""):
@@ -69,10 +69,10 @@ class Bearer:
         sent: Mapping[str, str] | None = None,
         nonce: str | None = None,
     ) -> bool:
-        """Say that there is nothing else to try.
+        """Handle a 401 or 403 response; the token cannot be renewed, so the request is never retried.
 
         Raises:
-            AuthorizationError: the server does not accept the token, or wants one that may do more.
+            AuthorizationError: the server does not accept the token, or requires one with more scopes.
         """
         challenge = choose_challenge(read_challenges(challenges))
         parameters = {} if challenge is None else challenge.parameters
@@ -85,7 +85,7 @@ class Bearer:
         return False
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no connections to close."""
 
 
 def check_token(token: str) -> str:

@@ -1,7 +1,7 @@
-"""Showing a page of somebody else's to the user.
+"""Opening of the authorization page in the user's web browser.
 
-The URL comes from a document that anybody may have written. So only https pages are opened, and http ones of this
-machine; and none is handed to a shell, whatever stands in it.
+The URL comes from untrusted metadata. So only https pages, and http pages on this machine, are opened, and the URL is
+never passed to a shell.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from carrel.security.fetch import check_url
 
 __all__ = ["check_page", "open_page"]
 
-log = Log("carrel.security", longest=8192)  # the whole URL of a page
+log = Log("carrel.security", longest=8192)  # enough for the whole URL of a page
 
-#: What RFC 3986 has in a URL, and nothing else: no quotes, no brackets of shells, no blanks.
+#: The characters that RFC 3986 allows in a URL: no double quotes, no angle brackets, no spaces.
 ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?[]@!$&'()*+,;=%")
 MAX_LENGTH = 16 * 1024
-#: Seconds after which a browser that has not come back counts as started.
+#: Seconds after which a browser command that has not returned counts as started.
 STARTED = 5.0
 
 
 def check_page(url: str) -> str:
-    """Return the URL of a page, if it may be opened.
+    """Return the URL of a page after checking that it may be opened.
 
     Raises:
-        AuthorizationError: it may not.
+        AuthorizationError: it must not be opened.
     """
     try:
         check_url(url, "the page to authorize at")
@@ -43,10 +43,10 @@ def check_page(url: str) -> str:
 
 
 async def open_page(url: str) -> None:
-    """Open a page in the user's browser; where there is none, say in the log which page it would be.
+    """Open a page in the user's browser; if there is no browser, log the URL.
 
     Raises:
-        AuthorizationError: it is none that may be opened.
+        AuthorizationError: the page must not be opened.
     """
     page = check_page(url)
     if not await _opened(page):
@@ -54,9 +54,9 @@ async def open_page(url: str) -> None:
 
 
 async def _opened(page: str) -> bool:
-    """Say whether there is a browser and it was started; one that has not come back for a while was."""
+    """Return whether a browser was started; a command that is still running after ``STARTED`` seconds counts."""
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & set(os.environ):
-        return False  # one for terminals would be left, and would take this one
+        return False  # only a text browser would be left, and it would take over this terminal
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[bool] = loop.create_future()
 
@@ -72,8 +72,8 @@ async def _opened(page: str) -> bool:
         try:
             loop.call_soon_threadsafe(report, opened)
         except RuntimeError:
-            return  # nobody is there any more to hear it
+            return  # the event loop is closed
 
-    threading.Thread(target=start, daemon=True).start()  # nothing waits for it when the program ends
+    threading.Thread(target=start, daemon=True).start()  # a daemon, so that it does not delay the exit of the program
     done, _ = await asyncio.wait([outcome], timeout=STARTED)
     return outcome.result() if done else True

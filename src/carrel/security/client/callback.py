@@ -1,4 +1,4 @@
-"""Where the browser comes back to: a server on this machine, for one answer.
+"""Loopback redirect URI: an HTTP server on this machine that receives one OAuth authorization response.
 
 https://www.rfc-editor.org/rfc/rfc8252#section-7.3
 """
@@ -16,7 +16,7 @@ from carrel.transports.addresses import is_loopback
 
 __all__ = ["Callback"]
 
-#: How much of a request is read, in bytes, and for how long, in seconds.
+#: Limits on reading a request: bytes and seconds.
 MAX_REQUEST = 32 * 1024
 PATIENCE = 10.0
 
@@ -25,11 +25,11 @@ FAILED = "The authorization did not succeed. The application says more."
 
 
 class Callback:
-    """Waits on 127.0.0.1 for the answer to one authorization request.
+    """Loopback HTTP server that waits for the response to one authorization request.
 
     Args:
-        redirect_uri: the address to wait at, on this machine. Without a port in it, or without one at all, it is a
-            port that is free at the moment.
+        redirect_uri: the address to listen on, on this machine; by default http://127.0.0.1/callback. Without a port,
+            a free one is used.
 
     Raises:
         ConfigError: it is not an address on this machine.
@@ -54,7 +54,7 @@ class Callback:
     async def __aenter__(self) -> Callback:
         self._answer = asyncio.get_running_loop().create_future()
         for host in ("127.0.0.1", "::1") if self._host == "localhost" else (self._host,):
-            with suppress(OSError):  # of the two that browsers take localhost for, one may not be there
+            with suppress(OSError):  # browsers resolve localhost to IPv4 or IPv6, one of which may be missing
                 server = await asyncio.start_server(self._serve, host, self._port, limit=MAX_REQUEST)
                 self._servers.append(server)
                 self._port = server.sockets[0].getsockname()[1]
@@ -69,7 +69,7 @@ class Callback:
     ) -> None:
         for server in self._servers:
             server.close()
-        if self._answering:  # somebody is still being shown the page
+        if self._answering:  # a response is still being written
             await asyncio.wait(self._answering, timeout=1.0)
         for visit in self._visits:
             visit.cancel()
@@ -77,15 +77,15 @@ class Callback:
 
     @property
     def redirect_uri(self) -> str:
-        """The address at which it waits."""
+        """The redirect URI that the server listens on."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}{self._path}"
 
     async def wait(self, state: str, seconds: float) -> str:
-        """Return the URL that the browser came back with. Visits with another ``state`` do not count.
+        """Return the URL that the browser was redirected to. Requests with another ``state`` are ignored.
 
         Raises:
-            AuthorizationError: it did not come back in time.
+            AuthorizationError: no response within ``seconds``.
         """
         self._state = state
         assert self._answer is not None
@@ -112,14 +112,14 @@ class Callback:
                 writer.write(page(status, words))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            pass  # whoever that was, it was not the browser
+            pass  # not a request of the browser
         finally:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
     def _take(self, line: bytes) -> tuple[int, str]:
-        """Look at the first line of a request; return the status and the words to answer with."""
+        """Handle the request line; return the status and the text of the response."""
         method, _, rest = line.decode("latin-1").partition(" ")
         target = rest.partition(" ")[0]
         try:
@@ -140,7 +140,7 @@ class Callback:
 
 
 def page(status: int, words: str) -> bytes:
-    """Return an answer in plain text, which nothing is loaded by and nobody keeps."""
+    """Return a plain-text HTTP response that is not cached and loads no other resources."""
     body = words.encode()
     head = (
         f"HTTP/1.1 {status} {'OK' if status == 200 else 'No'}\r\n"

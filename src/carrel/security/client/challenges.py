@@ -1,4 +1,4 @@
-"""What a refusal asks for: the challenges of WWW-Authenticate.
+"""Parser for the challenges of WWW-Authenticate headers (Bearer and DPoP).
 
 https://www.rfc-editor.org/rfc/rfc9110#section-11.6.1, https://www.rfc-editor.org/rfc/rfc6750#section-3
 """
@@ -10,23 +10,23 @@ from typing import NamedTuple
 
 __all__ = ["Challenge", "choose_challenge", "read_challenges", "read_scope"]
 
-#: How much of a header is looked at, in characters.
+#: How much of a header is parsed, in characters.
 MAX_HEADER = 16 * 1024
 
 TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-#: What may stand in a value that is not quoted, though some of it should be: URLs, say.
+#: Characters accepted in an unquoted value; more than the grammar allows, for unquoted URLs for example.
 BARE = TOKEN | frozenset("/:@?=()[]{}<>\\")
 
 
 class Challenge(NamedTuple):
-    """One challenge: its scheme in lower case, and its parameters, whose names are in lower case too."""
+    """A WWW-Authenticate challenge: its scheme and its parameters; scheme and parameter names are in lower case."""
 
     scheme: str
     parameters: Mapping[str, str]
 
 
 def read_challenges(headers: Iterable[str]) -> list[Challenge]:
-    """Return the challenges of all WWW-Authenticate headers; what cannot be understood is left out."""
+    """Return the challenges of all WWW-Authenticate headers; what cannot be parsed is skipped."""
     return [challenge for header in headers for challenge in _read(header[:MAX_HEADER])]
 
 
@@ -50,7 +50,7 @@ def _read(header: str) -> list[Challenge]:
             continue
         word, position = _take(header, position, TOKEN)
         if not word:
-            position += 1  # nothing that could begin here
+            position += 1  # no token starts here
             continue
         following = _skip_blanks(header, position)
         if following < end and header[following] == "=" and found:

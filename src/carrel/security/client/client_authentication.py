@@ -1,4 +1,4 @@
-"""How a client proves to an authorization server which one it is.
+"""Client authentication at the token endpoint: client secret, private key JWT (``private_key_jwt``), or none.
 
 https://www.rfc-editor.org/rfc/rfc6749#section-2.3, https://www.rfc-editor.org/rfc/rfc7523#section-2.2
 """
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ASSERTION", "ClientIdentity", "PrivateKey", "authenticate", "choose_method"]
 
-#: Seconds for which an assertion is good.
+#: Lifetime of a client assertion in seconds.
 LIFETIME = 300
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-#: The methods of clients with a secret, best first.
+#: Authentication methods of clients with a secret, preferred first.
 SECRET_METHODS = ("client_secret_basic", "client_secret_post")
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client is known by at one authorization server, and nowhere else.
+    """Client registration at one authorization server: client identifier, secret, and authentication method.
 
-    ``expires`` is in seconds since the epoch. ``redirect_uri`` is the one that was registered, ``dynamic`` says that
-    it was registered by itself, and can be again.
+    ``expires`` is in seconds since the epoch. ``redirect_uri`` is the registered one; ``dynamic`` is whether the client
+    registered itself (RFC 7591) and can do so again.
     """
 
     issuer: str
@@ -49,12 +49,12 @@ class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrivateKey:
-    """The private key by which a client signs who it is, in place of a secret.
+    """Private key with which a client signs its assertions (``private_key_jwt``), in place of a secret.
 
     Args:
         pem: the key in PEM (PKCS #8), or as a JSON Web Key.
-        algorithm: what it signs by: ES256, RS256, PS256, EdDSA …
-        id: what the authorization server calls it (``kid``), if it has several.
+        algorithm: the signature algorithm: ES256, RS256, PS256, EdDSA …
+        id: the key identifier (``kid``), if the authorization server has several keys of the client.
 
     Raises:
         ConfigError: it is not a private key for that algorithm, or a package is not installed.
@@ -74,29 +74,29 @@ class PrivateKey:
         return f"PrivateKey(algorithm={self.algorithm!r}, id={self._id!r})"
 
     def sign(self, claims: dict[str, Any], **header: Any) -> str:
-        """Return a JSON Web Token with those claims."""
+        """Return a signed JSON Web Token with these claims."""
         from joserfc import jws
         from joserfc.errors import SecurityWarning
 
         given = {"alg": self.algorithm, "typ": "JWT", **({"kid": self._id} if self._id else {}), **header}
         registry = jws.JWSRegistry(algorithms=[self.algorithm], strict_check_header=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SecurityWarning)  # of EdDSA, which authorization servers know by that name
+            warnings.simplefilter("ignore", SecurityWarning)  # about the name EdDSA, which servers expect
             return jws.serialize_compact(given, msgspec.json.encode(claims), self._key, registry=registry)
 
     def public(self) -> dict[str, Any]:
-        """Return the public key, as a JSON Web Key with nothing but what makes it up."""
+        """Return the public key as a JSON Web Key with only the required members."""
         from carrel.security.server.keys import MEMBERS
 
         members = self._key.as_dict(private=False)
         return {name: members[name] for name in MEMBERS[self._key.key_type]}
 
     def private(self) -> dict[str, Any]:
-        """Return the whole key, as a JSON Web Key."""
+        """Return the private key as a JSON Web Key."""
         return dict(self._key.as_dict(private=True))
 
     def thumbprint(self) -> str:
-        """Return the hash by which the key is told from others (RFC 7638)."""
+        """Return the JWK thumbprint of the key (RFC 7638)."""
         return self._key.thumbprint()
 
 
@@ -115,13 +115,13 @@ def _import_key(pem: str | bytes | dict[str, Any], kind: str) -> RSAKey | ECKey 
 
 
 def choose_method(server: AuthorizationServer, identity: ClientIdentity, key: PrivateKey | None) -> str:
-    """Return how a client authenticates at the token endpoint.
+    """Return the client authentication method for the token endpoint.
 
     Raises:
-        AuthorizationError: not in a way that the server takes.
+        AuthorizationError: the server supports none that the client can use.
     """
     supported = server.token_endpoint_auth_methods_supported
-    if key is not None and not identity.dynamic:  # one that registered by itself has named no key
+    if key is not None and not identity.dynamic:  # a dynamic registration names no key
         if supported is not None and "private_key_jwt" not in supported:
             raise AuthorizationError(
                 f"{server.issuer} does not take private_key_jwt, only {', '.join(supported) or 'nothing'}"
@@ -147,10 +147,10 @@ def authenticate(
     form: dict[str, str],
     headers: dict[str, str],
 ) -> None:
-    """Add to a request what proves which client it is of. ``now`` is in seconds since the epoch.
+    """Add client authentication to a token request. ``now`` is in seconds since the epoch.
 
     Raises:
-        AuthorizationError: the identity is that of another authorization server, or this one takes no such proof.
+        AuthorizationError: the identity is that of another authorization server, or its method is not supported.
     """
     if identity.issuer != server.issuer:
         raise AuthorizationError(
@@ -161,7 +161,7 @@ def authenticate(
         claims = {"iss": identity.id, "sub": identity.id, "aud": server.issuer, "jti": secrets.token_urlsafe(16)}
         form["client_assertion_type"] = ASSERTION
         form["client_assertion"] = key.sign({**claims, "iat": int(now), "exp": int(now) + LIFETIME})
-        form.pop("client_id", None)  # the assertion says it
+        form.pop("client_id", None)  # the assertion has it
     elif method == "client_secret_basic" and identity.secret is not None:
         pair = f"{quote_plus(identity.id)}:{quote_plus(identity.secret)}"
         headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"

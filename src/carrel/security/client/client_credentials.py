@@ -1,4 +1,4 @@
-"""Acting for nobody but oneself: client credentials, and the identity of a workload.
+"""OAuth client credentials grant, and the JWT bearer grant for workload identity.
 
 https://modelcontextprotocol.io/extensions/auth/oauth-client-credentials
 https://www.rfc-editor.org/rfc/rfc6749#section-4.4, https://www.rfc-editor.org/rfc/rfc7523#section-2.1
@@ -24,7 +24,7 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class Registered(OAuthCredentials):
-    """What clients have in common that were registered by hand."""
+    """Base class for credentials of pre-registered clients."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Registered(OAuthCredentials):
         return self.client_id
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
-        """Return what this client is known by to the one server that it is registered with."""
+        """Return the client identity at the server that the client is registered with; None for another server."""
         if self.issuer not in (None, server.issuer):
             return None
         return ClientIdentity(issuer=server.issuer, id=self.client_id or "", secret=self._secret)
 
     async def redeem(self, place: AuthorizationTarget, scopes: frozenset[str], form: dict[str, str]) -> Token:
-        """Ask for a token with what ``form`` holds.
+        """Request a token with the grant parameters in ``form``.
 
         Raises:
-            AuthorizationError: there is none to be had.
+            AuthorizationError: no token is issued.
         """
         identity = await self.identify(place.server)
         if identity is None:
@@ -79,18 +79,18 @@ class Registered(OAuthCredentials):
 
 
 class ClientCredentials(Registered):
-    """Credentials of an application that acts for itself.
+    """Credentials of an application that acts on its own behalf (client credentials grant).
 
     Args:
-        client_id: what it is known by to the authorization server.
+        client_id: its client identifier at the authorization server.
         client_secret: its secret there; or
-        key: its private key, which is better.
+        key: its private key, which is preferable.
 
-    The other arguments are those of ``Options``. Name the ``issuer``: the secret goes to no other then, whatever the
-    server says.
+    The other arguments are those of ``Options``. Name the ``issuer``: the secret is then sent to no other,
+    whatever the MCP server's metadata says.
 
     Raises:
-        ConfigError: an argument makes no sense, or the packages for it are not installed.
+        ConfigError: an argument is invalid, or a required package is not installed.
     """
 
     kind = "client"
@@ -109,26 +109,26 @@ class ClientCredentials(Registered):
             raise ConfigError("ClientCredentials need a client_secret or a key")
 
     async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
-        """Get a token for the application itself.
+        """Get a token by the client credentials grant.
 
         Raises:
-            AuthorizationError: there is none to be had.
+            AuthorizationError: no token is issued.
         """
         return await self.redeem(place, scopes, {"grant_type": "client_credentials"})
 
 
 class WorkloadIdentity(Registered):
-    """Credentials of a program that its platform vouches for, with a signed token of its own (Kubernetes, a cloud, CI).
+    """Credentials of a workload with a signed token of its platform (Kubernetes, a cloud, CI): JWT bearer grant.
 
     Args:
         assertion: the token of the platform, or a function that returns one for the issuer it is given; it may be
-            async, and is asked every time.
-        client_id: what the program is known by to the authorization server, if it has to be.
+            async, and is called for every grant.
+        client_id: the workload's client identifier at the authorization server, if that requires one.
 
     The other arguments are those of ``Options``.
 
     Raises:
-        ConfigError: an argument makes no sense, or the packages for it are not installed.
+        ConfigError: an argument is invalid, or a required package is not installed.
     """
 
     kind = "workload"
@@ -144,10 +144,10 @@ class WorkloadIdentity(Registered):
         self._assertion = assertion
 
     async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
-        """Get a token for what the platform says.
+        """Get a token for the platform's assertion.
 
         Raises:
-            AuthorizationError: there is none to be had; it is not tried again, nor in another way.
+            AuthorizationError: no token is issued; there is no retry and no fallback to another grant.
         """
         assertion = self._assertion
         if callable(assertion):

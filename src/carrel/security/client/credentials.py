@@ -1,4 +1,4 @@
-"""Credentials whose tokens an authorization server issues, when the server that is protected asks for one.
+"""Base class of OAuth 2.1 client credentials: token acquisition, refresh, step-up and storage.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
@@ -37,15 +37,15 @@ __all__ = ["OAuthCredentials", "Options"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-#: How many tokens in a row may be refused that were issued within the last so many seconds.
+#: How many renewals of refused tokens are tried within how many seconds.
 MAX_RENEWALS = 2
 RECENTLY = 60.0
-#: How often the same scopes are asked for, if the authorization server does not grant them.
+#: How often the same scopes are requested if the authorization server does not grant them.
 MAX_STEPS = 2
 
 
 class Pointer(msgspec.Struct):
-    """Whose token a server takes: where to look for it the next time."""
+    """Stored reference from a server to its token: the parts of the key of the token in the store."""
 
     issuer: str
     resource: str | None
@@ -53,18 +53,18 @@ class Pointer(msgspec.Struct):
 
 
 class Options(TypedDict, total=False):
-    """What all kinds of issued tokens take.
+    """Options of all OAuth credentials.
 
     Args:
-        issuer: the authorization server that is to be used, exactly as it calls itself. What this client is known by
-            is sent to no other. Without it, it is the one that the server names first, the first time.
-        scopes: scopes to ask for, whatever else the server asks for.
-        hosts: hosts that need not be on the public Internet, though it is the server that names them.
-        dpop: whether tokens are bound to a key (DPoP). Without it, where the server asks for that.
-        store: where tokens are kept.
-        account: tells several users of one server apart, who share a store.
-        timeout: seconds for one question to an authorization server.
-        clock: gives seconds since the epoch.
+        issuer: the issuer identifier of the authorization server to use, exactly as in its metadata. Client credentials
+            are sent to no other. By default, it is the first one that the MCP server names on first use.
+        scopes: scopes to request in addition to those that the server asks for.
+        hosts: hosts that may be outside the public Internet although metadata names them.
+        dpop: whether tokens are bound to a key (DPoP). By default, if the server requires it.
+        store: the token store.
+        account: distinguishes several users of one server who share a store.
+        timeout: seconds for one request to an authorization server.
+        clock: returns seconds since the epoch.
     """
 
     issuer: str | None
@@ -78,15 +78,15 @@ class Options(TypedDict, total=False):
 
 
 class OAuthCredentials:
-    """What all kinds have in common: whom to ask, when to ask again, and to whom a token goes, which is one server.
+    """Base class for OAuth credentials: obtains, renews and stores the access token for one MCP server.
 
-    What kind it is says ``grant``. One object is for one server: the one it is first asked about.
+    Subclasses implement ``grant``. One object is for one server: the origin of the first request.
     """
 
     kind = ""
-    #: Whether a user has to be there to get a token.
+    #: Whether getting a token requires interaction with the user.
     interactive = False
-    #: What clients with such credentials declare to servers.
+    #: Extensions that clients with such credentials declare to servers.
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(
@@ -119,43 +119,43 @@ class OAuthCredentials:
         self._renewals: deque[float] = deque(maxlen=MAX_RENEWALS)
         self._steps: dict[frozenset[str], int] = {}
 
-    # What a kind of its own has to say
+    # Methods for subclasses
 
     async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
-        """Get a token.
+        """Get a token from the authorization server.
 
         Raises:
-            AuthorizationError: there is none to be had.
+            AuthorizationError: no token is issued.
         """
         raise AuthorizationError("There is no way to get a token")
 
     async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
-        """Take note of why an authorization server refused this client."""
+        """Handle the refusal of a token request; a subclass may discard its client registration."""
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
-        """Return what this client is known by to a server, if it is."""
+        """Return the client identity at a server; None if the client is not registered there."""
         return None
 
     def known_as(self) -> str | None:
-        """Return the only client identifier that this client goes by, if there is only one."""
+        """Return the fixed client identifier; None if it depends on the authorization server."""
         return None
 
     signing_key: PrivateKey | None = None
 
-    # What a transport asks
+    # Interface for transports
 
     @property
     def principal(self) -> str:
-        """What tells one who asks from another."""
+        """Opaque identifier of the token's subject, by which cached responses are kept apart."""
         token = self._token
         who = None if token is None else (token.issuer, token.client_id, token.subject)
         return sha256(msgspec.json.encode((self.kind, self.account, who))).hexdigest()[:32]
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the headers that one request to ``url`` takes; none if there is no token yet, or not for that server.
+        """Return the authorization headers for a request to ``url``; none without a token, or for another server.
 
         Raises:
-            AuthorizationError: there should be a token, and it cannot be had.
+            AuthorizationError: the expired token cannot be renewed, or ``url`` is neither https nor on this machine.
         """
         if not self._bind(url):
             return {}
@@ -182,10 +182,10 @@ class OAuthCredentials:
         sent: Mapping[str, str] | None = None,
         nonce: str | None = None,
     ) -> bool:
-        """Get the token that a refusal (401 or 403) asks for, and say whether the request is worth another try.
+        """Handle a 401 or 403 response: get a new token, and return whether the request should be retried.
 
         Raises:
-            AuthorizationError: there is none to be had.
+            AuthorizationError: no token is issued.
         """
         if status not in (401, 403) or not self._bind(url):
             return False
@@ -198,11 +198,11 @@ class OAuthCredentials:
         if self._takes_nonce(url, challenge, sent, nonce):
             return True
         if self._work is not None:
-            await self._join(None)  # what is under way now is what this request needs too, most likely
+            await self._join(None)  # the running renewal most likely yields the token that this request needs
             return True
         token = self._token
         if token is not None and sent is not None and carried != f"{token.token_type} {token.access_token}":
-            return True  # there is a better one since
+            return True  # the token has been replaced since the request was sent
         if lacks_scope and token is not None and challenge is not None:
             await self._join(lambda: self._step_up(url, challenge, revision))
         else:
@@ -210,7 +210,7 @@ class OAuthCredentials:
         return True
 
     async def close(self) -> None:
-        """Let go of connections and of whatever is under way. Tokens are kept."""
+        """Close connections and cancel a running renewal. Tokens stay in the store."""
         work, self._work = self._work, None
         if work is not None:
             work.cancel()
@@ -218,12 +218,12 @@ class OAuthCredentials:
                 await work
         await self.fetcher.close()
 
-    # One thing at a time
+    # Serialization: one renewal at a time
 
     async def _join(self, begin: Any) -> None:
-        """Wait for what is under way, or for what ``begin`` does if nothing is.
+        """Wait for the running task, or start one with ``begin``.
 
-        It goes on if whoever waits for it gives up: a user who is logging in should not find that nobody waits.
+        The task continues when its waiter is cancelled, so that a login in progress can complete.
         """
         if self._work is None:
             coroutine: Coroutine[Any, Any, None] = begin()
@@ -234,7 +234,7 @@ class OAuthCredentials:
             await asyncio.shield(work)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if work.cancelled() and task is not None and not task.cancelling():  # these credentials were closed
+            if work.cancelled() and task is not None and not task.cancelling():  # the credentials were closed
                 raise AuthorizationError("The authorization was given up") from None
             raise
 
@@ -242,12 +242,12 @@ class OAuthCredentials:
         if self._work is task:
             self._work = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; if nobody did, nobody needs it
+            task.exception()  # mark the exception as retrieved; waiters get it from the task
 
-    # To whom a token goes
+    # Binding to one server
 
     def _bind(self, url: str) -> bool:
-        """Say whether ``url`` is of the server that tokens are for; the first one that is asked about becomes that."""
+        """Return whether ``url`` has the origin that tokens are bound to; the first URL sets it."""
         try:
             parts = urlsplit(url)
             host = (parts.hostname or "").lower()
@@ -265,7 +265,7 @@ class OAuthCredentials:
                 self.hosts.add((urlsplit(self.issuer).hostname or "").lower())
         return origin == origin_of(self._url)
 
-    # Tokens of before
+    # Token storage
 
     def _name(self, *parts: str | None) -> str:
         return msgspec.json.encode((*parts, self.account)).decode()
@@ -310,10 +310,10 @@ class OAuthCredentials:
         return self._prover
 
     def prover(self, place: AuthorizationTarget) -> Prover | None:
-        """Return what tokens are bound to, if they are to be.
+        """Return the DPoP prover that tokens are bound to; None if they are plain bearer tokens.
 
         Raises:
-            AuthorizationError: they are to be, and the authorization server does not do that.
+            AuthorizationError: binding is required, and the authorization server does not support it.
         """
         if not (place.bound if self._dpop is None else self._dpop):
             return None
@@ -326,7 +326,7 @@ class OAuthCredentials:
     def _takes_nonce(
         self, url: str, challenge: Challenge | None, sent: Mapping[str, str] | None, nonce: str | None
     ) -> bool:
-        """Take note of a nonce; say whether the lack of it was all that was wrong."""
+        """Record a DPoP nonce; return whether the request was refused only because its proof lacked it."""
         if nonce is None or self._token is None or self._token.key is None:
             return False
         self._prove_with(self._token).note(url, nonce)
@@ -334,10 +334,10 @@ class OAuthCredentials:
         asked = challenge is not None and challenge.parameters.get("error") == "use_dpop_nonce"
         return asked and (proof is None or nonce_of(proof) != nonce)
 
-    # Getting tokens
+    # Token acquisition
 
     async def _renew_expired(self) -> None:
-        """Get a token for one that has expired, as far as that can be done without the user."""
+        """Renew an expired token without user interaction; discard it if that requires the user."""
         token = self._token
         if token is None or not token.expired(self.clock()):
             return
@@ -350,12 +350,12 @@ class OAuthCredentials:
             await self._refresh(token, place)
         except TokenRefused:
             if self.interactive:
-                await self._forget()  # the server will ask for another one
+                await self._forget()  # the next 401 response starts a new grant
             else:
                 await self._grant(place, token.requested)
 
     async def _newer(self, token: Token) -> Token | None:
-        """Return the token that another process has got in the meantime, if one has."""
+        """Return the newer token that another process has put in the store, if any."""
         pointer = Pointer(token.issuer, token.resource, token.client_id)
         with suppress(msgspec.DecodeError):
             stored = await self._stored(pointer)
@@ -369,7 +369,7 @@ class OAuthCredentials:
         return None
 
     async def _place_of(self, token: Token) -> AuthorizationTarget:
-        """Return where a token came from."""
+        """Return the authorization target that a token came from."""
         if self._place is None or self._place.server.issuer != token.issuer:
             if token.resource is None:
                 server = await find_server_of_old(self._url or "", self.fetcher, self.hosts, {})
@@ -379,12 +379,12 @@ class OAuthCredentials:
         return self._place
 
     async def _refresh(self, token: Token, place: AuthorizationTarget) -> None:
-        """Get a token for a refresh token, if there is one; otherwise the token is forgotten.
+        """Renew a token with its refresh token.
 
         https://www.rfc-editor.org/rfc/rfc6749#section-6
 
         Raises:
-            TokenRefused: the refresh token is not good (any more).
+            TokenRefused: there is no refresh token, or it is not valid (any more).
         """
         identity = await self.identify(place.server)
         ours = identity is not None and (identity.issuer, identity.id) == (token.issuer, token.client_id)
@@ -417,7 +417,7 @@ class OAuthCredentials:
         await self._keep(kept)
 
     async def _find_place(self, url: str, challenge: Challenge | None, revision: str | None) -> AuthorizationTarget:
-        """Find out where tokens for the server come from: perhaps no longer from where they did."""
+        """Discover the authorization target of the server again, as it may have changed."""
         before = None if self._token is None else self._token.issuer
         self._place = await find_place(
             url,
@@ -431,10 +431,10 @@ class OAuthCredentials:
         return self._place
 
     async def _renew_refused(self, url: str, challenge: Challenge | None, revision: str | None) -> None:
-        """Get a token for one that was refused, or the first one."""
+        """Get the first token, or replace one that was refused with 401."""
         token, now = self._token, self.clock()
         place = await self._find_place(url, challenge, revision)
-        if token is not None and token.issuer != place.server.issuer:  # the server goes by another one now
+        if token is not None and token.issuer != place.server.issuer:  # the server has changed its authorization server
             self._renewals.clear()
             await self._forget()
             token = None
@@ -459,7 +459,7 @@ class OAuthCredentials:
         await self._grant(place, scopes)
 
     async def _step_up(self, url: str, challenge: Challenge, revision: str | None) -> None:
-        """Get a token that can do more, besides what the one of now can.
+        """Get a token with additional scopes besides those of the current one (step-up authorization).
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow
         """
@@ -480,7 +480,7 @@ class OAuthCredentials:
 
     async def _grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> None:
         if self.known_as() is not None and self.issuer is None:
-            self.issuer = place.server.issuer  # from now on: what is about to be sent there goes nowhere else
+            self.issuer = place.server.issuer  # pin the issuer: client credentials are sent to no other
         token = await self.grant(place, scopes)
         if self._dpop and token.key is None:
             raise AuthorizationError(f"{place.server.issuer} issued a token that is not bound to a key (DPoP)")

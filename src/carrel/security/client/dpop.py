@@ -1,4 +1,4 @@
-"""Proofs that a token is used by whom it was issued to, so that a stolen one is of no use (DPoP).
+"""DPoP proofs, which bind an access token to a key so that a stolen token cannot be used.
 
 https://www.rfc-editor.org/rfc/rfc9449
 """
@@ -23,9 +23,9 @@ ALGORITHM = "ES256"
 
 
 class Prover:
-    """A key pair, and the nonces that servers want to see in proofs made with it.
+    """DPoP key pair, and the nonces that servers have supplied for its proofs.
 
-    ``key`` is a JSON Web Key of before; without one, a new key is made.
+    ``key`` is a stored JSON Web Key; by default, a new key is generated.
     """
 
     def __init__(self, key: Mapping[str, Any] | None = None) -> None:
@@ -37,11 +37,11 @@ class Prover:
         self._nonces: dict[str, str] = {}
 
     def note(self, url: str, nonce: str) -> None:
-        """Take note of the nonce that a server wants to see from now on."""
+        """Record the nonce that a server supplied for subsequent proofs."""
         self._nonces[origin_of(url)] = nonce
 
     def prove(self, method: str, url: str, now: float, access_token: str | None = None) -> str:
-        """Return the proof for one request, and for the token in it. ``now`` is in seconds since the epoch."""
+        """Return the DPoP proof for one request and its access token. ``now`` is in seconds since the epoch."""
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
             "htm": method,
@@ -58,7 +58,7 @@ class Prover:
 
 
 def nonce_of(proof: str) -> str | None:
-    """Return the nonce in a proof of ours."""
+    """Return the nonce in one of our own proofs; None if it has none."""
     try:
         piece = proof.split(".")[1].replace("-", "+").replace("_", "/")
         claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])

@@ -1,4 +1,4 @@
-"""Acting for a user whose company says what may be used: enterprise-managed authorization.
+"""Enterprise-managed authorization: token exchange (RFC 8693) for an identity assertion grant (ID-JAG).
 
 https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization
 https://datatracker.ietf.org/doc/draft-ietf-oauth-identity-assertion-authz-grant/
@@ -31,20 +31,20 @@ ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 class EnterpriseAuthorization(Registered):
     """Credentials of a user who has logged in with the identity provider of their company.
 
-    That provider is asked for a grant for the server, and the grant is exchanged for a token; the user is not.
+    The identity provider issues a grant for the MCP server (ID-JAG), which is exchanged for a token without the user.
 
     Args:
-        identity: the ID token of the user, or a function that returns one; it may be async, and is asked every time.
-        idp_issuer: the identity provider; ``idp_token_endpoint`` is where it is asked, if it has no metadata.
-        idp_client_id, idp_client_secret: what this application is known by to the identity provider.
-        client_id, client_secret: what it is known by to the authorization server of the MCP server; ``key`` is its
-            private key, if it has one in place of a secret.
-        subject_token_type: what kind of token ``identity`` is, if not an ID token.
+        identity: the ID token of the user, or a function that returns one for every grant; it may be async.
+        idp_issuer: the identity provider; ``idp_token_endpoint`` is its token endpoint, if it has no metadata.
+        idp_client_id, idp_client_secret: client credentials at the identity provider.
+        client_id, client_secret: client credentials at the authorization server of the MCP server; ``key`` is the
+            private key, if there is one in place of a secret.
+        subject_token_type: the token type URN of ``identity``, if it is not an ID token.
 
     The other arguments are those of ``Options``.
 
     Raises:
-        ConfigError: an argument makes no sense, or the packages for it are not installed.
+        ConfigError: an argument is invalid, or a required package is not installed.
     """
 
     kind = "enterprise"
@@ -78,17 +78,17 @@ class EnterpriseAuthorization(Registered):
         self._subject_token_type = subject_token_type
 
     async def grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> Token:
-        """Get a token for the user, by way of the identity provider.
+        """Get a token for the user by way of the identity provider.
 
         Raises:
-            AuthorizationError: there is none to be had.
+            AuthorizationError: no token is issued.
         """
         return await self.redeem(
             place, scopes, {"grant_type": JWT_BEARER, "assertion": await self._exchange(place, scopes)}
         )
 
     async def _exchange(self, place: AuthorizationTarget, scopes: frozenset[str]) -> str:
-        """Return the grant of the identity provider for one server (an ID-JAG).
+        """Return the identity provider's grant for one server (ID-JAG), by token exchange.
 
         https://www.rfc-editor.org/rfc/rfc8693
         """

@@ -1,4 +1,4 @@
-"""Secrets in files that only their user can read: one file each, replaced as a whole."""
+"""Token store in files that only their user can read: one file per name, replaced atomically."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["FileStore", "default_directory"]
 
 
 class Record(msgspec.Struct):
-    """What is in a file: the name too, so that a person can tell what it is."""
+    """Content of a file: the stored text and its name, for a human reader."""
 
     name: str
     text: str
 
 
 def default_directory() -> Path:
-    """Return the place for them in the user's configuration."""
+    """Return the credentials directory in the user's configuration directory."""
     if sys.platform == "win32":
         home = os.environ.get("APPDATA")
         base = Path(home) if home else Path.home() / "AppData" / "Roaming"
@@ -38,20 +38,20 @@ def default_directory() -> Path:
 
 
 class FileStore:
-    """Keeps secrets in a directory (mode 0700), one file each (mode 0600).
+    """Token store in a directory (mode 0700), with one file per name (mode 0600).
 
-    Several processes may use it at the same time: a file is written beside its place and then moved there.
+    Several processes may use it at the same time: a file is written under a temporary name and then renamed.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         self.directory = default_directory() if directory is None else Path(directory)
 
     async def get(self, name: str) -> str | None:
-        """Return the text of a name; None if there is none, or none that can be read."""
+        """Return the text stored under a name; None if it is missing or unreadable."""
         return await asyncio.to_thread(self._read, name)
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text.
+        """Store a text under a name.
 
         Raises:
             AuthorizationError: it cannot be written.
@@ -62,7 +62,7 @@ class FileStore:
             raise AuthorizationError(f"Tokens cannot be kept in {self.directory}: {error.strerror}") from None
 
     async def delete(self, name: str) -> None:
-        """Forget a text."""
+        """Delete the text of a name, if there is one."""
         with suppress(OSError):
             await asyncio.to_thread(self._path(name).unlink)
 

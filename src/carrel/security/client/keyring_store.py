@@ -1,4 +1,4 @@
-"""Secrets in the keyring of the operating system: Keychain, Credential Locker, Secret Service, KWallet."""
+"""Token store in the keyring of the operating system: Keychain, Credential Locker, Secret Service, KWallet."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = Log("carrel.security")
 
 T = TypeVar("T")
 SERVICE = "carrel"
-#: The longest text of one entry, in characters: that of Windows takes no more than 2560 bytes in UTF-16.
+#: The longest text of one entry, in characters: Windows accepts at most 2560 bytes in UTF-16.
 PIECE = 1200
 
 
 class KeyringStore:
-    """Keeps secrets in a keyring; texts that are too long for one entry are in several.
+    """Token store in a keyring; a text that is too long for one entry is split.
 
-    ``backend`` is one of the package keyring; without one, it is what that finds on this machine.
+    ``backend`` is a backend of the package keyring; by default the one that it selects on this machine.
 
     Raises:
         ConfigError: the package is not installed.
@@ -42,31 +42,31 @@ class KeyringStore:
 
     @staticmethod
     def available() -> bool:
-        """Say whether there is a keyring on this machine that can keep anything."""
+        """Return whether this machine has a usable keyring backend."""
         try:
             import keyring
         except ModuleNotFoundError:
             return False
         try:
             return bool(keyring.get_keyring().priority >= 1)
-        except Exception as error:  # whatever a backend comes up with, there is a fallback
+        except Exception as error:  # backends raise arbitrary exceptions; FileStore is the fallback
             log.info("the keyring cannot be used: %s", error)
             return False
 
     async def get(self, name: str) -> str | None:
-        """Return the text of a name; None if there is none, or none that can be had."""
+        """Return the text stored under a name; None if it is missing or unreadable."""
         return await asyncio.to_thread(self._alone, self._read, name)
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text."""
+        """Store a text under a name."""
         await asyncio.to_thread(self._alone, self._write, name, text)
 
     async def delete(self, name: str) -> None:
-        """Forget a text."""
+        """Delete the text of a name, if there is one."""
         await asyncio.to_thread(self._alone, self._erase, name)
 
     def _alone(self, act: Callable[..., T], *arguments: str) -> T:
-        with self._lock:  # a text may be in several entries
+        with self._lock:  # a text may span several entries
             return act(*arguments)
 
     def _read(self, name: str) -> str | None:
@@ -84,7 +84,7 @@ class KeyringStore:
             self._erase(name)
             for number, piece in enumerate(pieces):
                 self._backend.set_password(SERVICE, f"{name}#{number}", piece)
-            self._backend.set_password(SERVICE, name, str(len(pieces)))  # last: only then is it complete
+            self._backend.set_password(SERVICE, name, str(len(pieces)))  # last, as it marks the text as complete
         except Exception as error:
             raise AuthorizationError(
                 f"Tokens cannot be kept in the keyring ({error}), only in files: store=FileStore()"

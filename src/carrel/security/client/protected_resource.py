@@ -1,4 +1,4 @@
-"""What a protected server says of itself: who issues tokens for it, and under which name.
+"""Protected resource metadata (RFC 9728) for clients: discovery of the resource identifier and its issuers.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery
 https://www.rfc-editor.org/rfc/rfc9728
@@ -22,7 +22,7 @@ __all__ = ["ProtectedResource", "check_place", "find_resource", "identifies", "o
 
 
 class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of a protected server, by the names of RFC 9728; ``url`` is where they were found."""
+    """Protected resource metadata, with the field names of RFC 9728; ``url`` is the URL of the document."""
 
     resource: str
     url: str = ""
@@ -32,7 +32,7 @@ class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of a URL, in the one form by which they are compared."""
+    """Return the origin of a URL (scheme, host and port) in normal form."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or {"https": 443, "http": 80}.get(parts.scheme.lower(), 0)
@@ -40,7 +40,7 @@ def origin_of(url: str) -> str:
 
 
 def identifies(resource: str, url: str) -> bool:
-    """Say whether a resource identifier is that of the server at ``url``: its URL, or what is above it.
+    """Return whether a resource identifier is valid for the server at ``url``: its URL, or a parent path of it.
 
     https://www.rfc-editor.org/rfc/rfc9728#section-3.3
     """
@@ -58,7 +58,7 @@ def identifies(resource: str, url: str) -> bool:
 
 
 def locations(url: str) -> list[str]:
-    """Return where the metadata of a server can be, in the order in which to look."""
+    """Return the well-known metadata URLs of a server, in the order in which to try them."""
     parts = urlsplit(url)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     root = f"{origin}{WELL_KNOWN}"
@@ -66,10 +66,10 @@ def locations(url: str) -> list[str]:
 
 
 def check_place(url: str, what: str, *, found_at: str, hosts: Collection[str]) -> str:
-    """Return a URL that a document names, if it may be asked. ``hosts`` may be anywhere.
+    """Return a URL named in metadata, if it may be requested. ``hosts`` may be outside the public Internet.
 
     Raises:
-        AuthorizationError: it may not.
+        AuthorizationError: it must not be requested.
     """
     try:
         host = urlsplit(url).hostname or ""
@@ -84,19 +84,19 @@ def check_place(url: str, what: str, *, found_at: str, hosts: Collection[str]) -
 async def find_resource(
     url: str, named: str | None, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
 ) -> ProtectedResource | None:
-    """Return the metadata of the server at ``url``; None if it has none.
+    """Return the protected resource metadata of the server at ``url``; None if it has none.
 
-    ``named`` is where the server itself says that they are.
+    ``named`` is the metadata URL that the server's challenge names.
 
     Raises:
-        AuthorizationError: they cannot be had, or are those of another server.
+        AuthorizationError: it cannot be fetched, or is that of another server.
     """
     places = [] if named is None else [check_place(named, "resource_metadata", found_at=url, hosts=hosts)]
     for place in [*places, *(one for one in locations(url) if one not in places)]:
         try:
             answer = await fetcher.ask("GET", place, headers=headers)
             if 400 <= answer.status < 500:
-                continue  # also 401 and 403, where a server protects whatever it is asked for
+                continue  # also 401 and 403, as some servers protect every path
             if answer.status != 200:
                 raise Unverifiable(f"{place} answered {answer.status}")
             document = answer.read()

@@ -1,4 +1,4 @@
-"""Registering a client with an authorization server that does not know it.
+"""OAuth dynamic client registration (RFC 7591), and checks of Client ID Metadata Document URLs.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration
 https://www.rfc-editor.org/rfc/rfc7591
@@ -22,12 +22,12 @@ from carrel.transports.addresses import is_loopback
 
 __all__ = ["application_type", "check_document_url", "register"]
 
-#: What a client asks for that can keep no secret, and what it puts up with, best first.
+#: Authentication methods that a public client registers with, preferred first.
 METHODS = ("none", "client_secret_basic", "client_secret_post")
 
 
 class Registered(msgspec.Struct):
-    """What is of interest of an answer (RFC 7591, section 3.2.1)."""
+    """Client registration response, reduced to the fields in use (RFC 7591, section 3.2.1)."""
 
     client_id: str
     client_secret: str | None = None
@@ -36,7 +36,7 @@ class Registered(msgspec.Struct):
 
 
 def application_type(redirect_uri: str) -> str:
-    """Return what kind of application it is that answers to a redirect URI.
+    """Return the ``application_type`` for a redirect URI: "web" or "native".
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints
     """
@@ -45,10 +45,10 @@ def application_type(redirect_uri: str) -> str:
 
 
 def check_document_url(url: str) -> str:
-    """Return the URL of a Client ID Metadata Document, if it can be one.
+    """Return the URL of a Client ID Metadata Document after checking it.
 
     Raises:
-        ConfigError: it is not https, or has no path.
+        ConfigError: it is not https, has no path, or has dot segments.
     """
     check_url(url, "client_metadata_url")
     parts = urlsplit(url)
@@ -67,12 +67,12 @@ async def register(
     name: str,
     grant_types: Sequence[str] = ("authorization_code", "refresh_token"),
 ) -> ClientIdentity:
-    """Register a client, and return what it is known by from now on.
+    """Register a client dynamically, and return its identity.
 
-    It names no scopes: those of its registration could not be exceeded later.
+    No scopes are registered, as they would limit later requests.
 
     Raises:
-        AuthorizationError: the server does not take it.
+        AuthorizationError: the server refuses the registration.
     """
     supported = server.token_endpoint_auth_methods_supported
     document: dict[str, Any] = {

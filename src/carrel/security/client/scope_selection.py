@@ -1,4 +1,4 @@
-"""Which scopes are asked for.
+"""OAuth scope selection for authorization requests.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-selection-strategy
 """
@@ -19,18 +19,18 @@ def select_scopes(
     wanted: Collection[str] = (),
     held: Collection[str] = (),
 ) -> frozenset[str]:
-    """Return the scopes to ask for; none if the authorization server is to choose.
+    """Return the scopes to request; none to leave the choice to the authorization server.
 
-    ``challenged`` are those of the challenge, ``supported`` those of the server's metadata, ``wanted`` those that the
-    user has named, ``held`` those that were asked for before, which are not to be lost.
+    ``challenged`` are the scopes of the challenge, ``supported`` those of the server's metadata, ``wanted`` those that
+    the user has configured, ``held`` those of earlier requests, which are kept.
     """
     return frozenset((*(challenged or wanted or supported or ()), *wanted, *held))
 
 
 def with_offline_access(scopes: frozenset[str], supported: Collection[str]) -> frozenset[str]:
-    """Return ``scopes`` with the one that brings refresh tokens, if the authorization server has that.
+    """Return ``scopes`` with ``offline_access`` (refresh tokens) if the authorization server supports it.
 
-    Where no scope is asked for, none is added: the server would take that one for all that is wanted.
+    Empty ``scopes`` stay empty: otherwise ``offline_access`` would be the only scope requested.
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#refresh-tokens
     """
     return scopes | {OFFLINE} if scopes and OFFLINE in supported else scopes

@@ -1,7 +1,7 @@
-"""Where tokens and registrations are kept.
+"""Token stores: persistence of access tokens and client registrations.
 
-A store knows nothing of what is in it: it has a text for a name. Names tell issuers, servers, clients and accounts
-apart; texts are secret.
+A store is an opaque key-value mapping from names to texts. Names distinguish issuers, servers, clients and accounts;
+texts are secret.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ log = Log("carrel.security")
 
 
 class TokenStore(Protocol):
-    """Keeps secret texts by their names."""
+    """Interface of a token store: secret texts by their names."""
 
     async def get(self, name: str) -> str | None:
-        """Return the text of a name; None if there is none, or none that can be had."""
+        """Return the text stored under a name; None if it is missing or unreadable."""
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text. What was there before is replaced at once, or not at all."""
+        """Store a text under a name. An existing text is replaced atomically."""
 
     async def delete(self, name: str) -> None:
-        """Forget a text, if there is one."""
+        """Delete the text of a name, if there is one."""
 
 
 class MemoryStore:
-    """Keeps secrets as long as the process runs."""
+    """Token store in memory, for the lifetime of the object."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     async def get(self, name: str) -> str | None:
-        """Return the text of a name."""
+        """Return the text stored under a name; None if it is missing."""
         return self._texts.get(name)
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text."""
+        """Store a text under a name."""
         self._texts[name] = text
 
     async def delete(self, name: str) -> None:
-        """Forget a text."""
+        """Delete the text of a name, if there is one."""
         self._texts.pop(name, None)
 
 
 class UserStore:
-    """Keeps secrets in the keyring of the operating system; where there is none, in files that only this user can read.
+    """Default token store: the keyring of the operating system; without one, files that only this user can read.
 
-    Which one it is turns out when it is first needed: asking for a keyring takes time.
+    The choice is made on first use, as probing the keyring takes time.
     """
 
     def __init__(self) -> None:
         self._store: TokenStore | None = None
 
     async def get(self, name: str) -> str | None:
-        """Return the text of a name."""
+        """Return the text stored under a name; None if it is missing."""
         return await (await self._open()).get(name)
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text.
+        """Store a text under a name.
 
         Raises:
-            AuthorizationError: it cannot be kept.
+            AuthorizationError: it cannot be stored.
         """
         from carrel.security.client.file_store import FileStore
 
@@ -81,7 +81,7 @@ class UserStore:
             await self._store.put(name, text)
 
     async def delete(self, name: str) -> None:
-        """Forget a text."""
+        """Delete the text of a name, if there is one."""
         await (await self._open()).delete(name)
 
     async def _open(self) -> TokenStore:
@@ -91,7 +91,7 @@ class UserStore:
 
 
 def open_store() -> TokenStore:
-    """Return the keyring of the operating system; where there is none, files that only this user can read."""
+    """Return a store in the keyring of the operating system; without one, a store in files."""
     from carrel.security.client.file_store import FileStore
     from carrel.security.client.keyring_store import KeyringStore
 

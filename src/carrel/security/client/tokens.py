@@ -1,4 +1,4 @@
-"""Access tokens, and asking an authorization server for them.
+"""OAuth access tokens, and token requests to the token endpoint.
 
 https://www.rfc-editor.org/rfc/rfc6749#section-5, https://www.rfc-editor.org/rfc/rfc8707
 """
@@ -21,12 +21,12 @@ from carrel.security.server.bearer import Clock, Unverifiable
 
 __all__ = ["Token", "TokenRefused", "explain", "request_token"]
 
-#: How much of what an authorization server says is repeated, in characters.
+#: How much of an authorization server's error text is repeated, in characters.
 MAX_WORDS = 300
 
 
 class TokenRefused(AuthorizationError):
-    """An authorization server issues no token. ``error`` is its code for the reason, such as invalid_grant."""
+    """Token request refused by the authorization server. ``error`` is its error code, such as invalid_grant."""
 
     def __init__(self, message: str, error: str | None) -> None:
         super().__init__(message)
@@ -34,10 +34,10 @@ class TokenRefused(AuthorizationError):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """An access token, for whom and by whom it was issued.
+    """Access token with its issuer, client, resource and scopes.
 
-    ``expires`` and ``issued`` are in seconds since the epoch; ``requested`` are the scopes that were asked for,
-    ``scopes`` those that were granted. ``subject`` tells the one who has authorized it from others.
+    ``expires`` and ``issued`` are in seconds since the epoch; ``requested`` are the scopes that were requested,
+    ``scopes`` those that were granted. ``subject`` identifies the user who authorized it.
     """
 
     access_token: str
@@ -52,20 +52,20 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     subject: str = ""
     key: dict[str, Any] | None = None
-    """The private key that the token is bound to, if it is."""
+    """The private key that the token is bound to (DPoP), as a JSON Web Key; None for bearer tokens."""
 
     def __repr__(self) -> str:
         return f"Token(issuer={self.issuer!r}, client_id={self.client_id!r}, scopes={sorted(self.scopes)})"
 
     def expired(self, now: float) -> bool:
-        """Say whether the token is not good any more, or will not be before long."""
+        """Return whether the token has expired or is about to."""
         if self.expires is None:
             return False
         return now >= self.expires - min(30.0, max(0.0, (self.expires - self.issued) / 10))
 
 
 class Issued(msgspec.Struct):
-    """What is of interest of an answer (RFC 6749, section 5.1)."""
+    """Token response, reduced to the fields in use (RFC 6749, section 5.1)."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105
@@ -89,13 +89,13 @@ async def request_token(
     resource: str | None = None,
     exchange: bool = False,
 ) -> tuple[Token, Issued]:
-    """Ask a token endpoint for a token. ``form`` says what for; who asks, and for which server, is added.
+    """Request a token from the token endpoint. Client authentication and the resource are added to ``form``.
 
-    In an ``exchange``, what is issued need not be an access token (RFC 8693, section 2.2.1).
+    In an ``exchange``, the issued token need not be an access token (RFC 8693, section 2.2.1).
 
     Raises:
-        TokenRefused: there is none to be had.
-        AuthorizationError: the endpoint does not answer as it should.
+        TokenRefused: the authorization server refuses the request.
+        AuthorizationError: the endpoint cannot be reached, or its response is invalid.
     """
     url = server.endpoint("token_endpoint")
     given = dict(form) if resource is None else {**form, "resource": resource}
@@ -118,7 +118,7 @@ async def request_token(
         reason = error_of(answer)
         if reason == "use_dpop_nonce" and nonce and prover is not None and attempt == 1:
             continue
-        if answer.status >= 500 or answer.status == 429:  # which says nothing about what was asked for
+        if answer.status >= 500 or answer.status == 429:  # not a verdict on the request itself
             raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
         raise TokenRefused(f"{server.issuer} issues no token: {explain(answer)}", reason)
     issued = read_issued(answer, server.issuer)
@@ -144,14 +144,14 @@ async def request_token(
 
 
 def read_issued(answer: Answer, issuer: str) -> Issued:
-    """Return what a token endpoint has answered.
+    """Return the parsed response of a token endpoint.
 
     Raises:
-        AuthorizationError: it is not a token.
+        AuthorizationError: it has no valid token.
     """
     try:
         issued = msgspec.convert({k: v for k, v in answer.read().items() if v is not None}, Issued)
-    except (Unverifiable, msgspec.ValidationError):  # which may hold a token: it is not repeated
+    except (Unverifiable, msgspec.ValidationError):  # the response may hold a token, so it is not repeated
         raise AuthorizationError(f"{issuer} did not answer with a token") from None
     if not issued.access_token or not all("!" <= character <= "~" for character in issued.access_token):
         raise AuthorizationError(f"{issuer} issued a token that cannot stand in a header")
@@ -159,7 +159,7 @@ def read_issued(answer: Answer, issuer: str) -> Issued:
 
 
 def lifetime(seconds: float | str | None, now: float) -> float | None:
-    """Return when a token expires; None if it is not said, or said in no way that makes sense."""
+    """Return when a token expires, in seconds since the epoch; None if ``expires_in`` is missing or invalid."""
     try:
         given = float(seconds) if seconds is not None else -1.0
     except ValueError:
@@ -168,7 +168,7 @@ def lifetime(seconds: float | str | None, now: float) -> float | None:
 
 
 def subject_of(id_token: str | None) -> str:
-    """Return whom an ID token is about; it came from its issuer itself, so its signature says nothing more."""
+    """Return the subject of an ID token; its signature is not verified, as it came directly from its issuer."""
     try:
         piece = (id_token or "").split(".")[1].replace("-", "+").replace("_", "/")
         claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])
@@ -179,7 +179,7 @@ def subject_of(id_token: str | None) -> str:
 
 
 def error_of(answer: Answer) -> str | None:
-    """Return the code of an error (RFC 6749, section 5.2), if there is one."""
+    """Return the error code of an error response (RFC 6749, section 5.2), if there is one."""
     try:
         error = answer.read().get("error")
     except Unverifiable:
@@ -188,7 +188,7 @@ def error_of(answer: Answer) -> str | None:
 
 
 def explain(answer: Answer) -> str:
-    """Return what an error says, in one line of printable text."""
+    """Return the error and its description in one line of printable text."""
     try:
         document = answer.read()
     except Unverifiable:
@@ -198,5 +198,5 @@ def explain(answer: Answer) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text of somebody else's as it may stand in a message."""
+    """Return untrusted text made safe for a message: truncated, and without control characters."""
     return "".join(character if character.isprintable() else " " for character in text[:MAX_WORDS])

@@ -1,1 +1,1 @@
-"""Authorization of HTTP servers: tokens, scopes, metadata."""
+"""Authorization of HTTP servers (OAuth 2.1 resource server): token verification, scopes, metadata."""

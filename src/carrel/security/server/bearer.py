@@ -1,4 +1,4 @@
-"""Bearer tokens in HTTP: how a request carries one, and how one that may not come in is answered.
+"""Bearer token authorization of HTTP requests: Authorization header and WWW-Authenticate challenges.
 
 https://www.rfc-editor.org/rfc/rfc6750 (carried over into OAuth 2.1, sections 5.1 to 5.3)
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#access-token-usage
@@ -29,10 +29,10 @@ __all__ = [
 log = Log("carrel.security")
 Clock = Callable[[], float]
 
-#: The longest token that is looked at, in bytes.
+#: The longest token that is accepted, in bytes.
 MAX_TOKEN = 16 * 1024
 
-#: Seconds between two lines in the log that say the same trouble goes on.
+#: Seconds between two log lines about tokens that cannot be verified.
 COMPLAINTS = 10.0
 
 TOKEN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"
@@ -40,22 +40,22 @@ QUOTABLE = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
 
 
 class InvalidToken(MCPError):
-    """A token that is not good (any more). The message says why, in words that may leave the server."""
+    """Token that is not valid (any more). The message is safe to send to the client."""
 
 
 class MalformedRequest(MCPError):
-    """A request that carries a token in a way that it must not."""
+    """Request that carries its token in a way that is not allowed."""
 
 
 class Unverifiable(MCPError):
-    """Whether a token is good could not be found out. The message is for the log."""
+    """Issuer that is unreachable or responds incorrectly, so a token cannot be verified. The message is for the log."""
 
 
 def read_token(header: bytes) -> str | None:
-    """Return the token of an Authorization header; None if the header is of another scheme.
+    """Return the bearer token of an Authorization header; None if the header has another scheme.
 
     Raises:
-        MalformedRequest: it says Bearer, but what follows cannot be a token.
+        MalformedRequest: the scheme is Bearer, but no valid token follows.
     """
     scheme, _, rest = header.strip(b" \t").partition(b" ")
     if scheme.lower() != b"bearer":
@@ -72,8 +72,8 @@ def read_token(header: bytes) -> str | None:
 
 
 def carries_token(query: bytes) -> bool:
-    """Say whether a query string tries to hand over a token."""
-    from urllib.parse import parse_qsl  # requests of MCP have no query: who sends none does not load it
+    """Return whether a query string has an ``access_token`` parameter."""
+    from urllib.parse import parse_qsl  # late: MCP requests usually have no query
 
     return any(name.strip().lower() == "access_token" for name, _ in parse_qsl(query.decode("latin-1"), True))
 
@@ -86,7 +86,7 @@ def challenge(
     scopes: Iterable[str] = (),
     metadata: str | None = None,
 ) -> Challenge:
-    """Return a refusal with a ``WWW-Authenticate`` header (RFC 6750, section 3; RFC 9728, section 5.1)."""
+    """Return an error response with a ``WWW-Authenticate`` header (RFC 6750, section 3; RFC 9728, section 5.1)."""
     parameters = {
         "error": error,
         "error_description": None if error is None else "".join(c if c in QUOTABLE else "'" for c in message),
@@ -99,9 +99,9 @@ def challenge(
 
 
 class Options(TypedDict, total=False):
-    """What every kind of authorization takes.
+    """Options of all bearer token authorization.
 
-    ``scopes`` says what requests need (see ``carrel.security.server.scopes``), ``implies`` which scopes hold others.
+    ``scopes`` maps requests to scopes (see ``carrel.security.server.scopes``), ``implies`` scopes to those included.
     """
 
     scopes: Rules | None
@@ -109,10 +109,10 @@ class Options(TypedDict, total=False):
 
 
 class BearerAuthorization:
-    """Lets requests in by the token they carry. What kind of token is up to ``verify``.
+    """Base class for authorization of requests by bearer token. Subclasses verify tokens in ``verify``.
 
     Raises:
-        ConfigError: a scope, or what it is for, makes no sense.
+        ConfigError: a scope or its rule is invalid.
     """
 
     def __init__(self, scopes: Rules | None = None, implies: Rules | None = None) -> None:
@@ -120,29 +120,29 @@ class BearerAuthorization:
         self.clock: Clock = time
         """Seconds since the epoch."""
         self.monotonic: Clock = monotonic
-        """Seconds that only go forward."""
+        """Monotonic clock, in seconds."""
         self._complained = float("-inf")
 
     async def verify(self, token: str) -> Principal:
-        """Return who holds a token.
+        """Return the principal of a token.
 
         Raises:
-            InvalidToken: nobody does (any more).
-            Unverifiable: it cannot be said right now.
+            InvalidToken: the token is not valid (any more).
+            Unverifiable: the token cannot be verified at the moment.
         """
         raise InvalidToken("The access token is not valid")
 
     async def stop(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
-    # What a transport asks
+    # Interface for transports
 
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
-        """Return the metadata document if that is what a request asks for; ``path`` is where the endpoint is."""
+        """Return the protected resource metadata if a request is for it; ``path`` is that of the MCP endpoint."""
         return None
 
     def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
-        """Return the URL of the metadata document, or why nobody can be let in at this address."""
+        """Return the URL of the metadata document, or an error response if the server's own URL is unknown."""
         return None
 
     def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:
@@ -155,7 +155,7 @@ class BearerAuthorization:
     async def identify(
         self, scope: MutableMapping[str, Any], headers: MutableMapping[bytes, bytes], path: str
     ) -> Caller | Challenge:
-        """Find out who sent a request, and take the token out of ``headers``: nothing behind this sees it."""
+        """Authenticate a request, and remove the token from ``headers`` so that no later code sees it."""
         header = headers.pop(b"authorization", None)
         metadata = self.locate(scope, path)
         if isinstance(metadata, Challenge):
@@ -185,14 +185,14 @@ class BearerAuthorization:
         return caller
 
     def _complain(self, error: Unverifiable) -> None:
-        """Log that nobody can be let in, but not with every request."""
+        """Log that tokens cannot be verified, at most once in ``COMPLAINTS`` seconds."""
         now = self.monotonic()
         if now >= self._complained + COMPLAINTS:
             self._complained = now
             log.error("access tokens cannot be verified: %s", error)
 
     def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
-        """Return what lacks for a call, or for all calls of a batch at once; None if nothing does."""
+        """Return the insufficient scope challenge for a call, or for all calls of a batch; None if permitted."""
         calls = [event] if isinstance(event, Call) else [one for one in event.events if isinstance(one, Call)]
         needed = self.scopes.everywhere.union(*map(self.scopes.needed, calls))
         if needed <= caller.principal.scopes:
@@ -200,7 +200,7 @@ class BearerAuthorization:
         return self._ask_for(needed, caller)
 
     def _ask_for(self, needed: frozenset[str], caller: Caller) -> Challenge:
-        """Ask for all that is needed at once, along with what is there already: some clients replace, not add.
+        """Return a challenge with all needed scopes and the granted ones, as some clients replace scopes, not add.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#runtime-insufficient-scope-errors
         """

@@ -1,4 +1,4 @@
-"""Tokens that say nothing by themselves: the authorization server is asked about each of them.
+"""OAuth token introspection: verifies opaque access tokens at the authorization server.
 
 https://www.rfc-editor.org/rfc/rfc7662
 """
@@ -18,21 +18,21 @@ from carrel.security.server.resource_server import ResourceOptions, ResourceServ
 
 __all__ = ["Introspection"]
 
-#: Seconds for which the answer about a token is taken for the next one too: a token that is revoked stays good as long.
+#: Seconds for which an introspection response is cached; a revoked token stays valid as long.
 REMEMBER = 10.0
 
 
 class Introspection(ResourceServer):
-    """Lets in whose token the authorization server says is active, and for this server.
+    """Authorization by token introspection: accepts active tokens that were issued for this server.
 
     Args:
-        url: where tokens are asked about; found by the issuer's metadata if it is not given.
-        issuer: the URL of the authorization server. Clients are sent there for tokens.
-        client_id, client_secret: what this server is known by there.
+        url: the introspection endpoint; by default from the issuer's metadata.
+        issuer: the URL of the authorization server, to which clients are referred for tokens.
+        client_id, client_secret: this server's client credentials there.
         method: how they are sent: "basic" in a header, "post" in the form.
 
     Raises:
-        ConfigError: an argument makes no sense, or the packages for it are not installed.
+        ConfigError: an argument is invalid, or a required package is not installed.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Introspection(ResourceServer):
         self._fetcher = Fetcher()
 
     async def stop(self) -> None:
-        """Let go of the connections to the authorization server."""
+        """Close the connections to the authorization server."""
         await self._fetcher.close()
 
     async def verify(self, token: str) -> Principal:
-        """Return who holds a token.
+        """Return the principal of a token.
 
         Raises:
-            InvalidToken: it is not active, or its time is not good.
-            Unverifiable: the authorization server does not say.
+            InvalidToken: it is not active, or it has expired or is not valid yet.
+            Unverifiable: the authorization server gives no valid response.
         """
         known = self.remembered.get(token, self.clock())
         if known is not None:

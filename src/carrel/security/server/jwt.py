@@ -1,4 +1,4 @@
-"""Tokens that are verified here: JSON Web Tokens, by the keys of their issuer.
+"""JWT access tokens: local verification with the issuer's public keys (JWKS).
 
 https://www.rfc-editor.org/rfc/rfc9068, https://www.rfc-editor.org/rfc/rfc8725
 """
@@ -23,18 +23,18 @@ NOT_A_JWT = "The access token is not a JWT"
 
 
 class Authorization(ResourceServer):
-    """Lets in who has a JWT of one of the issuers for this server.
+    """Authorization by JWT access tokens that one of the issuers issued for this server.
 
     Args:
-        issuer: the URL of the authorization server, exactly as its tokens have it; or several of them. Its keys are
-            found by its metadata when the first token comes in.
-        jwks_uri: where the keys are, if the issuer has no metadata (one issuer only).
-        algorithms: those that signatures may be of.
+        issuer: the URL of the authorization server, exactly as in the ``iss`` claim; or several of them. Its keys are
+            discovered by its metadata when the first token arrives.
+        jwks_uri: the URL of the key set, if the issuer has no metadata (one issuer only).
+        algorithms: the accepted signature algorithms.
         keys_ttl: seconds after which keys are fetched again.
         keys_pause: seconds between two fetches for unknown keys, on average.
 
     Raises:
-        ConfigError: an argument makes no sense, or the packages for it are not installed.
+        ConfigError: an argument is invalid, or a required package is not installed.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Authorization(ResourceServer):
         }
 
     async def verify(self, token: str) -> Principal:
-        """Return who holds a token.
+        """Return the principal of a token.
 
         Raises:
-            InvalidToken: its signature, its issuer, or its time is not good.
-            Unverifiable: the issuer's keys cannot be had.
+            InvalidToken: its header, signature, issuer or lifetime is not valid.
+            Unverifiable: the issuer's keys cannot be fetched.
         """
         known = self.remembered.get(token, self.clock())
         if known is not None:
@@ -111,11 +111,11 @@ class Authorization(ResourceServer):
 
 
 def _registry() -> Any:
-    """Return what verifies signatures, and leaves the choice of algorithms to us."""
+    """Return the joserfc registry for signature verification, without its own restriction of algorithms."""
     from joserfc.jws import JWSRegistry
 
     class Registry(JWSRegistry):
-        """Allows what ``ALGORITHMS`` has, unknown headers (RFC 7515, section 4), and both names of EdDSA."""
+        """Registry with all of ``ALGORITHMS``, unknown headers (RFC 7515, section 4), and both names of EdDSA."""
 
         max_header_length = 16 * 1024
 
@@ -126,7 +126,7 @@ def _registry() -> Any:
 
 
 def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the header and the claims of a token, which nobody has verified yet.
+    """Return the header and the claims of a JWT, without verification.
 
     Raises:
         InvalidToken: it does not have the form of a signed JWT.

@@ -1,4 +1,4 @@
-"""The keys of an issuer: found, cached, and fetched again when they have changed.
+"""JSON Web Key Sets (JWKS): discovery, caching and refresh of an issuer's public keys.
 
 https://www.rfc-editor.org/rfc/rfc7517
 """
@@ -22,8 +22,8 @@ __all__ = ["ALGORITHMS", "IssuerKeys", "PublicKey"]
 
 log = Log("carrel.security")
 
-#: What each algorithm needs: the type of key and, where that is not enough, its curve. There is none with shared
-#: secrets here: whoever may verify such a signature could also make it.
+#: The key type and, if needed, the curve of each signature algorithm. There are none with shared secrets (HMAC), as
+#: the verifier of such a signature could also create it.
 ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -32,30 +32,30 @@ ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
     "EdDSA": ("OKP", "Ed25519"),
     "Ed25519": ("OKP", "Ed25519"),
 }
-SAME = {"Ed25519": "EdDSA"}  # two names of one thing (RFC 9864)
+SAME = {"Ed25519": "EdDSA"}  # two names of one algorithm (RFC 9864)
 
-#: How many keys of an issuer are looked at, and how many of them are tried on one token.
+#: How many keys of an issuer are read, and how many of them are tried on one token.
 MAX_KEYS = 100
 MAX_TRIES = 5
 
-#: Seconds between two fetches at least: of keys that could not be had at all, and of keys that tokens name.
+#: Minimum seconds between two fetches: after a first fetch failed, and for keys that tokens name.
 RETRY = 1.0
-#: How many fetches for unknown keys there may be before they are spread out.
+#: How many fetches for unknown keys are allowed before they are rate limited.
 BURST = 4
 
-#: Seconds for which old keys are used if there are no new ones to be had.
+#: Seconds for which cached keys are used while fetching fails.
 MAX_AGE = 24 * 3600.0
 
-#: The shortest RSA key that is taken, in bits.
+#: The shortest RSA key that is accepted, in bits.
 MIN_RSA = 2048
 
 
-#: What makes up a public key, by its type. Nothing else of a key is looked at, certainly nothing private.
+#: The required members of a public JSON Web Key, by key type. Other members, private ones included, are ignored.
 MEMBERS = {"RSA": ("kty", "n", "e"), "EC": ("kty", "crv", "x", "y"), "OKP": ("kty", "crv", "x")}
 
 
 class PublicKey(NamedTuple):
-    """One key of an issuer. ``algorithm`` is the only one that it is for, if it says so."""
+    """Public key of an issuer. ``algorithm`` is its ``alg`` member, the only algorithm that it is for, if present."""
 
     id: str | None
     algorithm: str | None
@@ -64,13 +64,13 @@ class PublicKey(NamedTuple):
 
 
 class IssuerKeys:
-    """The public keys of one issuer.
+    """Cache of the public keys (JWKS) of one issuer.
 
-    They are fetched when they are first needed, again after ``ttl`` seconds, and again when a token names a key that is
-    not among them. Anybody can make up names, so that happens once in ``pause`` seconds on average, and a few times in
-    a row; one fetch brings all keys, so new ones are found while names are made up, too. If fetching fails, the old
-    ones are kept for a day.
-    ``changed`` is called when keys are gone that were there before. ``clock`` gives seconds that only go forward.
+    Keys are fetched on first use, again after ``ttl`` seconds, and again when a token names an unknown key. As clients
+    can invent key identifiers, that is rate limited to once in ``pause`` seconds on average, with a burst of ``BURST``;
+    one fetch brings all keys, so new keys are found in spite of invented ones. If fetching fails, the cached keys are
+    used for a day.
+    ``changed`` is called when previously known keys are gone. ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class IssuerKeys:
         self._lock = asyncio.Lock()
 
     async def find(self, id: str | None, algorithm: str) -> list[PublicKey]:
-        """Return the keys that a signature may be of; none if there are none.
+        """Return the candidate keys for verifying a signature; an empty list if there are none.
 
         Raises:
-            Unverifiable: no keys could ever be had.
+            Unverifiable: no keys could be fetched, or the cached ones are too old.
         """
         now = self._clock()
         old = now >= self._fetched + self._ttl
@@ -110,7 +110,7 @@ class IssuerKeys:
         return found
 
     def _may_search(self) -> bool:
-        """Take one of the fetches for unknown keys, if there is one left. Each ``pause`` adds one, up to ``BURST``."""
+        """Take a token from the bucket for unknown-key fetches. Each ``pause`` adds one, up to ``BURST``."""
         now = self._clock()
         self._searches = min(BURST, self._searches + (now - self._counted) / self._pause)
         self._counted = now
@@ -133,9 +133,9 @@ class IssuerKeys:
         return found[:MAX_TRIES]
 
     async def _refresh(self, now: float, pause: float, *, search: bool = False) -> None:
-        """Fetch the keys, unless they were fetched within ``pause`` seconds, or while this waited.
+        """Fetch the keys, unless they were fetched within ``pause`` seconds, or while waiting for the lock.
 
-        ``search``: for an unknown key, which may not be done too often.
+        ``search``: the fetch is for an unknown key, which is rate limited.
         """
         if now < self._asked + pause:
             return
@@ -154,7 +154,7 @@ class IssuerKeys:
                 keys = read_keys(await fetcher.get(self._url))
         except Unverifiable as error:
             self._problem = str(error)
-            self._url = self._given  # they may have moved
+            self._url = self._given  # discover it again: the endpoint may have moved
             if self._keys is not None:
                 log.warning("the keys of %s cannot be fetched again, the old ones stay: %s", self._issuer, error)
             return
@@ -165,7 +165,7 @@ class IssuerKeys:
 
 
 def read_keys(document: Mapping[str, Any]) -> list[PublicKey]:
-    """Return the public keys of a key set that can verify signatures; the others are left out.
+    """Return the signature keys of a JSON Web Key Set; other keys are skipped.
 
     Raises:
         Unverifiable: it is not a key set.
@@ -193,7 +193,7 @@ def _read_key(members: dict[str, Any]) -> RSAKey | ECKey | OKPKey | None:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SecurityWarning)  # of short keys, which are left out here
+            warnings.simplefilter("ignore", SecurityWarning)  # about short keys, which are rejected below
             key = JWKRegistry.import_key(members)
     except (JoseError, ValueError, TypeError, KeyError) as error:
         log.warning("a key is not understood and left out: %s", type(error).__name__)

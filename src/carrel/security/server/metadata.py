@@ -1,4 +1,4 @@
-"""What a protected server says of itself, and at which address (RFC 9728, RFC 8707).
+"""Protected resource metadata of a server (RFC 9728), and its canonical resource identifier (RFC 8707).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#canonical-server-uri
 """
@@ -20,7 +20,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 def canonical(uri: str) -> str:
-    """Return the form in which two URIs of one server are the same text; what is no URI stays as it is."""
+    """Return the canonical form of a server URI; text that is not a URI is returned unchanged."""
     scheme, mark, rest = uri.partition("://")
     if not mark:
         return uri
@@ -31,10 +31,10 @@ def canonical(uri: str) -> str:
 
 
 def check_resource(uri: str) -> str:
-    """Return the canonical form of the URI that a server goes by.
+    """Return the canonical form of a resource identifier after checking it.
 
     Raises:
-        ConfigError: no server can go by it.
+        ConfigError: it is not a valid resource identifier.
     """
     if "?" in check_url(uri, "resource"):
         raise ConfigError(f"resource: {uri!r} must not have a query")
@@ -42,10 +42,10 @@ def check_resource(uri: str) -> str:
 
 
 def local_resource(scope: Mapping[str, Any], path: str) -> str | None:
-    """Return the URI of a server that is asked on the machine it runs on; None if it is asked from anywhere else.
+    """Return the resource URI of a server requested under a loopback host name; None for any other host.
 
-    What the Host header says is taken only where it cannot be another server's: it names this machine, and the port
-    that the request came in on. Otherwise a token for a neighbour would do here.
+    The Host header is trusted only if it names this machine and the port that received the request. Otherwise a token
+    for another server would be accepted.
     """
     host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
     scheme = scope.get("scheme", "http")
@@ -61,10 +61,10 @@ def local_resource(scope: Mapping[str, Any], path: str) -> str | None:
 
 
 def metadata_url(resource: str, *, mounted: bool) -> str:
-    """Return where the metadata of a server are.
+    """Return the URL of a server's metadata document.
 
-    That is where clients look without being told, unless the server is mounted within another application, which keeps
-    that place to itself; clients are told of it with every refusal.
+    That is the well-known URL, unless the server is mounted within another application, which owns that path; the
+    ``WWW-Authenticate`` header of error responses names the URL.
     """
     if mounted:
         return resource + WELL_KNOWN
@@ -74,12 +74,12 @@ def metadata_url(resource: str, *, mounted: bool) -> str:
 
 
 def place_of(scope: Mapping[str, Any], path: str, resource: str | None) -> str | None:
-    """Return the path of the endpoint whose metadata a request asks for; None if it asks for something else."""
+    """Return the path of the endpoint whose metadata a request is for; None if it is another request."""
     whole: str = scope["path"]
     root: str = scope.get("root_path", "")
     inner = whole[len(root) :] if root and whole.startswith(root) else whole
     path = path.rstrip("/")
-    if root.startswith(WELL_KNOWN):  # mounted a second time, at this place, by the application around it
+    if root.startswith(WELL_KNOWN):  # also mounted at the well-known path by the outer application
         return (root + inner)[len(WELL_KNOWN) :].rstrip("/")
     known = {"", path, "" if resource is None else urlsplit(resource).path}
     if inner.startswith(WELL_KNOWN) and inner[len(WELL_KNOWN) :].rstrip("/") in known:
@@ -92,7 +92,7 @@ def place_of(scope: Mapping[str, Any], path: str, resource: str | None) -> str |
 def describe(
     resource: str, issuers: Iterable[str], scopes: Iterable[str], name: str | None, documentation: str | None
 ) -> bytes:
-    """Return the metadata document (RFC 9728, section 2)."""
+    """Return the protected resource metadata document as JSON (RFC 9728, section 2)."""
     document: dict[str, Any] = {
         "resource": resource,
         "authorization_servers": list(issuers),

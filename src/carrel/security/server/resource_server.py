@@ -1,4 +1,4 @@
-"""A server whose tokens come from an authorization server (OAuth 2.1): audience, challenges, metadata.
+"""OAuth 2.1 resource server: audience checks, claims and protected resource metadata.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
@@ -27,23 +27,23 @@ from carrel.security.server.token_cache import TokenCache
 
 __all__ = ["ResourceOptions", "ResourceServer"]
 
-#: Seconds by which clocks may differ.
+#: Default tolerance for clock differences, in seconds.
 LEEWAY = 10.0
 
-#: How many addresses are remembered that were found to be on this machine.
+#: How many loopback resource URIs are cached.
 MAX_PLACES = 64
 
 
 class ResourceOptions(Options, total=False):
-    """What every resource server takes, besides what tokens need.
+    """Options of all resource servers.
 
     Args:
-        resource: the URL that clients use, such as "https://mcp.example.org/mcp". Without it, the server lets in only
-            callers on its own machine.
-        audience: what tokens for this server have as their audience, if not its URL.
+        resource: the URL that clients use, such as "https://mcp.example.org/mcp". Without it, the server accepts only
+            requests to a loopback host.
+        audience: the audience of tokens for this server, if not its URL.
         leeway: seconds by which the clock of the issuer may differ.
-        remember: seconds for which a token that was found good is not looked at again.
-        name: what the server is called in its metadata.
+        remember: seconds for which a verified token is cached.
+        name: the name of the server in its metadata.
         documentation: the URL of a page for developers of clients.
     """
 
@@ -56,7 +56,7 @@ class ResourceOptions(Options, total=False):
 
 
 class ResourceServer(BearerAuthorization):
-    """What servers have in common whose tokens are issued by somebody else."""
+    """Base class for resource servers, whose tokens are issued by an authorization server."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ResourceServer(BearerAuthorization):
         self._documentation = documentation
 
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
-        """Return the metadata document if that is what a request asks for."""
+        """Return the protected resource metadata if a request is for it."""
         place = place_of(scope, path, self.resource)
         if place is None:
             return None
@@ -103,7 +103,7 @@ class ResourceServer(BearerAuthorization):
         return describe(resource, self.issuers, self.scopes.basic, self._name, self._documentation)
 
     def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
-        """Return the URL of the metadata document."""
+        """Return the URL of the metadata document, or an error response if the server's own URL is unknown."""
         resource = self._resource(scope, path)
         if resource is None:
             return misdirected()
@@ -134,12 +134,12 @@ class ResourceServer(BearerAuthorization):
             raise InvalidToken(f"The access token was not issued for {' or '.join(map(str, sorted(wanted, key=str)))}")
 
     def principal(self, claims: Mapping[str, Any]) -> Principal:
-        """Return whom claims are about, after a look at those that say when they hold.
+        """Return the principal of verified claims, after checking their lifetime (``exp``, ``nbf``).
 
-        The claims of a JWT (RFC 9068) and the answer to an introspection (RFC 7662) have the same names.
+        JWT claims (RFC 9068) and introspection responses (RFC 7662) have the same names.
 
         Raises:
-            InvalidToken: they lack something, or do not hold now.
+            InvalidToken: a claim is missing or invalid, or the token has expired or is not valid yet.
         """
         now = self.clock()
         expires, begins = _time(claims, "exp"), _time(claims, "nbf")
@@ -168,7 +168,7 @@ class ResourceServer(BearerAuthorization):
 
 
 def misdirected() -> Challenge:
-    """Refuse a request that came by an address which is not known to be this server's."""
+    """Return a 421 response for a request whose host is not known to be this server's."""
     message = (
         "This server lets nobody in at this address: it does not know the URL that clients use. "
         "Whoever runs it has to say so: resource='https://…'"
@@ -198,7 +198,7 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """Decode what should be a JSON object.
+    """Decode a JSON object of a JWT.
 
     Raises:
         InvalidToken: it is not.

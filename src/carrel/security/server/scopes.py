@@ -1,14 +1,14 @@
-"""Which scopes a request needs.
+"""Scope rules: the OAuth scopes that a request requires.
 
-A rule says what it is for and which scopes that takes; the scopes of all rules that fit are needed together:
+A rule maps a target to scopes; a request requires the scopes of all rules that match it:
 
     "*"                           every request
     "tools/call"                  a method
-    "tools/call delete_*"         a method with a name or URI; * stands for any text
-    "file:///contracts/*"         whatever names a resource: to read, subscribe, listen, complete
+    "tools/call delete_*"         a method with a name or URI; * matches any text
+    "file:///contracts/*"         any request with a resource URI: read, subscribe, listen, complete
 
-Rules for resources are held against what a URI names (``carrel.uri.parse.resolve``), not against its spelling. A URI
-that names nothing for certain needs what any of these rules needs.
+Rules for resources are matched against the resolved URI (``carrel.uri.parse.resolve``), not its spelling. A URI that
+cannot be resolved requires the scopes of all of these rules.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling
 """
@@ -38,7 +38,7 @@ Rules: TypeAlias = Mapping[str, str | Iterable[str]]
 SCOPE = frozenset(map(chr, range(0x21, 0x7F))) - {'"', "\\"}
 EVERYTHING = "*"
 
-#: How many URIs are remembered with what they need, and how long they may be.
+#: How many URIs are cached with their required scopes, and the longest URI that is cached.
 REMEMBERED = 4096
 MAX_REMEMBERED = 256
 METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
@@ -46,7 +46,7 @@ READING = next(row.method for row in REQUESTS.values() if row.operation == "read
 
 
 class Access(NamedTuple):
-    """What scopes let a caller do with resources: the fields of ``Principal`` by these names."""
+    """Access to resources that scopes give a caller: the fields of ``Principal`` by these names."""
 
     readable: Callable[[str], bool]
     visible: Callable[[str], bool] | None
@@ -55,7 +55,7 @@ class Access(NamedTuple):
 
 
 class Pattern:
-    """A text in which * stands for any text, also none. Matching takes time linear in what is matched."""
+    """Glob pattern in which * matches any text, also none. Matching takes time linear in the text."""
 
     __slots__ = ("_first", "_last", "_middle", "_stars")
 
@@ -66,7 +66,7 @@ class Pattern:
         self._middle = [piece for piece in rest if piece]
 
     def matches(self, text: str) -> bool:
-        """Say whether all of ``text`` is of this form."""
+        """Return whether all of ``text`` matches the pattern."""
         if not self._stars:
             return text == self._first
         if len(text) < len(self._first) + len(self._last):
@@ -83,10 +83,10 @@ class Pattern:
 
 
 def fold(text: str) -> str:
-    """Return the form in which text is compared: escapes decoded, letters without case and in one Unicode form.
+    """Return text folded for comparison: percent-decoded, case-folded, Unicode NFC, and backslashes as slashes.
 
-    File systems and handlers differ in what they take for the same. A rule that fits once too often asks for a scope
-    too many; one that misses a name protects nothing.
+    File systems and handlers differ in which names they treat as equal. A rule that matches too much only requires a
+    scope too many; one that misses a name protects nothing.
     """
     text = unquote(text, errors="replace") if "%" in text else text
     if not text.isascii():
@@ -95,9 +95,9 @@ def fold(text: str) -> str:
 
 
 def names_of(uri: str) -> frozenset[str] | None:
-    """Return the texts that rules are held against for a URI; None if it is not certain what it names.
+    """Return the folded forms of a URI that rules are matched against; None if it cannot be resolved.
 
-    They are what it names with and without its query, as a folder too, and without steps that lead nowhere.
+    They are the URI with and without its query, with and without a trailing slash, and without dot and empty segments.
     """
     try:
         name = resolve(uri)
@@ -112,7 +112,7 @@ def names_of(uri: str) -> frozenset[str] | None:
 
 
 def _straightened(path: str) -> Iterator[str]:
-    """Take dots and empty steps out of a path: once so that its first step stays, and once so that it may go."""
+    """Yield a path without dot and empty segments: once keeping its first segment, once letting ``..`` remove it."""
     if "//" not in path and "/." not in path and not path.startswith("."):
         return
     for least in (1, 0):
@@ -130,11 +130,11 @@ def pattern_of(rule: str) -> Pattern:
     """Return the pattern of a rule for resources.
 
     Raises:
-        ConfigError: no resource can have such a name, so that the rule would protect nothing.
+        ConfigError: no resource can match it, so the rule would protect nothing.
     """
     head, star, _ = rule.partition("*")
     if star and (":" not in head or head.lower() in ("file:", "file://")):
-        return Pattern(fold(rule))  # the star stands for a part of a URI that has a form of its own
+        return Pattern(fold(rule))  # the star covers the scheme or authority, which cannot be resolved
     try:
         name = resolve(rule)
     except UriError as error:
@@ -149,15 +149,15 @@ def pattern_of(rule: str) -> Pattern:
 
 
 class Scopes:
-    """The rules of a server, ready to be asked.
+    """Compiled scope rules of a server.
 
     Raises:
-        ConfigError: a rule is for nothing that there is, or a scope is none.
+        ConfigError: a rule has an unknown target, or a scope is invalid.
     """
 
     def __init__(self, rules: Rules, implies: Rules) -> None:
         self.everywhere: frozenset[str] = frozenset()
-        """What every request needs."""
+        """The scopes that every request requires."""
         self._methods: dict[str, frozenset[str]] = {}
         self._named: dict[str, list[tuple[Pattern, frozenset[str]]]] = {}
         self._uris: list[tuple[Pattern, frozenset[str]]] = []
@@ -169,9 +169,9 @@ class Scopes:
             read_scopes([scope], "implies")
         particular = [scopes for rows in (*self._named.values(), self._uris, self._read_uris) for _, scopes in rows]
         self.basic: frozenset[str] = self.everywhere or frozenset().union(*self._methods.values())
-        """What clients do well to ask for at first; the rest they are told of when they need it."""
+        """The scopes that clients should request initially; challenges name the others when they are needed."""
         self.known: frozenset[str] = self.everywhere.union(*self._methods.values(), *particular)
-        """Every scope that some rule asks for."""
+        """All scopes that rules require."""
         self._guarding: frozenset[str] = frozenset().union(*(held for _, held in (*self._uris, *self._read_uris)))
         self._remembered = lru_cache(REMEMBERED)(self._scopes_of)
 
@@ -198,7 +198,7 @@ class Scopes:
             self._named.setdefault(method, []).append((Pattern(name), scopes))
 
     def needed(self, call: Call) -> frozenset[str]:
-        """Return what a call needs, apart from what every request does."""
+        """Return the scopes that a call requires, without those of every request."""
         method = call.request.method
         needed = self._methods.get(method, frozenset())
         rows = self._named.get(method)
@@ -211,11 +211,11 @@ class Scopes:
         return needed
 
     def needed_to_read(self, uri: str) -> frozenset[str]:
-        """Return what it takes to read a resource, by whatever way."""
+        """Return the scopes required to read a resource, by any method."""
         return self.everywhere | self._methods.get(READING, frozenset()) | self._of_resource(uri, reading=True)
 
     def access(self, granted: frozenset[str]) -> Access:
-        """Return what a caller with these scopes may do with resources."""
+        """Return the access to resources of a caller with these scopes."""
         guarding = self._guarding
         return Access(
             lambda uri: self.needed_to_read(uri) <= granted,
@@ -225,7 +225,7 @@ class Scopes:
         )
 
     def _of_resource(self, uri: str, *, reading: bool) -> frozenset[str]:
-        """Return what the rules for resources ask for, those for reading too if that is what is done."""
+        """Return the scopes that the rules for resources require, with those for ``resources/read`` if ``reading``."""
         return (self._remembered if len(uri) <= MAX_REMEMBERED else self._scopes_of)(uri, reading)
 
     def _scopes_of(self, uri: str, reading: bool) -> frozenset[str]:
@@ -235,7 +235,7 @@ class Scopes:
         return frozenset().union(*fitting)
 
     def expand(self, granted: Iterable[str]) -> frozenset[str]:
-        """Return the scopes that were granted and all that they imply."""
+        """Return the granted scopes and all that they imply."""
         found: set[str] = set()
         waiting = list(granted)
         while waiting:
@@ -247,7 +247,7 @@ class Scopes:
 
 
 def _may_be_added(method: str) -> bool:
-    """Say whether an extension may bring a method of that name, and it is not one of ours that is misspelt."""
+    """Return whether a method may be one of an extension, and not a misspelt known method."""
     return "/" in method.strip("/") and not _hint(method)
 
 
@@ -259,10 +259,10 @@ def _hint(method: str) -> str:
 
 
 def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
-    """Return the scopes that are given as a list, or as text with spaces in between.
+    """Return scopes given as a list, or as text separated by spaces.
 
     Raises:
-        ConfigError: one of them is none, or none of a resource.
+        ConfigError: one is not a valid scope, or is ``offline_access``.
     """
     found = frozenset(given.split() if isinstance(given, str) else given)
     for scope in found:
@@ -276,7 +276,7 @@ def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
 
 
 def named_resources(params: Any) -> Iterator[str]:
-    """Yield the URIs in the parameters of a request: of a resource, of where to complete, of those to listen to."""
+    """Yield the resource URIs in the parameters of a request: to read, to complete, or to subscribe to."""
     uri = getattr(params, "uri", None)
     if isinstance(uri, str):
         yield uri
@@ -289,9 +289,9 @@ def named_resources(params: Any) -> Iterator[str]:
 
 
 def completed_place(template: str, params: Any) -> str:
-    """Return where a request for completion looks: its template, with what is known and the folder that is typed.
+    """Return the URI that a completion request covers: its template with the known arguments and the typed folder.
 
-    What is not a template is returned as it is, and names nothing for certain.
+    Text that is not a URI template is returned unchanged; it cannot be resolved.
     """
     context = params.context
     values = {} if context is UNSET or context.arguments is UNSET else dict(context.arguments)

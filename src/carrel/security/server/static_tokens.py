@@ -1,6 +1,6 @@
-"""Tokens from a file, for a few callers who are known: one line each, and only the hash of the token in it.
+"""Static bearer tokens from a file: one line per token, with only its SHA-256 hash.
 
-    # hash of the token                                            who     scopes
+    # hash of the token                                            subject scopes
     sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c  alice   notes:read notes:write
 
 ``python -m carrel.security alice notes:read`` makes a token and its line. The file is read again when it changes.
@@ -29,25 +29,24 @@ log = Log("carrel.security")
 ALGORITHM = "sha256:"
 PREFIX = "carrel_"
 
-#: Seconds after which it is looked at whether the file has changed.
+#: Seconds between two checks whether the file has changed.
 PAUSE = 1.0
 
 
 class StaticToken(NamedTuple):
-    """One line of the file."""
+    """Parsed line of the token file."""
 
     digest: bytes
     principal: Principal
 
 
 class StaticTokens(BearerAuthorization):
-    """Lets in whose token has its hash in a file.
+    """Authorization by static tokens, whose hashes are in a file.
 
-    A file that is gone lets nobody in. A line that is not understood is an error at the start, and later only logged:
-    the others count.
+    Without the file, all tokens are refused. An invalid line is an error at the start; later it is logged and skipped.
 
     Raises:
-        ConfigError: the file cannot be read, or a line of it is not understood.
+        ConfigError: the file cannot be read, or a line of it is invalid.
     """
 
     def __init__(self, path: str | PathLike[str], **options: Unpack[Options]) -> None:
@@ -60,10 +59,10 @@ class StaticTokens(BearerAuthorization):
         self._looked = self.monotonic()
 
     async def verify(self, token: str) -> Principal:
-        """Return who holds a token.
+        """Return the principal of a token.
 
         Raises:
-            InvalidToken: nobody does.
+            InvalidToken: its hash is not in the file.
         """
         now = self.monotonic()
         if now >= self._looked + PAUSE:
@@ -71,7 +70,7 @@ class StaticTokens(BearerAuthorization):
             self._reload()
         digest = sha256(token.encode("ascii")).digest()
         found: Principal | None = None
-        for entry in self._entries:  # all of them, so that the time it takes says nothing
+        for entry in self._entries:  # all of them, for constant time
             if hmac.compare_digest(entry.digest, digest):
                 found = entry.principal
         if found is None:
@@ -99,7 +98,7 @@ class StaticTokens(BearerAuthorization):
         log.info("%s: %d tokens", self._path, len(self._entries))
 
     def _read(self) -> tuple[list[StaticToken], list[str]]:
-        """Return the entries of the file, and what is wrong with the other lines."""
+        """Return the entries of the file, and error messages for the invalid lines."""
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except OSError as error:
@@ -137,10 +136,10 @@ class StaticTokens(BearerAuthorization):
 
 
 def make_token(subject: str, scopes: Sequence[str] = ()) -> tuple[str, str]:
-    """Return a new token and the line for it.
+    """Return a new token and its line for the token file.
 
     Raises:
-        ConfigError: the name or a scope cannot stand in a file.
+        ConfigError: the name or a scope is not valid in the file.
     """
     if not subject or len(subject.split()) != 1 or "#" in subject or subject.split() != [subject]:
         raise ConfigError(f"{subject!r} cannot be a name: it must be one word without #")

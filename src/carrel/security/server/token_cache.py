@@ -1,4 +1,4 @@
-"""Tokens that were found good a moment ago."""
+"""Cache of verified access tokens."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from carrel.security.server.bearer import Clock
 
 __all__ = ["TokenCache"]
 
-#: How many tokens are remembered at a time.
+#: Maximum number of cached tokens.
 MAX_TOKENS = 10_000
 
 
 class TokenCache:
-    """The holders of verified tokens, for ``seconds`` and never longer than a token lasts (and ``leeway`` seconds).
+    """Cache of the principals of verified tokens, for ``seconds``, or until the token's expiry plus ``leeway`` seconds.
 
-    Tokens themselves are not kept, only their hashes.
+    Tokens themselves are not stored, only their hashes.
     """
 
     def __init__(self, seconds: float, leeway: float, clock: Clock) -> None:
@@ -27,7 +27,7 @@ class TokenCache:
         self._found: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
     def get(self, token: str, now: float) -> Principal | None:
-        """Return the holder of a token; ``now`` is in seconds since the epoch."""
+        """Return the principal of a cached token, or None; ``now`` is in seconds since the epoch."""
         key = sha256(token.encode("ascii")).digest()
         entry = self._found.get(key)
         if entry is None:
@@ -39,7 +39,7 @@ class TokenCache:
         return None
 
     def put(self, token: str, principal: Principal) -> None:
-        """Remember who holds a token."""
+        """Store the principal of a verified token."""
         if self._seconds <= 0:
             return
         self._found[sha256(token.encode("ascii")).digest()] = (self._clock() + self._seconds, principal)
@@ -47,5 +47,5 @@ class TokenCache:
             self._found.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all tokens."""
         self._found.clear()

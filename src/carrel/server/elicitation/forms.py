@@ -1,4 +1,4 @@
-"""The forms of elicitation: from Python types to the flat schemas that clients can show, and answers checked.
+"""Elicitation forms: Python types as the flat JSON Schema of ``requestedSchema``, and validation of answers.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema
 """
@@ -19,10 +19,10 @@ from carrel.errors import ConfigError
 
 __all__ = ["Form", "form_of"]
 
-#: The field that a form of one value has.
+#: Name of the field in a form of one value.
 VALUE = "value"
 NOTHING = {"type": "null"}
-#: What a field of each kind can say to the client.
+#: Schema keywords of a field, by its type.
 SHOWN: Mapping[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "format", "enum", "enumNames", "oneOf"),
     "number": ("minimum", "maximum"),
@@ -30,14 +30,14 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
     "boolean": (),
     "array": ("minItems", "maxItems", "items"),
 }
-#: What any field can say.
+#: Schema keywords of any field.
 COMMON = ("type", "title", "description", "default")
-#: What is checked when the answer is there, because no revision has a word for it, or is of no use to the client.
+#: Schema keywords that are not sent, because no revision has them or the client has no use for them.
 UNSHOWN = ("pattern", "uniqueItems", "examples")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A form: its schema, and how to read what comes back.
+    """Elicitation form: its flat schema, and the function that reads an answer.
 
     ``read`` raises ValueError where the answer does not fit.
     """
@@ -47,7 +47,7 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def several(self) -> bool:
-        """Whether there is a field in which several things can be chosen."""
+        """Whether there is a field with several choices (multi-select)."""
         return any(field["type"] == "array" for field in self.schema["properties"].values())
 
 
@@ -87,7 +87,7 @@ def form_of(kind: Any) -> Form:
 
 
 def _flat(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put what a schema refers to where it is referred to, and turn the optional into the not required."""
+    """Inline the references of a schema, and drop null from optional types."""
     definitions = schema.get("$defs", {})
 
     def follow(node: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _flat(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_fields(kind: Any, properties: dict[str, Any]) -> None:
-    """Say of every field of a class what its JSON Schema does not, or not well enough."""
+    """Complete the JSON Schema of a class's fields: descriptions, choices and defaults."""
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in msgspec.inspect.type_info(kind).fields:  # type: ignore[attr-defined]
         node, annotation = properties[field.encode_name], hints[field.name]
@@ -132,7 +132,7 @@ def _describe_fields(kind: Any, properties: dict[str, Any]) -> None:
 
 
 def _describe(annotation: Any, node: dict[str, Any]) -> None:
-    """Put the choices of a field in the order of its author, and give those of an Enum titles."""
+    """Put the choices of a field in their order of definition, and give those of an Enum titles."""
     from carrel.server.schema.type_hints import describe, plain_type, values_of
 
     for told in filter(None, map(describe, getattr(annotation, "__metadata__", ()))):
@@ -159,7 +159,7 @@ def _title(name: str) -> str:
 
 
 def _form(schema: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Form:
-    """Return the form of a schema, with no more in it than clients may be shown.
+    """Return the form of a schema, reduced to what elicitation allows.
 
     Raises:
         ConfigError: it has fields that a form cannot have.
@@ -178,7 +178,7 @@ def _form(schema: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Form
 
 
 def _shown(name: str, field: dict[str, Any]) -> dict[str, Any]:
-    """Return a field as clients may be shown it.
+    """Return the schema of a field, reduced to what elicitation allows.
 
     Raises:
         ConfigError: a form cannot have it.
@@ -217,14 +217,14 @@ def _texts(name: str, values: Any) -> list[str]:
 
 
 def _titled(name: str, node: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return choices that have titles, under their key."""
+    """Return choices with titles, under their keyword."""
     values = _texts(name, [choice.get("const") for choice in node[key]])
     titles = [choice.get("title", choice["const"]) for choice in node[key]]
     return {key: [{"const": value, "title": title} for value, title in zip(values, titles, strict=True)]}
 
 
 def _tidied(content: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was filled in: without what nobody asked for, or was left empty, and with whole numbers whole.
+    """Return the content of an answer without unknown and empty fields, and with whole numbers as integers.
 
     Raises:
         ValueError: something is not of the format that it should have.
@@ -271,7 +271,7 @@ def _check_time(text: str) -> None:
     msgspec.convert(text, datetime.datetime)
 
 
-#: The formats that text can have, and what raises ValueError if it has not.
+#: Formats of text, each with its check, which raises ValueError.
 FORMATS: Mapping[str, Callable[[str], None]] = {
     "email": _check_email,
     "uri": _check_uri,

@@ -1,8 +1,8 @@
-"""Asking the client while a request is in work: the user (elicitation), the model (sampling), or for its roots.
+"""Requests to the client during a request (elicitation, sampling, roots), and multi round-trip requests (MRTR).
 
-To a client with a session (2025-11-25 and before) a question is a request of its own, on the stream of the call.
+For a client with a session (2025-11-25 and before) a question is a request of its own, on the stream of the call.
 A stateless client (2026-07-28) gets an ``InputRequiredResult`` instead and sends the request again with the answers; so
-the handler runs from its beginning again, and what it asked before is answered at once.
+the handler runs from its beginning again, and the questions of earlier rounds are answered at once.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -54,12 +54,12 @@ log = Log("carrel")
 
 #: How often a question is asked, if the answers do not fit.
 MAX_ATTEMPTS = 3
-#: Bytes that name a request over its rounds.
+#: Bytes in the id of a request over its rounds.
 EXCHANGE_ID = 16
 
 
 class InputRequired(BaseException):
-    """Ends a handler whose questions a stateless client has yet to answer. Not an error: nothing should catch it."""
+    """Raised to end a handler whose questions a stateless client has yet to answer. Not an error: do not catch it."""
 
     def __init__(self, context: Context) -> None:
         super().__init__("more input is required")
@@ -67,10 +67,10 @@ class InputRequired(BaseException):
 
 
 class Round(msgspec.Struct):
-    """What is known in one run of a handler: the answers of earlier rounds, and what this one still needs.
+    """State of one run of a handler: the answers of earlier rounds, and the questions still open.
 
-    ``digests`` tell which questions were asked; ``kept`` are the values of ``Context.once``. ``exchange`` names the
-    request over all rounds, and ``step`` is how many times it was answered with questions.
+    ``digests`` identify the questions that were asked; ``kept`` are the values of ``Context.once``. ``exchange`` is the
+    id of the request over all rounds, and ``step`` is how many times it was answered with questions.
     """
 
     answers: dict[str, Any] = {}
@@ -90,19 +90,19 @@ class Round(msgspec.Struct):
 
 
 def digest_of(question: Question) -> bytes:
-    """Return what tells one question from another, so that no answer is taken for that to a different one."""
+    """Return the digest of a question, so that no answer is used for a different one."""
     return sha256(question.operation.encode() + encode(question.params))[:16]
 
 
 def sha256(data: bytes) -> bytes:
-    """Hash ``data``; who never asks does not load the library."""
+    """Return the SHA-256 digest of ``data``; hashlib is loaded on first use."""
     from hashlib import sha256
 
     return sha256(data).digest()
 
 
 def binding_of(context: Context) -> bytes:
-    """Return what a sealed state belongs to: the caller, the method, and its parameters."""
+    """Return the digest that binds a request state to the caller, the method, and its parameters."""
     call = context.call
     params = msgspec.json.decode(call.raw)
     salient = {key: params.get(key) for key in ("name", "uri", "arguments")}
@@ -111,7 +111,7 @@ def binding_of(context: Context) -> bytes:
 
 
 def begin(context: Context) -> Round:
-    """Read what a stateless client brought along.
+    """Return the round of a request, from the ``requestState`` and ``inputResponses`` of a stateless client.
 
     Raises:
         InvalidParams: its state or its answers are not valid.
@@ -135,20 +135,20 @@ def begin(context: Context) -> Round:
 
 
 def is_repeatable(context: Context) -> bool:
-    """Say whether the request of a call may be made twice: a read, a prompt, or a tool that says so of itself."""
+    """Return whether the request of a call may be repeated: a read, a prompt, or a tool that declares it."""
     call = context.call
     return call.request.operation != "call_tool" or context.app.tools.is_repeatable(call.params.name)
 
 
 async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
-    """Ask the client, and return the answers in the order of the questions.
+    """Put questions to the client, and return the answers in the same order.
 
     Raises:
         MissingCapability: the client cannot be asked that.
         PeerError: the client answered with an error.
         ProtocolError: its answers do not fit: those of a user again and again, those of a program once.
     """
-    from carrel.server.elicitation.questions import check  # who never asks does without
+    from carrel.server.elicitation.questions import check  # loaded on first use
 
     await check(context, questions.values())
     if context.call.task is not None:
@@ -159,7 +159,7 @@ async def ask(context: Context, questions: Mapping[str | None, Question]) -> lis
 
 
 async def _ask_task(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
-    """Ask the client of a task, which waits for input meanwhile."""
+    """Put questions to the client of a task, whose status is ``input_required`` meanwhile."""
     task, tasks = context.call.task, context.app.tasks
     if context.call.peer.revision.stateless:
         key_for = context.round.key_for
@@ -195,7 +195,7 @@ async def _ask_stateless(context: Context, questions: Mapping[str | None, Questi
         current.needed[key] = question
     if len(found) == len(questions):
         return found
-    await asyncio.sleep(0)  # questions asked side by side travel together
+    await asyncio.sleep(0)  # concurrent questions go into one result
     raise InputRequired(context)
 
 
@@ -205,7 +205,7 @@ def misfit(key: str, error: ValueError) -> InvalidParams:
 
 
 def required_by(error: BaseException) -> InputRequiredResult:
-    """Return the result that asks for what ended a handler: ``InputRequired``, or a group of them.
+    """Return the result of a handler that ended with ``InputRequired``, or a group of them.
 
     Raises:
         BaseExceptionGroup: the group holds something else.
@@ -220,7 +220,7 @@ def required_by(error: BaseException) -> InputRequiredResult:
 
 
 def required(context: Context) -> InputRequiredResult:
-    """Return the result that asks for everything that is needed, with the state to come back with."""
+    """Return the ``InputRequiredResult`` with all open questions and the ``requestState``."""
     current = context.round
     revision = context.call.peer.revision
     requests = {
@@ -256,7 +256,7 @@ async def _ask_session(context: Context, question: Question) -> Any:
 
 
 class Pending(msgspec.Struct, eq=False):
-    """A question as a request of our own: whose it is, what gets the answer, and where it was sent, if it was."""
+    """Pending request to the client: its call, the future of its answer, and where it was sent, if it was."""
 
     call: Call
     method: str
@@ -267,7 +267,7 @@ class Pending(msgspec.Struct, eq=False):
     channel: Channel | None = None
 
     def send(self, connection: Connection, channel: Channel) -> None:
-        """Send it to a client."""
+        """Send the request to a client."""
         if connection.asked is None:
             connection.asked = {}
         connection.questions += 1
@@ -276,23 +276,23 @@ class Pending(msgspec.Struct, eq=False):
         channel.send(encode(RequestMessage("2.0", self.id, self.method, self.params)))
 
     def cancel(self) -> None:
-        """Tell the client, if it was sent to one, that it need not answer any more."""
+        """Notify the client, if the request was sent to one, that it is cancelled."""
         if self.channel is not None:
             params = {"requestId": self.id, "reason": "the answer is not needed any more"}
             self.channel.send(encode(NotificationMessage("2.0", self.call.peer.revision.events["cancelled"], params)))
 
     def forget(self) -> None:
-        """Expect no answer any more."""
+        """Drop the request: a later answer is ignored."""
         if self.connection is not None and self.connection.asked is not None:
             self.connection.asked.pop(self.id, None)
         self.connection = self.channel = None
 
 
 async def _request(context: Context, question: Question) -> Any:
-    """Send a question as a request of our own and wait for its answer."""
+    """Send a question as a JSON-RPC request and wait for its answer."""
     call = context.call
     revision = call.peer.revision
-    if getattr(context.channel, "muted", False):  # of all channels only HTTP has one that nobody listens to
+    if getattr(context.channel, "muted", False):  # only HTTP has a channel without a reader
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
     method, params = revision.questions[question.operation], revision.project(question.params)
     pending = Pending(call, method, params, asyncio.get_running_loop().create_future())
@@ -300,7 +300,7 @@ async def _request(context: Context, question: Question) -> Any:
     if call.task is None:
         pending.send(call.connection, context.channel)
     else:
-        limit = None  # a task has an end of its own
+        limit = None  # a task has a time to live of its own
         pending.params = msgspec.structs.replace(params, meta=context.related)
         call.task.deliver(pending)
     try:
@@ -317,7 +317,7 @@ async def _request(context: Context, question: Question) -> Any:
 
 
 def take_answer(connection: Connection, answer: Answer) -> None:
-    """Give an answer to whoever waits for it. One that nobody waits for is dropped."""
+    """Pass a client's response to the pending request that it answers. One without a pending request is dropped."""
     pending = None if connection.asked is None else connection.asked.get(answer.id)
     if pending is None or pending.answer.done():
         return
@@ -332,14 +332,14 @@ def take_answer(connection: Connection, answer: Answer) -> None:
 
 
 def withdraw(call: Call) -> None:
-    """Take back the questions of a call that has been answered, although some part of its handler still waits."""
+    """Cancel the pending requests of a call that has been answered, although some part of its handler still waits."""
     for pending in list((call.connection.asked or {}).values()):
         if pending.call.raw is call.raw and pending.call.task is None:  # an id may be in use again
             pending.answer.cancel()
 
 
 def abandon(connection: Connection) -> None:
-    """Let nobody wait any longer for answers of a client that is gone. A task asks whoever comes for its result."""
+    """Fail the pending requests to a client that is gone. Those of a task are kept for tasks/result."""
     for pending in list((connection.asked or {}).values()):
         if pending.call.task is not None:
             pending.forget()

@@ -1,4 +1,4 @@
-"""What a handler can ask of a client: to have a form filled in, a page visited, a model answer, roots listed.
+"""Questions of a handler to the client: form and URL mode elicitation, sampling, and roots.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -43,7 +43,7 @@ log = Log("carrel")
 
 T = TypeVar("T")
 
-#: What is wrong with the uses of tools in a conversation.
+#: Errors in the tool uses and tool results of sampling messages.
 IMBALANCES = {
     "mixed": "a message with results of tools holds nothing else",
     "missing": "every use of a tool is followed by one message with the results of all of them",
@@ -54,10 +54,10 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question: the operation, its parameters, what it needs of the client, and how its answer is read.
+    """A question to the client: operation, parameters, required capabilities, and the function that reads the answer.
 
     ``read`` raises ValueError where the answer does not fit. Then a user is asked again (``again``); a program, which
-    would say the same and may cost money, is not.
+    would answer the same and may cost money, is not.
     """
 
     operation: str
@@ -68,7 +68,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 async def check(context: Context, questions: Iterable[Question]) -> None:
-    """Check that the client can be asked these questions.
+    """Check that the client declared the capabilities that questions need.
 
     Raises:
         MissingCapability: it did not declare that it can. All that it did not declare is named, also for other
@@ -76,7 +76,7 @@ async def check(context: Context, questions: Iterable[Question]) -> None:
     """
     declared = msgspec.to_builtins(context.capabilities)
     if "url" not in declared.get("elicitation", ("url",)):
-        declared["elicitation"]["form"] = {}  # who names no mode means this one
+        declared["elicitation"]["form"] = {}  # the default without any mode
     missing: dict[str, Any] = {}
     known = True
     for question in questions:
@@ -113,7 +113,7 @@ def _dotted(needed: Mapping[str, Any]) -> str:
 
 
 def _undeclared(declared: Any, needed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is needed and not declared."""
+    """Return the capabilities that are needed and not declared."""
     known = declared if isinstance(declared, dict) else {}
     missing: dict[str, Any] = {}
     for name, inner in needed.items():
@@ -125,12 +125,12 @@ def _undeclared(declared: Any, needed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):
-    """What the user did. ``content`` is the filled-in form, and None unless ``action`` is "accept"."""
+    """Result of an elicitation. ``content`` is the filled-in form, and None unless ``action`` is "accept"."""
 
     action: Literal["accept", "decline", "cancel"]
     content: T | None = None
     id: str | None = None
-    """Of a page to visit: what names this elicitation, for ``Context.elicitation_completed``."""
+    """Id of a URL mode elicitation, for ``Context.elicitation_completed``."""
 
     @property
     def accepted(self) -> bool:
@@ -139,7 +139,7 @@ class Elicited(msgspec.Struct, Generic[T], frozen=True):
 
 
 def form_question(message: str, kind: Any) -> Question:
-    """Return the question that shows a form. See ``Context.elicit``."""
+    """Return the question of a form mode elicitation. See ``Context.elicit``."""
     from carrel.server.elicitation.forms import form_of
 
     form = form_of(kind)
@@ -155,7 +155,7 @@ def form_question(message: str, kind: Any) -> Question:
 
 
 def page_question(message: str, url: str, revision: Revision) -> Question:
-    """Return the question that opens a page. See ``Context.elicit_url``.
+    """Return the question of a URL mode elicitation. See ``Context.elicit_url``.
 
     Raises:
         ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
@@ -184,7 +184,7 @@ def sampling_question(
     details: dict[str, Any],
     revision: Revision,
 ) -> Question:
-    """Return the question to the client's model. See ``Context.sample``.
+    """Return the question of a sampling request. See ``Context.sample``.
 
     Raises:
         ValueError: results of tools are mixed with other content, or do not follow their uses.
@@ -221,7 +221,7 @@ def sampling_question(
 
 
 def roots_question() -> Question:
-    """Return the question for the client's roots. See ``Context.roots``."""
+    """Return the question of a roots/list request. See ``Context.roots``."""
     return Question("list_roots", ListRootsParams(), {"roots": {}}, read_roots, again=False)
 
 

@@ -1,7 +1,7 @@
-"""What a server needs to know again when a client comes back with answers, sealed and given to the client to keep.
+"""Encrypted ``requestState`` of multi round-trip requests, kept by the client, and its protection against replay.
 
-The state is encrypted and authenticated (AES-256-GCM), bound to who asked, what was asked and how it was asked, and
-short-lived. Nobody but a holder of the key can read or change it. A process remembers which states have been used.
+The state is encrypted and authenticated (AES-256-GCM), bound to the caller, the method and its parameters, and
+short-lived. Only a holder of the key can read or change it. A process records which states have been used.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow
 """
@@ -39,7 +39,7 @@ _read = msgspec.msgpack.Decoder(Content).decode
 
 
 class Exchange(msgspec.Struct):
-    """One request, from its first questions to its result: which of its states was used last, and with what answers.
+    """A multi round-trip request, from its first questions to its result: its last used state, and the answers with it.
 
     ``asked``: the handler has ended with further questions, and has not done its work yet.
     """
@@ -52,12 +52,12 @@ class Exchange(msgspec.Struct):
 
 
 class Exchanges:
-    """The requests that were answered with questions, and how far they have come: each state of them is used once.
+    """Multi round-trip requests in progress; each of their states is used once.
 
     A client that has lost the response may send the same state with the same answers again only if the response was
-    further questions: then nothing has been done. All states of an exchange have their place in one line, so however
-    often a step is repeated, only one of the next steps is taken. An exchange is forgotten once all its states have
-    expired; until then it counts against ``budget``.
+    further questions: then nothing has been done. The states of an exchange are one sequence, so however often a step
+    is repeated, only one of the next steps is taken. An exchange is dropped once all its states have expired; until
+    then it counts against ``budget``.
     """
 
     def __init__(self, budget: Budget, ttl: float) -> None:
@@ -69,7 +69,7 @@ class Exchanges:
         return len(self._exchanges)
 
     def use(self, id: bytes, step: int, answers: bytes, client: str) -> None:
-        """Take note that the state of a step is used, with these answers.
+        """Record that the state of a step is used, with these answers.
 
         Raises:
             InvalidParams: it was used before, or the client has too many exchanges under way.
@@ -92,14 +92,14 @@ class Exchanges:
         self._put(id, Exchange(client, time.monotonic() + self._ttl, step, answers))
 
     def ask(self, id: bytes) -> None:
-        """Take note that the handler of an exchange has ended with further questions."""
+        """Record that the handler of an exchange has ended with further questions."""
         known = self._exchanges.get(id)
         if known is not None:
             known.asked, known.expires = True, time.monotonic() + self._ttl  # as long as the state that goes out now
             self._put(id, known)
 
     def _put(self, id: bytes, exchange: Exchange) -> None:
-        """Keep an exchange behind all others: it expires after them."""
+        """Store an exchange behind all others: it expires after them."""
         self._exchanges.pop(id, None)
         self._exchanges[id] = exchange
 
@@ -114,7 +114,7 @@ class Exchanges:
 
 
 class RequestStateCipher:
-    """Seals state with the first key, and opens what was sealed with any of them.
+    """Encrypts request states with the first key, and decrypts them with any of the keys.
 
     Without keys, a new one is made, which no other process knows. ``ttl`` is in seconds.
 
@@ -137,14 +137,14 @@ class RequestStateCipher:
         self._first = next(iter(self._ciphers))
 
     def seal(self, value: dict[str, Any], binding: bytes) -> str:
-        """Seal ``value`` so that it opens only with the same ``binding``, for a while."""
+        """Encrypt ``value`` so that it decrypts only with the same ``binding``, until it expires."""
         nonce = os.urandom(NONCE_SIZE)
         plain = msgspec.msgpack.encode(Content(time.time() + self._ttl, value))
         sealed = self._ciphers[self._first].encrypt(nonce, plain, binding)
         return binascii.b2a_base64(self._first + nonce + sealed, newline=False).decode()
 
     def open(self, state: str, binding: bytes) -> dict[str, Any]:
-        """Return what was sealed.
+        """Decrypt a request state and return its value.
 
         Raises:
             InvalidParams: it was not sealed here, was changed, belongs to another request or caller, or is too old.

@@ -1,1 +1,1 @@
-"""Signatures of functions as JSON Schema, and arguments read by them."""
+"""JSON Schema from function signatures, and decoding of arguments by them."""

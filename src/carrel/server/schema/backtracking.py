@@ -1,4 +1,4 @@
-"""How the time that Python's ``re`` takes for a pattern grows with the text, found out from the pattern alone.
+"""Static detection of regular expressions with catastrophic backtracking (ReDoS) in Python's ``re``.
 
 ``re`` tries one way to match after the other. A pattern that can read the same text in several ways, and then fail,
 takes quadratic time or worse: ``^(a+)+$`` doubles it with every letter. A pattern is read as an automaton whose states
@@ -23,7 +23,7 @@ __all__ = ["hazard"]
 MAX_STATES = 120
 #: Up to how many optional repetitions are counted; more of them are read as endless.
 FEW = 2
-#: Up to how many characters of text quadratic time does no harm, and up to how many nothing does.
+#: Length of text, in characters, up to which quadratic time is harmless, and up to which any time is.
 SHORT = 256
 VERY_SHORT = 16
 
@@ -36,14 +36,14 @@ Edges: TypeAlias = Mapping[int, Iterable[int]]
 
 
 class Unreadable(Exception):
-    """The pattern has something in it that is not a matter of one letter after the other."""
+    """The pattern cannot be analysed: lookaround, a backreference, or too many states."""
 
 
 @cache
 def hazard(pattern: str | re.Pattern[str], max_length: int | None = None) -> str | None:
-    """Say why a pattern must not meet text from outside; None if the time it takes grows no faster than the text.
+    """Return why a pattern is unsafe for untrusted text; None if the time it takes grows no faster than the text.
 
-    Text of up to ``max_length`` characters is all that it meets.
+    ``max_length`` is the maximum length of the text, in characters.
     """
     flags = 0 if isinstance(pattern, str) else pattern.flags
     try:
@@ -60,10 +60,10 @@ def hazard(pattern: str | re.Pattern[str], max_length: int | None = None) -> str
 
 
 class Fragment:
-    """A part of a pattern: its states that can come first and last; one that can in several ways is there twice.
+    """Part of an automaton: its first and last states; one that is reached in several ways is there twice.
 
-    ``empty`` is in how many ways it can match nothing: 0, 1, or 2 for more. ``open`` says that nothing is asked of the
-    place where it ends: no ``$``, no ``\\b``.
+    ``empty`` is in how many ways it can match nothing: 0, 1, or 2 for more. ``open`` is whether there is no assertion
+    at its end: no ``$``, no ``\\b``.
     """
 
     __slots__ = ("empty", "first", "last", "open")
@@ -81,7 +81,7 @@ def times(ways: int, states: list[int]) -> list[int]:
 
 
 class Automaton:
-    """The states of a pattern, which states follow them, and whether in more than one way."""
+    """Glushkov automaton of a pattern: its states, their successors, and those reached in more than one way."""
 
     def __init__(self, tree: Any, flags: int) -> None:
         self.flags = flags
@@ -101,7 +101,7 @@ class Automaton:
         self.follow = {state: next - done for state, next in self.follow.items() if state not in done}
 
     def starts(self, tree: Any) -> bool:
-        """Say whether the pattern can only match at the start of the text."""
+        """Return whether the pattern can only match at the start of the text."""
         op, argument = tree[0]
         if op is ops.AT:
             return argument in STARTS and not self.flags & re.MULTILINE
@@ -136,7 +136,7 @@ class Automaton:
         return whole
 
     def part(self, op: Any, argument: Any) -> Fragment:
-        """Read one item of a pattern.
+        """Return the fragment of one item of a pattern.
 
         Raises:
             Unreadable: it looks around or back.
@@ -186,7 +186,7 @@ class Automaton:
         return whole
 
     def sample(self) -> list[frozenset[str]]:
-        """Return for each state the letters that it takes, of those that tell the states apart."""
+        """Return for each state the letters that it takes, of a sample that tells the states apart."""
         letters = set(SAMPLES)
         for op, argument in (test for tests in self.tests for test in tests):
             if op in (ops.LITERAL, ops.NOT_LITERAL):
@@ -198,7 +198,7 @@ class Automaton:
         return [frozenset(letter for letter in letters if self.takes(tests, letter)) for tests in self.tests]
 
     def takes(self, tests: list[tuple[Any, Any]], letter: str) -> bool:
-        """Say whether a state takes a letter."""
+        """Return whether a state takes a letter."""
         forms = {letter, letter.lower(), letter.upper()} if self.flags & re.IGNORECASE else {letter}
         negated = tests[0][0] is ops.NEGATE
         return negated != any(takes(op, argument, form) for op, argument in tests for form in forms)
@@ -206,7 +206,7 @@ class Automaton:
     # Ambiguity
 
     def exponential(self) -> bool:
-        """Say whether some text can be read in several ways around a loop."""
+        """Return whether some text can be read in several ways around a loop: exponential time."""
         loops = components(self.follow)
         if any(one in loops and loops.get(other) == loops[one] for one, other in self.doubled):
             return True
@@ -228,7 +228,7 @@ class Automaton:
         return any(pair[0] != pair[1] and found[pair] in both for pair in found)
 
     def polynomial(self) -> bool:
-        """Say whether the same text leads around one loop, around another, and from the one into the other."""
+        """Return whether one text leads around one loop, another, and from the one to the other: polynomial time."""
         loops = components(self.follow)
         return any(
             self.leads(one, other, loops)
@@ -262,7 +262,7 @@ class Automaton:
 
 
 def takes(op: Any, argument: Any, letter: str) -> bool:
-    """Say whether a letter passes one test of a class."""
+    """Return whether a letter passes one test of a class."""
     if op is ops.LITERAL:
         return bool(ord(letter) == argument)
     if op is ops.NOT_LITERAL:
@@ -293,7 +293,7 @@ def count(item: tuple[Any, Any]) -> int:
 
 
 def components(edges: Mapping[Any, Iterable[Any]]) -> dict[Any, int]:
-    """Number the loops of a graph: nodes that can reach each other get one number, those in no loop get none."""
+    """Return the strongly connected components of a graph: one number per loop; nodes in no loop have none."""
     numbers: dict[Any, int] = {}
     lowest: dict[Any, int] = {}
     found: dict[Any, int] = {}

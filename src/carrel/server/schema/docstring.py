@@ -1,4 +1,4 @@
-"""Docstrings: what they say about a function, and what about each of its parameters."""
+"""Docstring parser: the description of a function, and those of its parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPE_FIELD = re.compile(r":(?:type\s+\w+|rtype)\s*:")
 
 
 def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
-    """Take a docstring apart: the text without what is said about parameters, and that by parameter.
+    """Return the text of a docstring without its section on parameters, and the descriptions by parameter.
 
     Knows the styles of Google (``Args:``), NumPy (underlined ``Parameters``) and Sphinx (``:param name:``).
     """

@@ -1,4 +1,4 @@
-"""Why the arguments of a call do not fit, in words that a model can act on."""
+"""Error messages for invalid arguments of a call, which a model can act on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INVALID = {
 def explain(
     error: Exception, annotations: Mapping[str, Any], name: str = "", given: Any = NODEFAULT
 ) -> InvalidArguments:
-    """Say in plain words what msgspec did not like.
+    """Return an error of msgspec as ``InvalidArguments``, in plain words.
 
     ``annotations`` are those of all arguments; ``name`` is the argument, and ``given`` its text, if only one was read.
     """
@@ -83,12 +83,12 @@ def argument_of(path: str, names: Collection[str]) -> str | None:
 
 
 def missing_argument(path: str, names: Collection[str]) -> InvalidArguments:
-    """Say that what this path leads to is required. ``names`` are those of the arguments."""
+    """Return the error for a missing argument or member at ``path``. ``names`` are those of the arguments."""
     return InvalidArguments(f"Missing required argument `{path[:200]}`", argument_of(path, names), path)
 
 
 def unknown_argument(name: str, names: Collection[str], path: str = "") -> InvalidArguments:
-    """Say that there is no such argument, or no such member of what the path leads to."""
+    """Return the error for an unknown argument, or an unknown member of the value at ``path``."""
     if path:
         return InvalidArguments(f"Argument `{path[:200]}` has no `{name[:100]}`", argument_of(path, names), path)
     known = ", ".join(f"`{known}`" for known in names)
@@ -97,7 +97,7 @@ def unknown_argument(name: str, names: Collection[str], path: str = "") -> Inval
 
 
 def split_error(text: str) -> tuple[str, str]:
-    """Split a message of msgspec into what it says and the path, such as ``.size[0]``."""
+    """Split a message of msgspec into its text and the path, such as ``.size[0]``."""
     told, found, path = text.rpartition(" - at `")
     if not found or not path.endswith("`"):
         return text, ""
@@ -107,7 +107,7 @@ def split_error(text: str) -> tuple[str, str]:
 
 
 def say_expected(text: str) -> str:
-    """Put "Expected `int | null`, got `str`" in plain words."""
+    """Return a message such as "Expected `int | null`, got `str`" in plain words."""
     quoted, _, rest = text.removeprefix("Expected `").partition("`")
     expected = quoted.split(" | ")
     told = " or ".join(WORDS.get(name, name) for name in expected)

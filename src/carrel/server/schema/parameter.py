@@ -1,4 +1,4 @@
-"""One parameter of a user's function, and which types need no second look."""
+"""Parameter of a user's function, and the types that need no inspection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SIMPLE", "UNIONS", "Parameter"]
 
-# Types that need no second look, neither whether JSON can be read into them nor whether pydantic is to do it.
+# Types that need no inspection, neither whether JSON can be read into them nor whether pydantic is to do it.
 SIMPLE = frozenset({str, int, float, bool, bytes, dict, list, tuple, set, frozenset, object, inspect.Parameter.empty})
 UNIONS = (Union, types.UnionType)
 
@@ -21,7 +21,7 @@ UNIONS = (Union, types.UnionType)
 class Parameter:
     """One parameter of a function. ``alias`` is its name on the wire, which only a pydantic ``Field`` can change.
 
-    ``note`` is what the annotation says about it. ``default`` is ``msgspec.NODEFAULT`` if there is none, or if only
+    ``note`` is the description in its annotation. ``default`` is ``msgspec.NODEFAULT`` if there is none, or if only
     pydantic can make it.
     """
 
@@ -38,7 +38,7 @@ class Parameter:
 
     @property
     def description(self) -> str | None:
-        """What is said about it in ``Annotated``, in a ``Field``, or else in the docstring of the function."""
+        """Description from ``Annotated``, a ``Field``, or else the docstring of the function."""
         return self.note or self._signature.documentation[1].get(self.name)
 
     def __repr__(self) -> str:

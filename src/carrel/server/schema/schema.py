@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12) made from a function: of its arguments, and of its result.
+"""JSON Schema (2020-12) of the arguments and of the result of a function.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#json-schema-usage
 """
@@ -27,7 +27,7 @@ __all__ = ["input_schema", "output_schema", "schemas_of"]
 
 
 def input_schema(signature: Signature) -> dict[str, Any]:
-    """Make the schema of a function's arguments.
+    """Return the JSON Schema of a function's arguments.
 
     Raises:
         ConfigError: a type has no schema.
@@ -74,7 +74,7 @@ def rest_schema(signature: Signature, definitions: dict[str, Any]) -> Any:
 
 
 def schemas_of(annotations: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Make schemas with msgspec, and the definitions that they refer to."""
+    """Return the JSON Schemas that msgspec makes of types, and the definitions that they refer to."""
     made, definitions = msgspec.json.schema_components(
         annotations, schema_hook=foreign_schema, ref_template="#/$defs/{name}"
     )
@@ -98,7 +98,7 @@ def foreign_schema(kind: type) -> dict[str, Any]:
 
 
 def model_schemas(parameters: Sequence[Parameter], taken: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Make schemas with pydantic. Definitions whose names are taken get another one."""
+    """Return the JSON Schemas that pydantic makes of parameters, and their definitions, renamed if a name is taken."""
     model = make_model(parameters)
     schema = model.model_json_schema()
     if schema.get("$defs", {}).keys() & taken.keys():
@@ -111,7 +111,7 @@ def model_schemas(parameters: Sequence[Parameter], taken: Mapping[str, Any]) -> 
 
 
 def default_schema(default: Any) -> dict[str, Any]:
-    """Return the default for the schema, or nothing where JSON cannot say it."""
+    """Return the ``default`` of a JSON Schema, or nothing where JSON cannot express it."""
     try:
         value = to_jsonable(default)
         return {"default": value} if msgspec.json.decode(to_json(default)) == value else {}
@@ -120,7 +120,7 @@ def default_schema(default: Any) -> dict[str, Any]:
 
 
 def output_schema(signature: Signature) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
-    """Make the schema of a function's result, and what turns results into what it describes.
+    """Return the JSON Schema of a function's result, and the function that encodes results accordingly.
 
     Raises:
         ConfigError: a schema was asked for, and the type of the result is unknown or has none.
@@ -168,7 +168,7 @@ def result_schema(returns: Any, nodes: Sequence[Any]) -> tuple[dict[str, Any], C
 
 
 def at_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put the definition that a schema refers to in its place, so that its type can be seen at once."""
+    """Inline the definition that the root of a schema refers to, so that its type is at the root."""
     definitions = dict(schema.get("$defs", {}))
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     if name not in definitions:

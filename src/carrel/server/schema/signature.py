@@ -1,8 +1,8 @@
-"""A user's function as the server sees it: which arguments it takes, and how they get from JSON or text into a call.
+"""Signature of a user's function: its JSON Schema, and the decoding of arguments from JSON or text.
 
 Arguments are decoded and validated in one pass, by a msgspec struct that is made from the signature. pydantic does
-that for the parameters which use it, and is never imported here: who uses it has imported it. What is written in a
-signature is held to its JSON Schema (the text "5" is no integer); inside a pydantic model that model's rules hold.
+that for the parameters which use it, and is never imported here: code that uses it has imported it. Arguments are
+held to the JSON Schema of the signature (the text "5" is no integer); inside a pydantic model that model's rules hold.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Text: TypeAlias = str | list[str] | dict[str, str]
 IMMUTABLE = (str, int, float, bool, bytes)
 # Annotations of results that are no JSON objects.
 NO_OBJECTS = (inspect.Signature.empty, None, "None", str, "str", int, "int", float, "float", bool, "bool", Any, "Any")
-# What a coroutine's code contains where it may hand control back to the event loop.
+# Opcodes in a coroutine's code where it may hand control back to the event loop.
 WAITS = frozenset(
     opcode.opmap[name]
     for name in ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "SEND", "YIELD_VALUE", "BEFORE_ASYNC_WITH")
@@ -41,16 +41,16 @@ WAITS = frozenset(
 
 
 class Signature:
-    """What a function takes and returns.
+    """Parameters and result of a function: decoders, encoders and JSON Schemas.
 
     ``context_name`` is the parameter annotated with ``context_type``; it is no argument of the caller's. ``open``
-    says that there are ``**kwargs``, so that arguments of any name are welcome. ``suspends`` is False only for an
+    says that there are ``**kwargs``, so that arguments of any name are accepted. ``suspends`` is False only for an
     async function that can never wait and may be driven by ``send(None)`` without a task.
 
     ``structured`` decides about ``output_schema``: by default there is one only where a JSON object is returned
     (dataclass, TypedDict, Struct, pydantic model, ``dict[str, X]``), since that is what every revision of the protocol
-    allows. True wraps anything else as ``{"result": ...}``, False is for none at all. Content of the wire
-    (``ImageContent`` and the like) never has a schema.
+    allows. True wraps anything else as ``{"result": ...}``, False is for none at all. Wire types
+    (``ImageContent`` and the like) never have a schema.
 
     Raises:
         ConfigError: a parameter cannot be an argument of a call; the message names it and says why.
@@ -98,7 +98,7 @@ class Signature:
         self._resolve(annotations)
         parameters = []
         for index, (name, item) in enumerate(found.parameters.items()):
-            if name in bound:  # what was bound beforehand is no business of the caller's
+            if name in bound:  # bound by a partial, and no argument of the caller's
                 continue
             if context_type is not None and is_context(annotations[name], context_type):
                 if self.context_name is not None:
@@ -115,7 +115,7 @@ class Signature:
                 self._refuse(name, "says that this is an unbound method; register the method of an instance")
             else:
                 parameters.append(self._accept(name, annotations[name], item.default))
-        if self.rest is not None:  # names that Python would find taken
+        if self.rest is not None:  # names that are taken by other parameters
             code = getattr(self._scope, "__code__", None)
             positional = code.co_varnames[: code.co_argcount] if code else ()
             self._reserved = {*positional, *bound} - {parameter.name for parameter in parameters}
@@ -135,7 +135,7 @@ class Signature:
             raise ConfigError(f"The parameters of {self.name} cannot be found out: {error}{hint}") from None
 
     def _resolve(self, annotations: dict[str, Any]) -> None:
-        """Turn annotations that are text, or have text in them, into types; in place."""
+        """Evaluate annotations that are strings, or contain strings; in place."""
         unresolved = {name: item for name, item in annotations.items() if type(item) is not type}
         if not unresolved:
             return
@@ -181,7 +181,7 @@ class Signature:
 
     @property
     def documentation(self) -> tuple[str | None, dict[str, str]]:
-        """The docstring: its text without the section on parameters, and what that says about each of them."""
+        """The docstring: its text without the section on parameters, and the description of each of them."""
         if self._documentation is None:
             function: Any = self.function
             while isinstance(function, partial):
@@ -206,7 +206,7 @@ class Signature:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema (2020-12) of the arguments. Made when it is first asked for.
+        """JSON Schema (2020-12) of the arguments. Made on first access.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool
 
@@ -221,7 +221,7 @@ class Signature:
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema (2020-12) of the result: that of an object, or None. ``structured`` decides.
+        """JSON Schema (2020-12) of the result: that of an object, or None, as ``structured`` decides.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema
 
@@ -243,11 +243,11 @@ class Signature:
 
     @property
     def returns_no_object(self) -> bool:
-        """Whether it is plain from the annotation that there is no output schema; looks no further than that."""
+        """Whether the annotation alone shows that there is no output schema."""
         return self.structured is False or (self.structured is None and self._returns in NO_OBJECTS)
 
     def encode(self, value: Any) -> Any:
-        """Turn a result into what ``output_schema`` describes: JSON-able, and wrapped where the schema says so.
+        """Encode a result as ``output_schema`` describes it: JSON-able, and wrapped where the schema says so.
 
         Raises:
             TypeError: there is no JSON for the value.
@@ -321,7 +321,7 @@ class Signature:
         return values
 
     def _validate(self, given: bytes | dict[str, Any]) -> dict[str, Any]:
-        """Let pydantic read its parameters, from JSON or from text that has been read already."""
+        """Validate the parameters of pydantic, from JSON or from text that has been read already."""
         try:
             if isinstance(given, bytes):
                 model = self._model.model_validate_json(given)
@@ -341,7 +341,7 @@ class Signature:
         return {item.name: getattr(model, f"argument_{index}") for index, item in enumerate(self._pydantic)}
 
     def convert(self, strings: Mapping[str, Text]) -> dict[str, Any]:
-        """Read the text of template variables or prompt arguments into the types of the parameters.
+        """Convert the text of template variables or prompt arguments to the types of the parameters.
 
         Values are text, lists of text or dictionaries of text (exploded variables). Text for an array or an object
         is JSON, except that any other text for an array is its one item. Parameters that are text cost nothing.
@@ -392,7 +392,7 @@ class Signature:
                 values[name] = self._convert_one(name, values[name], read)
 
     def choices(self, parameter: Parameter | str) -> tuple[str, ...]:
-        """Return the values of a Literal, Enum or bool parameter as text, in their order; of others, nothing."""
+        """Return the values of a Literal, Enum or bool parameter as text, in their order; empty for other types."""
         if isinstance(parameter, str):
             parameter = next(item for item in self.parameters if item.name == parameter)
         if parameter.annotation is str or parameter.annotation is Any:
@@ -408,7 +408,7 @@ class Signature:
 
 
 def default_of(parameter: Parameter) -> Any:
-    """Return the field of a struct that has the parameter's default, the very object and not a copy."""
+    """Return the msgspec field with the parameter's default, the very object and not a copy."""
     default = parameter.default
     if parameter.by_pydantic:
         return msgspec.field(default=NODEFAULT if parameter.required else UNSET)
@@ -431,7 +431,7 @@ def called_by(function: Any) -> Any:
 
 
 def may_wait(function: Any) -> bool:
-    """Say whether an async function can ever hand control to the event loop. True where that is not certain."""
+    """Return whether an async function can ever hand control to the event loop. True where that is not certain."""
     code = getattr(function, "__code__", None)
     if code is None or not code.co_flags & inspect.CO_COROUTINE or "GET_AWAITABLE" not in opcode.opmap:
         return True
@@ -439,7 +439,7 @@ def may_wait(function: Any) -> bool:
 
 
 def is_context(annotation: Any, context_type: type) -> bool:
-    """Say whether a parameter asks for the context: ``Context``, ``Context | None`` or ``Annotated[Context, ...]``."""
+    """Return whether a parameter is for the context: ``Context``, ``Context | None`` or ``Annotated[Context, ...]``."""
     if annotation is context_type or get_origin(annotation) is context_type:
         return True
     if get_origin(annotation) is Annotated:
@@ -450,13 +450,13 @@ def is_context(annotation: Any, context_type: type) -> bool:
 
 
 def is_in_class(function: Any) -> bool:
-    """Say whether a plain function was defined in the body of a class."""
+    """Return whether a plain function was defined in the body of a class."""
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     return inspect.isfunction(function) and bool(owner) and not owner.endswith("<locals>")
 
 
 def resolve(annotations: dict[str, Any], scope: Any) -> dict[str, Any]:
-    """Evaluate annotations as in the place where ``scope`` was defined, as far as Python still knows it."""
+    """Evaluate annotations in the namespace where ``scope`` was defined, as far as Python still knows it."""
     module = sys.modules.get(getattr(scope, "__module__", None) or "")
     known = getattr(scope, "__globals__", None) or getattr(module, "__dict__", {})
     local = {}

@@ -1,4 +1,4 @@
-"""Text read into types: the values of template variables and of the arguments of prompts."""
+"""Conversion of text to types: values of template variables and arguments of prompts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["reader_of", "text_of"]
 
 
 def text_of(value: Any) -> str:
-    """Write a value of a Literal or Enum as a template variable has it."""
+    """Return a value of a Literal or Enum as the text of a template variable."""
     if isinstance(value, enum.Enum):
         return text_of(value.value) if isinstance(value.value, (str, int, float)) else value.name
     if isinstance(value, bool) or value is None:
@@ -36,10 +36,10 @@ def text_of(value: Any) -> str:
 
 
 def reader_of(annotation: Any, *, plain: bool = False) -> Callable[[Any], Any] | None:
-    """Return what reads text (or lists or dictionaries of it) into a type; None where text may stay as it is.
+    """Return the function that converts text (or lists or dictionaries of it) to a type; None to leave text as it is.
 
-    What is read raises ``msgspec.ValidationError`` if it does not parse. With ``plain``, arrays and objects stay as
-    JSON has them and constraints unchecked, because something else comes after.
+    It raises ``msgspec.ValidationError`` for text that does not parse. With ``plain``, arrays and objects stay as
+    JSON has them and constraints unchecked, because another step validates them.
     """
     read = read_kind(plain_type(annotation), plain)
     constrained = any(isinstance(node, Metadata) and isinstance(node.value, msgspec.Meta) for node in walk(annotation))
@@ -72,7 +72,7 @@ def read_kind(kind: Any, plain: bool) -> Callable[[Any], Any] | None:
 
 
 def read_integer(text: str) -> int:
-    """Read decimal digits, perhaps after a minus; int() alone takes spaces, underscores and digits of all scripts."""
+    """Parse decimal digits, perhaps after a minus; int() alone takes spaces, underscores and digits of all scripts."""
     digits = text[1:] if text[:1] == "-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError(text)
@@ -80,7 +80,7 @@ def read_integer(text: str) -> int:
 
 
 def read_number(kind: type, text: str) -> Any:
-    """Read a finite decimal number."""
+    """Parse a finite decimal number."""
     if not text or text[0] == "+" or text.strip("0123456789.eE+-"):
         raise ValueError(text)
     number = kind(text)
@@ -90,7 +90,7 @@ def read_number(kind: type, text: str) -> Any:
 
 
 def read_boolean(text: str) -> bool:
-    """Read true and false, whatever their case, 1 and 0."""
+    """Parse true and false, whatever their case, 1 and 0."""
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
 
@@ -112,7 +112,7 @@ def read_scalar(kind: Any, value: Any) -> Any:
 
 
 def read_choice(kind: Any) -> Callable[[Any], Any]:
-    """Return what reads a value of an Enum (by value or name) or a Literal."""
+    """Return the function that parses a value of an Enum (by value or name) or a Literal."""
     known = {} if get_origin(kind) is Literal else dict(kind.__members__)
     known |= {text_of(value): value for value in (get_args(kind) or kind)}
 
@@ -125,7 +125,7 @@ def read_choice(kind: Any) -> Callable[[Any], Any]:
 
 
 def read_union(kind: Any, plain: bool) -> Callable[[Any], Any]:
-    """Return what tries one type after the other; text is tried last, because it takes everything."""
+    """Return the function that tries one type after the other; text is tried last, because it takes everything."""
     readers = [reader_of(item, plain=plain) for item in get_args(kind)]
 
     def read(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the annotation of a parameter or result says: which types it is made of, and who reads JSON into them."""
+"""Type hints of parameters and results: the types in them, and whether msgspec or pydantic decodes these."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ CONTAINERS = (*SETS, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Mapp
 
 
 def read_annotation(parameter: Parameter) -> None:
-    """Find the description in the annotation, and who is to read values: msgspec or pydantic.
+    """Set the fields of a parameter from its annotation: description, alias, default, and whether pydantic decodes it.
 
     Raises:
-        TypeError: nobody can read JSON into this type.
+        TypeError: neither msgspec nor pydantic can read JSON into this type.
     """
     if is_field(parameter.default):  # name: int = Field(...) is another way to write Annotated
         parameter.annotation = Annotated[parameter.annotation, parameter.default]
@@ -55,13 +55,13 @@ def read_annotation(parameter: Parameter) -> None:
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What ``Annotated`` says beside a type."""
+    """An item of ``Annotated`` beside its type."""
 
     value: Any
 
 
 def walk(annotation: Any) -> Iterator[Any]:
-    """Return every type that an annotation is made of, fields of classes included, and each ``Metadata``."""
+    """Yield every type that an annotation is made of, fields of classes included, and each ``Metadata``."""
     seen: set[int] = set()
     nodes = [annotation]
     while nodes:
@@ -90,7 +90,7 @@ def walk(annotation: Any) -> Iterator[Any]:
 
 
 def has_fields(kind: Any) -> bool:
-    """Say whether msgspec reads a class field by field."""
+    """Return whether msgspec reads a class field by field."""
     if not isinstance(kind, type):
         return False
     if issubclass(kind, msgspec.Struct) or typing.is_typeddict(kind):
@@ -100,7 +100,7 @@ def has_fields(kind: Any) -> bool:
 
 
 def is_pydantic(item: Any) -> bool:
-    """Say whether a class, or an item of ``Annotated``, is one that pydantic alone understands."""
+    """Return whether only pydantic supports a class, or an item of ``Annotated``."""
     if is_field(item):
         return not only_describes(item)
     if hasattr(item, "__get_pydantic_core_schema__") or hasattr(item, "__pydantic_validator__"):
@@ -109,7 +109,7 @@ def is_pydantic(item: Any) -> bool:
 
 
 def is_foreign(kind: Any) -> bool:
-    """Say whether msgspec, and so JSON, knows nothing about a class."""
+    """Return whether msgspec does not support a class."""
     if not isinstance(kind, type) or kind in SIMPLE or kind in CONTAINERS or kind is Any or has_fields(kind):
         return False
     if issubclass(kind, (enum.Enum, PathLike)):
@@ -118,7 +118,7 @@ def is_foreign(kind: Any) -> bool:
 
 
 def is_for_pydantic(parameter: Parameter) -> bool:
-    """Say who reads the values of a parameter: pydantic where the annotation uses it, msgspec elsewhere.
+    """Return whether pydantic decodes a parameter: where the annotation uses it; msgspec does elsewhere.
 
     pydantic also gets what msgspec cannot do, such as a union of two classes, if it has been imported.
 
@@ -159,7 +159,7 @@ def is_for_pydantic(parameter: Parameter) -> bool:
 
 
 def refuse_slow_patterns(nodes: Sequence[Any]) -> None:
-    """Refuse types with a pattern of ``msgspec.Meta`` that a hostile text could make Python's ``re`` work at for ever.
+    """Refuse types with a pattern of ``msgspec.Meta`` that is open to catastrophic backtracking (ReDoS).
 
     Raises:
         TypeError: there is one; the message has it.
@@ -183,7 +183,7 @@ def refuse_if_slow(pattern: Any, max_length: int | None) -> None:
 
 
 def refuse_slow_models(schema: Any) -> None:
-    """Refuse pydantic models with patterns for Python's ``re``, if a hostile text could make it work for ever.
+    """Refuse pydantic models with patterns for Python's ``re`` that are open to catastrophic backtracking (ReDoS).
 
     ``schema`` is a core schema of pydantic. By default, its patterns are not for ``re`` and take linear time.
 
@@ -208,7 +208,7 @@ def refuse_slow_models(schema: Any) -> None:
 
 
 def is_hashable(kind: Any) -> bool:
-    """Say whether the values of a type can be in a set."""
+    """Return whether the values of a type are hashable."""
     kind = get_origin(kind) or kind
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind.__struct_config__.frozen
@@ -216,19 +216,19 @@ def is_hashable(kind: Any) -> bool:
 
 
 def is_field(item: Any) -> bool:
-    """Say whether this is what pydantic's ``Field`` returns."""
+    """Return whether an object is a ``FieldInfo``, which pydantic's ``Field`` returns."""
     fields = sys.modules.get("pydantic.fields")
     return fields is not None and isinstance(item, fields.FieldInfo)
 
 
 def only_describes(field: Any) -> bool:
-    """Say whether a ``Field`` is there for its description, and at most a default: no reason to call pydantic."""
+    """Return whether a ``Field`` has only a description, and at most a default: no reason to call pydantic."""
     others = ("alias", "validation_alias", "default_factory", "title", "examples", "json_schema_extra", "discriminator")
     return not field.metadata and all(getattr(field, name) is None for name in others)
 
 
 def alias_of(field: Any) -> str | None:
-    """Return the name that a ``Field`` gives to what comes in."""
+    """Return the alias that a ``Field`` gives to its input."""
     alias = field.validation_alias or field.alias
     choices = getattr(alias, "choices", (alias,))
     return next((choice for choice in choices if isinstance(choice, str)), None)
@@ -241,14 +241,14 @@ def describe(item: Any) -> str | None:
 
 
 def or_none(annotation: Any) -> Any:
-    """Return a type that is None too, with the metadata where it was."""
+    """Return the union of a type and None, with the metadata where it was."""
     if get_origin(annotation) is Annotated:
         return Annotated[(or_none(annotation.__origin__), *annotation.__metadata__)]
     return annotation if annotation is Any else typing.Optional[annotation]  # noqa: UP045 - it need not be a class
 
 
 def make_model(parameters: Sequence[Parameter]) -> Any:
-    """Make the pydantic model that reads these parameters: ``argument_0`` and so on, by their aliases."""
+    """Return the pydantic model that decodes these parameters: ``argument_0`` and so on, by their aliases."""
     pydantic = sys.modules["pydantic"]
     fields: dict[str, Any] = {}
     for index, parameter in enumerate(parameters):
@@ -261,7 +261,7 @@ def make_model(parameters: Sequence[Parameter]) -> Any:
 
 
 def plain_type(annotation: Any) -> Any:
-    """Return the type itself, without ``Annotated``, ``NewType``, names for types, and ``| None``."""
+    """Return the type itself, without ``Annotated``, ``NewType``, type aliases, and ``| None``."""
     while True:
         if get_origin(annotation) in UNIONS:
             others = [item for item in get_args(annotation) if item is not type(None)]
@@ -279,7 +279,7 @@ def plain_type(annotation: Any) -> Any:
 
 
 def values_of(annotation: Any) -> tuple[Any, ...]:
-    """Return every value a Literal, an Enum or a bool can have, also as the item of an array; of others, nothing."""
+    """Return every value a Literal, an Enum or a bool can have, also as the item of an array; else none."""
     kind = plain_type(annotation)
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is bool:
@@ -297,6 +297,6 @@ def values_of(annotation: Any) -> tuple[Any, ...]:
 
 
 def is_array(kind: Any) -> bool:
-    """Say whether a class is written as a JSON array."""
+    """Return whether a class is encoded as a JSON array."""
     others = (str, bytes, bytearray, memoryview, abc.Mapping)
     return isinstance(kind, type) and issubclass(kind, abc.Iterable) and not issubclass(kind, others)

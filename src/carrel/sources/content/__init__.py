@@ -1,1 +1,1 @@
-"""Parts and types of contents, for all sources."""
+"""Resource contents, for all sources: MIME types, text encodings, windows."""

@@ -1,7 +1,7 @@
-"""MIME types of files: by name first, by content where the name says nothing or cannot be right.
+"""MIME types of files, by file name first, by content where the name has no known type or cannot be right.
 
-The table is ours because the one of the standard library depends on the machine it runs on, and takes longer to load
-than a server may take to start.
+There is a table here because ``mimetypes`` in the standard library depends on the machine it runs on, and takes longer
+to load than a server may take to start.
 """
 
 from __future__ import annotations
@@ -263,27 +263,27 @@ TEXTUAL = frozenset(
 
 
 def type_of_name(name: str) -> str | None:
-    """Return the MIME type that a file name stands for, or None where it says nothing."""
+    """Return the MIME type for a file name, or None if it is not known."""
     name = name.lower()
     stem, _, suffix = name.rpartition(".")
     return BY_NAME.get(name) or (BY_SUFFIX.get(suffix) if stem else None)
 
 
 def is_textual(mime_type: str) -> bool:
-    """Say whether contents of this type are text by their nature."""
+    """Return whether a MIME type is a text format."""
     return mime_type.startswith("text/") or mime_type in TEXTUAL or mime_type.endswith(("+json", "+xml"))
 
 
 def type_of_bytes(head: bytes, name: str) -> str:
-    """Return the MIME type of bytes that are not text: what the name says, or what their beginning shows.
+    """Return the MIME type of binary data, by its file name or the signature in its first bytes.
 
-    ``application/octet-stream`` where neither says anything.
+    ``application/octet-stream`` if neither is known.
     """
     named = type_of_name(name)
     if named is not None and not is_textual(named) and named != BINARY:
         return named
     try:
-        import puremagic  # only for files whose name says nothing: it takes 20 ms to load
+        import puremagic  # only for file names without a known type: it takes 20 ms to load
     except ImportError:
         return BINARY
     try:

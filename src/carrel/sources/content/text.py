@@ -1,8 +1,8 @@
-"""Recognising text, and the encoding it is in.
+"""Detection of text and its encoding, and decoding.
 
 Tried in this order: a byte order mark; UTF-8; UTF-16 without a mark, where zero bytes on one side give it away;
 GB18030, where most of it decodes to everyday Chinese characters; Windows-1252 or Latin-1 as the last resort, which
-decode nearly anything. What has zero bytes or control characters that no text has is not text. Line endings are left
+decode nearly anything. Data with zero bytes, or control characters not found in text, is binary. Line endings are left
 alone.
 """
 
@@ -31,7 +31,7 @@ MARKS = (
 # Control characters of terminals and old printers may be in a log: BEL, BS, TAB, LF, VT, FF, CR, SO, SI, ESC.
 CONTROLS = bytes(sorted({*range(0x20), 0x7F} - {7, 8, 9, 10, 11, 12, 13, 14, 15, 0x1B}))
 
-# What is plainly something else, though it may look like an 8-bit encoding for want of zero bytes.
+# Signatures of binary formats that may look like an 8-bit encoding for want of zero bytes.
 SIGNATURES = (
     b"%PDF-",
     b"\x89PNG",
@@ -46,14 +46,14 @@ SIGNATURES = (
 
 
 class Text(NamedTuple):
-    """Text, and the encoding in which it was found."""
+    """Decoded text, and the encoding that was detected."""
 
     text: str
     encoding: str
 
 
 def decode(data: bytes) -> Text | None:
-    """Decode a whole file, without its byte order mark. None if it is not text."""
+    """Detect the encoding of a whole file and decode it, without its byte order mark. None if it is not text."""
     if not data.startswith((b"\xef", b"\xff", b"\xfe", b"\0")):
         try:
             text = data.decode()
@@ -67,14 +67,14 @@ def decode(data: bytes) -> Text | None:
 
 
 def decode_as(data: bytes, encoding: str) -> str:
-    """Decode text that is in an encoding, without its byte order mark. What is broken is replaced."""
+    """Decode text in a known encoding, without its byte order mark. Invalid bytes are replaced."""
     if len(data) <= PIECE:
         return data.decode(encoding, "replace").removeprefix("\ufeff")
     return "".join(pieces(data, encoding, "replace")).removeprefix("\ufeff")
 
 
 def pieces(data: bytes, encoding: str, errors: str, *, cut: bool = False) -> Iterator[str]:
-    """Decode piece by piece, until the request is cancelled; the end of ``data`` may be within a character if ``cut``.
+    """Decode piece by piece, unless the request is cancelled; with ``cut``, ``data`` may end within a character.
 
     Raises:
         UnicodeDecodeError: it is not in this encoding, and ``errors`` is "strict".
@@ -86,7 +86,7 @@ def pieces(data: bytes, encoding: str, errors: str, *, cut: bool = False) -> Ite
 
 
 def recognise(data: bytes, *, cut: bool = False) -> str | None:
-    """Return the encoding of text, as Python names it, or None if this is not text.
+    """Detect the encoding of text and return Python's name for it, or None if this is not text.
 
     With ``cut`` the data is the beginning of something longer, and may end within a character.
     """
@@ -115,13 +115,13 @@ def recognise(data: bytes, *, cut: bool = False) -> str | None:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Say whether there are zero bytes, or more control characters than a text has."""
+    """Return whether there are zero bytes, or more than 2 % control characters."""
     odd = len(sample) - len(sample.translate(None, CONTROLS))
     return odd > 0 and (odd * 50 > len(sample) or b"\0" in sample)
 
 
 def is_utf8(data: bytes, cut: bool) -> bool:
-    """Say whether this is UTF-8, also if a few bytes of it are broken."""
+    """Return whether this is UTF-8, possibly with a few invalid bytes."""
     try:
         codecs.utf_8_decode(data, "strict", not cut)
     except UnicodeDecodeError:
@@ -133,7 +133,7 @@ def is_utf8(data: bytes, cut: bool) -> bool:
 
 
 def is_gb18030(data: bytes, cut: bool) -> bool:
-    """Say whether this is Chinese text in GB18030 (or GBK, or GB 2312, which it contains)."""
+    """Return whether this is Chinese text in GB18030 (or its subsets GBK and GB 2312)."""
     try:
         sample = ""
         for piece in pieces(data, "gb18030", "strict", cut=cut):
@@ -148,7 +148,7 @@ def is_gb18030(data: bytes, cut: bool) -> bool:
 
 
 def recognise_utf16(sample: bytes) -> str | None:
-    """Return which UTF-16 this is, or None where it is not evident."""
+    """Detect UTF-16 without a byte order mark, and its byte order; None if it is not evident."""
     if len(sample) % 2:
         return None
     big, little = sample[0::2].count(0), sample[1::2].count(0)
@@ -164,7 +164,7 @@ def recognise_utf16(sample: bytes) -> str | None:
 
 
 def line_feed(encoding: str) -> bytes:
-    """Return the bytes that end a line."""
+    """Return the encoded line feed."""
     return "\n".encode(encoding)
 
 

@@ -1,9 +1,8 @@
-"""Windows of files: some lines, some bytes, or the end, without reading the rest.
+"""Windows of files: ranges of lines or bytes, or the tail, read without the rest.
 
 ``?lines=100-200`` counts from 1 and includes both ends, ``?lines=100-`` goes on to the end. ``?bytes=0-65535`` counts
 from 0 and includes both ends. ``?tail=200`` is the last 200 lines. Bytes of text are cut so that a character belongs to
-the window in which it begins: windows that join give, joined, the whole text. Lines end with a line feed, or a carriage
-return and one.
+the window in which it begins: adjacent windows, concatenated, give the whole text. Lines end with LF or CRLF.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from carrel.sources.content.text import character_start, line_feed
 
 __all__ = ["EXAMPLES", "MAX_SCAN", "TooFar", "TooWide", "Window", "cut_bytes", "cut_lines", "cut_tail", "parse_window"]
 
-MAX_SCAN = 256 * 1024 * 1024  # bytes looked through to find a line
+MAX_SCAN = 256 * 1024 * 1024  # bytes scanned to find a line
 BLOCK = 262_144  # bytes read at a time
 STEP = 65_536  # the same, backwards
-ATTEMPTS = 4  # to read the end of a file that is cut meanwhile
+ATTEMPTS = 4  # to read the end of a file that is truncated meanwhile
 WIDE = {line_feed(encoding): encoding for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")}
 MAX_DIGITS = 15
-NEIGHBOURHOOD = 1024  # bytes before a window that tell where characters begin
+NEIGHBOURHOOD = 1024  # bytes before a window, read to find where characters begin
 
 EXAMPLES = {"lines": "lines=100-200", "bytes": "bytes=0-65535", "tail": "tail=200"}
 
@@ -31,7 +30,7 @@ ReadAt: TypeAlias = Callable[[int, int], bytes]
 
 
 class Window(NamedTuple):
-    """What part of a file is wanted: from ``first`` to ``last`` (None: to the end), or of a tail the last ``last``."""
+    """Requested part of a file: from ``first`` to ``last`` (None: to the end), or for a tail the last ``last``."""
 
     unit: Literal["lines", "bytes", "tail"]
     first: int
@@ -39,7 +38,7 @@ class Window(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The bytes of a window, and where they are: numbers of lines or of bytes. ``total`` where it came to be known."""
+    """The bytes of a window, and their range in lines or in bytes. ``total`` is set if it is known."""
 
     data: bytes
     first: int | None
@@ -47,13 +46,13 @@ class Cut(NamedTuple):
     total: int | None = None
 
     def describe(self, unit: str) -> dict[str, Any]:
-        """Return what goes into ``_meta``."""
+        """Return the window's entry in ``_meta``."""
         numbers = {"first": self.first, "last": self.last, "total": self.total}
         return {"unit": unit} | {name: value for name, value in numbers.items() if value is not None}
 
 
 class TooWide(Exception):
-    """The window holds more than the limit. ``queries`` are windows that do not."""
+    """The window is larger than the limit. ``queries`` are windows that are not."""
 
     def __init__(self, *queries: str) -> None:
         super().__init__(*queries)
@@ -61,9 +60,9 @@ class TooWide(Exception):
 
 
 class TooFar(Exception):
-    """Line ``wanted`` is further into the file than is looked; ``line`` and ``offset`` are where looking ended.
+    """Line ``wanted`` is beyond the scan limit; ``line`` and ``offset`` are where the scan ended.
 
-    They are None if the number of the line alone tells that, so that nothing was read.
+    They are None if that follows from the line number alone, so that nothing was read.
     """
 
     def __init__(self, wanted: int, line: int | None = None, offset: int | None = None) -> None:
@@ -74,10 +73,10 @@ class TooFar(Exception):
 
 
 def parse_window(query: str) -> Window | None:
-    """Read the query of a URI. None if there is none.
+    """Parse the query of a URI into a window. None if the query is empty.
 
     Raises:
-        InvalidParams: it asks for something else than one window, and is not understood.
+        InvalidParams: it is not exactly one valid window.
     """
     if not query:
         return None
@@ -112,11 +111,11 @@ def refuse(unit: str, reason: str) -> InvalidParams:
 
 
 def cut_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str | None) -> Cut:
-    """Cut bytes out of a file of ``size`` bytes; at the boundaries of characters if it is text.
+    """Read a range of bytes from a file of ``size`` bytes, aligned to characters if it is text.
 
     Raises:
         InvalidParams: the window begins after the end.
-        TooWide: it holds more than ``limit`` bytes.
+        TooWide: it has more than ``limit`` bytes.
     """
     if window.first > size:
         raise refuse("bytes", f"the file has {size:,} bytes, and the window begins at {window.first:,}")
@@ -135,15 +134,15 @@ def cut_bytes(read_at: ReadAt, size: int, window: Window, limit: int, encoding: 
 
 
 def cut_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str, scan: int = MAX_SCAN) -> Cut:
-    """Cut lines out of a file. What comes before them is read, ``scan`` bytes at most, and forgotten block by block.
+    """Read a range of lines from a file. Up to ``scan`` bytes before them are read in blocks, and discarded.
 
     Raises:
         InvalidParams: the file has fewer lines than would come before the window.
         TooFar: it begins further into the file than ``scan`` bytes.
-        TooWide: the window holds more than ``limit`` bytes.
+        TooWide: the window has more than ``limit`` bytes.
     """
     feed = line_feed(encoding)
-    offset, passed = 0, 0  # where we are, and how many lines are behind us
+    offset, passed = 0, 0  # current offset, and how many lines end before it
     skip = window.first - 1
     if min(skip * len(feed), size) > scan:
         raise TooFar(window.first)
@@ -173,7 +172,7 @@ def cut_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: 
 def collect_lines(
     read_at: ReadAt, size: int, begin: int, first: int, wanted: int | None, limit: int, feed: bytes
 ) -> Cut:
-    """Read up to ``wanted`` lines, or all, from ``begin`` on, where line ``first`` begins."""
+    """Read up to ``wanted`` lines (None: all) from offset ``begin``, where line ``first`` begins."""
     parts: list[bytes] = []
     offset, lines, whole = begin, 0, 0  # whole: how many lines end within the limit
     while offset < size and (wanted is None or lines < wanted):
@@ -201,11 +200,11 @@ def collect_lines(
 
 
 def cut_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding: str) -> Cut:
-    """Cut the last lines out of a file, reading backwards from its end no more than it takes.
+    """Read the last lines of a file, backwards from its end.
 
     Raises:
-        InvalidParams: the file becomes smaller again and again while it is read.
-        TooWide: they hold more than ``limit`` bytes.
+        InvalidParams: the file keeps shrinking while it is read.
+        TooWide: they have more than ``limit`` bytes.
     """
     feed = line_feed(encoding)
     for _ in range(ATTEMPTS):
@@ -224,9 +223,9 @@ def cut_tail(read_at: ReadAt, size: int, window: Window, limit: int, encoding: s
 
 
 def collect_tail(read_at: ReadAt, size: int, wanted: int, limit: int, feed: bytes) -> tuple[list[bytes], int | None]:
-    """Read the last lines in blocks, the last one first, until there are ``wanted`` ones or more than ``limit`` bytes.
+    """Read the last lines in blocks, the last block first, up to ``wanted`` lines or past ``limit`` bytes.
 
-    The number is None, or the size that the file has meanwhile shrunk to, and then what was read means nothing.
+    The number is None, or the size that the file has meanwhile shrunk to; then there are no blocks.
     """
     blocks: list[bytes] = []
     end = size
@@ -254,7 +253,7 @@ def count_feeds(block: bytes, feed: bytes) -> int:
     """Count line feeds; in UTF-16 and UTF-32, only those where a character begins."""
     if len(feed) == 1:
         return block.count(feed)
-    return block.decode(WIDE[feed], "replace").count("\n")  # far quicker than finding one after the other
+    return block.decode(WIDE[feed], "replace").count("\n")  # far quicker than finding them one by one
 
 
 def find_feed(block: bytes, feed: bytes, start: int) -> int:

@@ -1,1 +1,1 @@
-"""Files as resources."""
+"""Files as resources (``file:`` URIs)."""

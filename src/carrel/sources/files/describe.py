@@ -1,4 +1,4 @@
-"""What a file or a directory is said to be when it is listed."""
+"""Resource descriptions of files and directories: name, MIME type, size, time of last modification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["describe", "display"]
 
 
 def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = None) -> Resource:
-    """Return the resource of a file or a directory; ``shown`` is what it is called, if not by its own name."""
+    """Return the ``Resource`` for a file or a directory; ``shown`` overrides its displayed name."""
     is_directory = S_ISDIR(info.st_mode)
     return Resource(
         uri,
@@ -28,12 +28,12 @@ def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = N
 
 
 def display(name: str) -> str:
-    """Return a name as text that can be shown and sent, whatever its bytes are."""
+    """Return a file name as valid Unicode, with bytes that are not UTF-8 replaced."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
 def annotate(modified: float) -> Annotations | UnsetType:
-    """Return the time of the last change, in seconds since 1970, as an annotation."""
+    """Return a modification time, in seconds since 1970, as a ``lastModified`` annotation; UNSET if out of range."""
     try:
         year, month, day, hour, minute, second, *_ = time.gmtime(modified)
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Reading an open file: whole or in a window, as text or as bytes."""
+"""Reading of open files: whole or in a window, as text or as a blob."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = ["Contents", "read_file", "windows_of"]
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
-HEAD = 8192  # bytes by which the type and the encoding of a large file are recognised
-CHUNK = 1_048_576  # bytes read before it is looked whether anything waits for them
+HEAD = 8192  # bytes used to detect the type and the encoding of a large file
+CHUNK = 1_048_576  # bytes read between checks for cancellation
 
 
 def read_file(
     descriptor: int, uri: str, name: str, window: Window | None, limit: int, scan: int = MAX_SCAN
 ) -> Contents:
-    """Read a file of that name, or a window of it; ``limit`` is how many bytes at most.
+    """Read an open file named ``name``, or a window of it, of at most ``limit`` bytes.
 
-    To find lines, up to ``scan`` bytes before them are looked through.
+    To find lines, up to ``scan`` bytes before them are scanned.
 
     Raises:
-        ResourceTooLarge: it is more, or too far into the file; the message has the URIs of windows that are not.
-        InvalidParams: the window makes no sense for this file.
+        ResourceTooLarge: it is larger, or too far into the file; the message has the URIs of windows that are not.
+        InvalidParams: the window is not valid for this file.
     """
     size = os.fstat(descriptor).st_size
     if window is not None:
@@ -60,7 +60,7 @@ def read_file(
 def read_window(descriptor: int, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
     read_at = reader(descriptor)
     if size == 0:
-        # Files of /proc and the like do not say how long they are, and may be another thing each time they are read.
+        # Files in /proc and the like report no size, and may differ each time they are read.
         data = read_all(descriptor, 0, limit)
         if data is None:
             raise too_large(descriptor, uri, limit)
@@ -114,7 +114,7 @@ def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
     is_text = recognise(reader(descriptor)(0, HEAD), cut=True) is not None
     queries = ["tail=200", "lines=1-1000"] if is_text else []
     windows = windows_of(uri, *queries, f"bytes=0-{min(limit, 65_536) - 1}")
-    if size <= limit:  # it has no end yet, or does not say how long it is
+    if size <= limit:  # it is still growing, or reports no size
         return ResourceTooLarge(uri, f"The file has more than {limit:,} bytes, which is the limit")
     return ResourceTooLarge(
         uri, f"The file has {size:,} bytes, which is over the limit of {limit:,}; read a window of it, {windows}"
@@ -122,7 +122,7 @@ def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
 
 
 def windows_of(uri: str, *queries: str) -> str:
-    """Return the URIs of windows, for a sentence that suggests them."""
+    """Return the URIs of windows, joined by "or", for an error message."""
     return " or ".join(f"{uri.partition('?')[0]}?{query}" for query in queries)
 
 
@@ -132,7 +132,7 @@ def type_of_text(name: str) -> str:
 
 
 def read_all(descriptor: int, size: int, limit: int) -> bytes | None:
-    """Read to the end of a file that had ``size`` bytes, and may have grown or shrunk; None if it is over the limit."""
+    """Read a file that had ``size`` bytes, and may have grown or shrunk, to its end; None if it is over the limit."""
     data = os.read(descriptor, min(size, CHUNK) + 1)
     if 0 < len(data) <= size <= CHUNK:
         return data
@@ -147,7 +147,7 @@ def read_all(descriptor: int, size: int, limit: int) -> bytes | None:
 
 
 def reader(descriptor: int) -> ReadAt:
-    """Return a function that reads at an offset of an open file, until the request is cancelled."""
+    """Return a function that reads an open file at an offset, and stops if the request is cancelled."""
 
     def read_at(offset: int, size: int) -> bytes:
         os.lseek(descriptor, offset, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""Finding files by parts of their names: completion of a path, and search."""
+"""Path completion, and search for files by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPELL = 0.5  # microseconds of work for a name that is compared
 
 
 class Match(NamedTuple):
-    """A file or directory whose name fits, and how well, from 0 to 1."""
+    """A file or directory found by name, and its score from 0 to 1."""
 
     score: float
     parts: Parts
@@ -30,10 +30,10 @@ class Match(NamedTuple):
 
 
 def complete_path(tree: Tree, typed: str) -> Completion:
-    """Suggest paths that go on from what has been typed: the entries of one directory, directories with a slash.
+    """Complete a partial path with entries of one directory; directories end with a slash.
 
-    Names that begin with what has been typed come before those that contain it, whatever the case; directories before
-    files. Values are as ``{+path}`` takes them: ``#``, ``?`` and what looks like an escape are escaped.
+    Names that begin with the last segment come before those that contain it, ignoring case; directories before files.
+    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and what looks like a percent-escape are escaped.
     """
     directory, _, last = typed.lstrip("/").rpartition("/")
     work = Work(PAGE)
@@ -69,7 +69,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
 
 
 def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
-    """Return the directory that has been typed, in whatever case; None if there is none.
+    """Find a directory by its path, ignoring case; None if there is none.
 
     Raises:
         OSError: the process can open no more files.
@@ -98,12 +98,12 @@ def find_directory(tree: Tree, path: str, work: Work) -> Parts | None:
 
 
 def escape(name: str) -> str:
-    """Escape what would not stay itself in the expansion of ``{+path}``."""
+    """Percent-encode what the expansion of ``{+path}`` would not preserve."""
     if "%" in name:
         try:
             name = name.replace("%", "%25") if percent_decode(name) != name else name
         except UriError:
-            pass  # no escape, and will be escaped
+            pass  # not an escape, and will be escaped by the expansion
     name = name.replace("#", "%23").replace("?", "%3F")
     if name.isascii():
         return name
@@ -113,10 +113,10 @@ def escape(name: str) -> str:
 
 
 def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
-    """Return the files and directories in whose path all words of the query occur, best first.
+    """Return the files and directories whose path contains all words of the query, best first.
 
-    What matches in the name itself is better than what matches in the path to it. A search ends where it becomes too
-    much work, and returns what it has found.
+    Matches in the name score higher than matches in the path to it. A search that exceeds its work budget ends, and
+    returns what it has found.
 
     Raises:
         OSError: the process can open no more files.
@@ -146,12 +146,12 @@ def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
 
 
 def words_of(query: str) -> list[str]:
-    """Return the words of a query, each once, in lower case; none if it is too long to be found in a path."""
+    """Return the distinct words of a query, case-folded; none if the query is too long."""
     return list(dict.fromkeys(query.casefold().split())) if len(query) <= MAX_QUERY else []
 
 
 def rate(words: list[str], name: str, depth: int) -> float:
-    """Rate how well a name fits: all of it, its stem, its beginning, somewhere in it, some words only in its path."""
+    """Return the score of a match: by full name, stem, beginning, any part of the name, or words only in the path."""
     query = " ".join(words)
     stem = name.rpartition(".")[0] or name
     if query == name:

@@ -1,7 +1,7 @@
-"""Files as resources: a folder, or one file, shared as ``file:`` URIs, in windows where they are large, live.
+"""Files as resources: a folder, or one file, shared under ``file:`` URIs, with windows and change events.
 
-What is shared of a folder is decided in one place, ``selection``; ``root`` sees to it that nothing else can be opened;
-``tree`` walks; ``window`` cuts parts out of large files; ``watch`` turns events of the file system into changes.
+``selection`` decides what is shared of a folder; ``sandbox`` makes sure that nothing else can be opened; ``tree``
+walks the folder; ``window`` reads parts of large files; ``watch`` turns file system events into changes.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -64,18 +64,18 @@ SUGGESTIONS = {
 
 
 class FilesSource:
-    """A folder, or one file, as resources.
+    """Resource source for a folder, or for one file.
 
-    ``include`` and ``exclude`` are patterns as in .gitignore; ``hidden`` shares names that begin with a dot too,
-    ``follow_symlinks`` what links outside of the folder lead to, ``gitignore=False`` what git ignores. A file of more
+    ``include`` and ``exclude`` are patterns as in .gitignore; ``hidden`` also shares names that begin with a dot,
+    ``follow_symlinks`` the targets of links that leave the folder, ``gitignore=False`` what git ignores. A file of more
     than ``max_size`` bytes is read in windows only, and to find the first line of a window, up to ``max_scan`` bytes
-    are looked through. ``name`` is what the folder is called in listings; its own name otherwise.
+    are scanned. ``name`` is the name of the folder in listings; its own name by default.
 
-    The disk is read in up to ``threads`` threads, up to ``threads_per_client`` of them for one client, of whose
-    requests up to ``max_waiting`` wait for one.
+    The disk is read in up to ``threads`` threads, of which one client has up to ``threads_per_client``; up to
+    ``max_waiting`` of its requests are queued.
 
     Raises:
-        ConfigError: a pattern cannot be understood, a number is less than 1, or the path has no URI.
+        ConfigError: a pattern is not valid, a number is less than 1, or the path has no URI.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class FilesSource:
     def __repr__(self) -> str:
         return f"FilesSource({self.path!r})"
 
-    # Life
+    # Lifecycle
 
     async def start(self) -> None:
-        """Look at the root.
+        """Start the threads and check the root.
 
         Raises:
-            ConfigError: it is not there, may not be read, or is neither a folder nor a file.
+            ConfigError: it does not exist, may not be read, or is neither a folder nor a file.
         """
         self._workers.start()
         try:
@@ -132,7 +132,7 @@ class FilesSource:
             raise
 
     async def stop(self) -> None:
-        """End all watches, wait for reads that are under way, and forget what is kept."""
+        """End all watches, wait for running reads, and clear the caches."""
         for watch in tuple(self._watches):
             await watch.stop()
         await self._workers.stop()
@@ -154,7 +154,7 @@ class FilesSource:
             raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in a thread.
+        """Run a function in a thread of the source.
 
         Raises:
             ResourceError: the process can open no more files.
@@ -165,10 +165,10 @@ class FilesSource:
             self._tree.notices.warn((), f"cannot be read: {error.strerror}")
             raise translate(error, self.uri) from None
 
-    # Names
+    # URIs
 
     def owns(self, uri: str) -> bool:
-        """Say whether a URI is in this folder, whether or not there is such a file."""
+        """Return whether a URI is in this folder, whether or not the file exists."""
         try:
             self._locate(uri)
         except (InvalidParams, ResourceNotFound):
@@ -176,7 +176,7 @@ class FilesSource:
         return True
 
     def _locate(self, uri: str) -> tuple[Parts, str]:
-        """Take a URI apart into a path under the root and a query."""
+        """Split a URI into a path under the root and a query."""
         address, _, query = uri.partition("?")
         if "#" in uri:
             raise InvalidParams(
@@ -201,23 +201,23 @@ class FilesSource:
     # Views
 
     def seen_by(self, visible: Visible) -> FilesSource:
-        """Return this source as a caller sees it. It opens nothing at hidden places, whatever links lead there."""
+        """Return a view of this source for a caller. It opens nothing hidden from the caller, not even by links."""
         view = copy(self)
         view._tree = TreeView(self._tree, self.path, self._uri, visible)
         return view
 
     async def shows(self, uri: str) -> bool:
-        """Say, of such a view, whether a URI leads to no hidden place."""
+        """Return whether a URI leads to nothing hidden in this view."""
         parts, _ = self._locate(uri)
         return not isinstance(self._tree, TreeView) or await self._workers.run(self._tree.shows, parts)
 
     # Listing
 
     async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return the folder itself, then all files in it, those of a directory before those of directories in it.
+        """Return a page of the folder itself, then its files, those of a directory before those of its subdirectories.
 
         Raises:
-            InvalidCursor: the cursor is not one that this source gave out.
+            InvalidCursor: the cursor was not issued by this source.
         """
         return await self._run(self._list, cursor, max(limit, 1))
 
@@ -241,11 +241,11 @@ class FilesSource:
         return Page(items, None if then is None else write_cursor(then, listing))
 
     async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return the entries of a directory, directories first.
+        """Return a page of the entries of a directory, directories first.
 
         Raises:
             ResourceNotFound: there is no such directory.
-            InvalidCursor: the cursor is not one that this source gave out for this directory.
+            InvalidCursor: the cursor was not issued by this source for this directory.
         """
         parts, _ = self._locate(uri)
         return await self._run(self._children, uri, parts, cursor, max(limit, 1))
@@ -263,15 +263,15 @@ class FilesSource:
     # Reading
 
     async def read(self, uri: str) -> Sequence[Contents]:
-        """Return a file, the window of it that the URI asks for, or the entries of a directory.
+        """Read a file, the window of it that the URI names, or the entries of a directory.
 
-        A directory is a JSON array with a resource in each line, as in a list of resources.
+        A directory is a JSON array with one resource per line, as in resources/list.
 
         Raises:
             ResourceNotFound: there is no such file.
             ResourceForbidden: it is not shared, or may not be read.
             ResourceTooLarge: it is over the limit; the message has the URIs of windows.
-            InvalidParams: the URI or its window makes no sense.
+            InvalidParams: the URI or its window is not valid.
         """
         parts, query = self._locate(uri)
         window = parse_window(query)
@@ -315,7 +315,7 @@ class FilesSource:
         """Yield the lines of a JSON array of resources.
 
         Raises:
-            ResourceTooLarge: it takes too long to find them.
+            ResourceTooLarge: the directory takes too long to read.
         """
         work = Work(WHOLE)
         yield b"[\n"
@@ -374,7 +374,7 @@ class FilesSource:
         return Completion(values=values, total=len(values), has_more=False)
 
     def _complete_path(self, prefix: str) -> Completion:
-        from carrel.sources.files.search import complete_path  # not before it is asked for
+        from carrel.sources.files.search import complete_path  # deferred import
 
         return complete_path(self._tree, prefix)
 
@@ -383,7 +383,7 @@ class FilesSource:
         return await self._run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
-        from carrel.sources.files.search import search_names, words_of  # not before it is asked for
+        from carrel.sources.files.search import search_names, words_of  # deferred import
 
         hits: list[Hit] = []
         for match in search_names(self._tree, query, limit) if not self._is_file else ():
@@ -399,12 +399,12 @@ class FilesSource:
     # Changes
 
     async def watch(self) -> AsyncIterator[Collection[Change]]:
-        """Yield what changes, in batches. The first one is empty, and says that from now on nothing is missed.
+        """Yield changes in batches. The first one is empty: from then on no change is missed.
 
         Raises:
-            ConfigError: watchfiles is not installed, or the system does not let us listen.
+            ConfigError: watchfiles is not installed, or the system does not allow watching.
         """
-        from carrel.sources.folder.watch import Watch  # not before somebody listens
+        from carrel.sources.folder.watch import Watch  # deferred import
 
         self._workers.check()
         watch = Watch(self._tree, self.path, self._uri, is_file=self._is_file)
@@ -418,7 +418,7 @@ class FilesSource:
 
 
 def open_files(target: str) -> FilesSource:
-    """Return the source of a path or of a ``file:`` URL.
+    """Return the source for a path or a ``file:`` URL.
 
     Raises:
         ConfigError: the URL does not name a path on this machine.
@@ -432,7 +432,7 @@ def open_files(target: str) -> FilesSource:
 
 
 def translate(error: OSError, uri: str) -> ResourceError:
-    """Say what went wrong in the words of resources."""
+    """Translate an ``OSError`` into a resource error."""
     if isinstance(error, (Excluded, PermissionError)):
         return ResourceForbidden(uri)
     absent = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)

@@ -1,1 +1,1 @@
-"""Folders: what is shared of them, opened and watched safely."""
+"""Shared folders: file selection (.gitignore patterns), sandboxed access, tree walks and change watching."""

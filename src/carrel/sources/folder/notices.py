@@ -1,4 +1,4 @@
-"""Problems with files that are shared, said in the log: each once, and not without end."""
+"""Logged warnings about shared files: each once, and up to a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Notices", "check_exhausted"]
 
 MAX_TOLD = 1000  # problems of one folder
 
-# Files come and go, and what is refused by its kind is no problem of the file system.
+# Files come and go, and a file refused for its kind is not a file system problem.
 EXPECTED = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG)
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -20,24 +20,24 @@ log = Log("carrel.sources")
 
 
 def check_exhausted(error: OSError) -> None:
-    """Raise an error again that says nothing about the file, but that the process can open no more.
+    """Re-raise an error that means the process or the system is out of file descriptors or memory.
 
     Raises:
-        OSError: it is one of these.
+        OSError: it is such an error.
     """
     if error.errno in EXHAUSTED:
         raise error
 
 
 class Notices:
-    """Warnings about what is under ``path``: each once."""
+    """Warnings about files under ``path``, each logged once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._told: set[tuple[Parts, str]] = set()
 
     def warn(self, parts: Parts, problem: str) -> None:
-        """Say something about a file or directory, unless it was said before."""
+        """Log a problem with a file or directory, unless it has been logged before."""
         if (parts, problem) in self._told or len(self._told) > MAX_TOLD:
             return
         self._told.add((parts, problem))
@@ -47,7 +47,7 @@ class Notices:
             log.warning("%s %s", shown(os.path.join(self._path, *parts)), problem)  # noqa: PTH118
 
     def pass_over(self, parts: Parts, error: OSError) -> None:
-        """Say that something is left out of an answer because it cannot be read, where that is not to be expected.
+        """Log that an unreadable entry is left out of a result, unless the error is an expected one.
 
         Raises:
             OSError: the process can open no more files, so that everything would be left out.
@@ -57,11 +57,11 @@ class Notices:
             self.warn(parts, f"cannot be read and is left out: {error.strerror}")
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget which warnings have been logged."""
         self._told.clear()
 
 
 def shown(path: str) -> str:
-    """Return a path as text for the log, in one line."""
+    """Return a path as printable text on one line, for the log."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return text if text.isprintable() else ascii(text)

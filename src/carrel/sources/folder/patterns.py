@@ -1,9 +1,9 @@
-"""The patterns of .gitignore: what they say about a path, as git understands them, in time linear in the path.
+"""Matching of .gitignore patterns with git's semantics, in time linear in the path.
 
-Patterns come with the files that are shared, so they may be hostile, and a regular expression that goes back and forth
-between ten asterisks would take hours for one name. The ones here never do: after an asterisk the first place where
-what follows fits is as good as any other, and an atomic group keeps to it. One thing differs from git: a character is a
-character here, and a byte of UTF-8 there.
+Patterns come with the files that are shared, so they may be hostile, and a regular expression that backtracks between
+ten asterisks would take hours for one name. The ones here never do: after an asterisk the first match of what follows
+is as good as any other, and an atomic group keeps to it. One thing differs from git: a character is a Unicode character
+here, and a byte of UTF-8 there.
 
 https://git-scm.com/docs/gitignore#_pattern_format
 """
@@ -20,7 +20,7 @@ from carrel.errors import ConfigError
 
 __all__ = ["MAX_WEIGHT", "WEIGHT", "Malformed", "Patterns", "TooMany", "check_glob", "read_globs", "read_lines"]
 
-# Where the file system takes one spelling for another, git does too.
+# On case-insensitive file systems, git ignores case too.
 LOOSE = sys.platform in ("darwin", "win32")
 FLAGS = re.DOTALL | (re.IGNORECASE if LOOSE else 0)
 
@@ -43,34 +43,34 @@ STAR = "[^/]*"
 DEEPER = "(?:[^/]+/)*"
 MAGIC = frozenset("*?[\\")
 
-# What patterns weigh: expressions take time to compile, and memory.
+# Weight of patterns: expressions take time to compile, and memory.
 WEIGHT = 25
 MAX_WEIGHT = 10_000
-# What they cost, in microseconds.
+# Cost of patterns, in microseconds.
 COMPILE = 250.0
 MATCH = 0.3
 SEARCH = 0.5
-BACKWARDS = 0.003  # for each character of an expression with an asterisk, and of what is matched
+BACKWARDS = 0.003  # for each character of an expression with an asterisk, times each of the text to match
 
 
 class Malformed(ValueError):
-    """A line that cannot be understood, and why."""
+    """A pattern is not valid; the message is the reason."""
 
 
 class TooMany(ValueError):
-    """More patterns than may be in force at one place."""
+    """The patterns exceed the limit on their weight."""
 
 
 class Expression(NamedTuple):
-    """A regular expression that is compiled when it is first needed."""
+    """A regular expression that is compiled on first use."""
 
     text: str
 
 
 class Pattern(NamedTuple):
-    """One pattern: what it says, whether about the path or only the name, and whether about directories only.
+    """One pattern: its verdict, whether it matches the path or only the name, and whether it matches directories only.
 
-    It is a name or path to be matched as it is, what decides about one, or a regular expression.
+    ``test`` is a literal name or path, a predicate, or a regular expression.
     """
 
     verdict: bool
@@ -83,19 +83,19 @@ class Pattern(NamedTuple):
 
 
 class Patterns:
-    """Patterns in the order in which they were written. The last one that matches decides.
+    """Ordered list of patterns. The last one that matches decides.
 
-    They are about one file or directory, not about what is in it: ask about the directories on the way first.
+    They match one file or directory, not what is in it: check its parent directories first.
     ``weight`` counts them; a pattern with ``?``, brackets or more than one asterisk counts as many.
 
     Raises:
-        TooMany: they weigh more than ``MAX_WEIGHT``.
+        TooMany: their weight exceeds ``MAX_WEIGHT``.
     """
 
     __slots__ = ("_compiling", "_cost", "_others", "_slope", "_spelled", "_tests", "weight")
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
-        # By what they match, for anything and for directories: names, and paths with a slash before them.
+        # Literal patterns, for any kind and for directories only: names, and paths with a leading slash.
         self._spelled: tuple[dict[str, tuple[int, bool]], dict[str, tuple[int, bool]]] = {}, {}
         self._others: list[tuple[int, Pattern]] = []
         self._tests: list[tuple[int, Callable[[str], object], bool, bool, bool]] | None = None
@@ -119,7 +119,7 @@ class Patterns:
         return self.weight > 0
 
     def decide(self, path: str, is_directory: bool) -> bool | None:
-        """Say whether a path, from where the patterns hold, is matched; None if no pattern says anything about it."""
+        """Return the verdict on a path, relative to where the patterns apply; None if no pattern matches it."""
         path = path.lower() if LOOSE else path
         name = path[path.rfind("/") + 1 :]
         last, verdict = -1, None
@@ -144,11 +144,11 @@ class Patterns:
                 test = re.compile(test.text, FLAGS).fullmatch
             assert not isinstance(test, str)
             tests.append((index, test, verdict, in_full, directories_only))
-        self._tests = tests  # two threads may come here at once, and find the same
+        self._tests = tests  # two threads may do this at once, with the same result
         return tests
 
     def cover(self, path: str) -> bool:
-        """Say whether a file, or a directory that it is in, is matched."""
+        """Return whether a file, or one of its parent directories, is matched."""
         end = path.find("/")
         while end >= 0:
             if self.decide(path[:end], True):
@@ -157,16 +157,16 @@ class Patterns:
         return self.decide(path, False) is True
 
     def cost(self, length: int) -> float:
-        """Return about how many microseconds a decision about a path of some length takes, at most."""
+        """Return the approximate maximum cost, in microseconds, of matching a path of this length."""
         compiling, self._compiling = self._compiling, 0.0
         return MATCH + self._cost + self._slope * length + compiling
 
 
 def read_lines(lines: Iterable[str]) -> Patterns:
-    """Return the patterns of an ignore file, without the lines that git takes for none.
+    """Parse the lines of an ignore file, skipping those that git skips.
 
     Raises:
-        TooMany: there are more than may be in force.
+        TooMany: they exceed the limit on patterns.
     """
 
     def read() -> Iterator[Pattern]:
@@ -182,10 +182,10 @@ def read_lines(lines: Iterable[str]) -> Patterns:
 
 
 def read_globs(option: str, globs: Iterable[str]) -> Patterns:
-    """Return the patterns that the author of a server has given as ``option``.
+    """Parse patterns given by the author of a server as ``option``.
 
     Raises:
-        ConfigError: one of them is not a pattern, or matches nothing that could be shared.
+        ConfigError: one of them is not valid, or cannot match anything that could be shared, or they are too many.
     """
     if isinstance(globs, str | bytes):
         raise ConfigError(f"{option} is a list of patterns, not one: [{globs!r}]")
@@ -202,13 +202,13 @@ def read_globs(option: str, globs: Iterable[str]) -> Patterns:
 
 
 def check_glob(glob: str) -> None:
-    """Check that a pattern given by the author of a server can be understood and can match something.
+    """Check that a pattern given by the author of a server is valid and can match something.
 
-    Lines of ignore files that cannot are passed over, as git does. Here that would share what was to be left out, or
+    Invalid lines of ignore files are skipped, as git does. Here that would share what was to be excluded, or
     everything.
 
     Raises:
-        Malformed: it cannot.
+        Malformed: it is not valid, or cannot match.
     """
     if not isinstance(glob, str):
         raise Malformed("is not text")
@@ -238,10 +238,10 @@ ESCAPE = re.compile(r"(?s)\\([^\\*?\[\]!#^ -])")
 
 
 def read_pattern(line: str) -> Pattern | None:
-    """Read one line. None if there is no pattern in it.
+    """Parse one line. None if there is no pattern in it.
 
     Raises:
-        Malformed: it cannot be understood.
+        Malformed: it is not valid.
     """
     line = line.removesuffix("\r")
     if line.startswith("#"):
@@ -270,7 +270,7 @@ def read_pattern(line: str) -> Pattern | None:
 
 
 def around(begin: str, end: str, in_full: bool) -> Callable[[str], object]:
-    """Return what matches a pattern with one asterisk."""
+    """Return a predicate for a pattern with one asterisk."""
     if not begin and not in_full:
         return methodcaller("endswith", end)
     length = len(begin) + len(end)
@@ -287,13 +287,13 @@ def around(begin: str, end: str, in_full: bool) -> Callable[[str], object]:
 
 
 def is_escaped(line: str, index: int) -> bool:
-    """Say whether the character at an index has an odd number of backslashes before it."""
+    """Return whether the character at an index has an odd number of backslashes before it."""
     before = line[:index]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def translate_path(pattern: str) -> str:
-    """Translate a pattern with slashes; ``**`` between them is any number of directories."""
+    """Translate a pattern with slashes into a regular expression; ``**`` between them is any number of directories."""
     chunks: list[list[str]] = [[]]
     for name in pattern.split("/"):
         if len(name) > 1 and not name.strip("*"):
@@ -303,14 +303,14 @@ def translate_path(pattern: str) -> str:
     if len(chunks) == 1:
         return "/".join(chunks[0])
     first, *middle, last = ("/".join(chunk) for chunk in chunks)
-    # At the end ``**`` is everything that is inside; before that, directories, of which there may be none.
+    # At the end ``**`` matches everything inside; elsewhere, zero or more directories.
     expression = f"{first}/" if first else ""
     expression += "".join(f"(?>{DEEPER}?{chunk}/)" for chunk in middle if chunk)
     return expression + (DEEPER + last if last else ".+")
 
 
 def translate_name(pattern: str) -> str:
-    """Translate a pattern without slashes.
+    """Translate a pattern without slashes into a regular expression.
 
     Raises:
         Malformed: it cannot match anything.
@@ -343,10 +343,10 @@ def translate_name(pattern: str) -> str:
 
 
 def translate_class(pattern: str, index: int) -> tuple[str, int]:
-    """Translate what is in brackets from ``index`` on, and return it with the index after it.
+    """Translate a bracket expression whose contents begin at ``index``, and return it with the index after it.
 
     Raises:
-        Malformed: the bracket is not closed, or names a class that there is not.
+        Malformed: the bracket is not closed, or names an unknown character class.
     """
     negated = pattern[index : index + 1] in ("!", "^")
     index += negated

@@ -1,13 +1,13 @@
-"""Opening what is under a root, and nothing else.
+"""Sandboxed file access: opens only paths under a root, safe against path traversal and symlink escapes.
 
-A path is walked one name at a time, each looked up in the directory that was opened before it, never following a
-symbolic link on the way: whatever is renamed or replaced meanwhile, what gets opened is in the root. Links are followed
-by hand: a link that stays in the root is walked again from the root, so that it opens nothing that could not be opened
-without it; a link that leaves is refused, or followed if that was asked for. Only regular files and directories are
-opened: no pipes, sockets or devices.
+A path is walked one name at a time, each looked up in the directory opened before it (``openat`` with ``O_NOFOLLOW``):
+whatever is renamed or replaced meanwhile, what gets opened is in the root. Symbolic links are resolved here, not by the
+system: a link that stays in the root is walked again from the root, so that it opens nothing that could not be opened
+without it; a link that leaves is refused, or followed if ``follow_links`` is set. Only regular files and directories
+are opened: no pipes, sockets or devices.
 
 Where the platform cannot look up names in an open directory (Windows), the same walk goes by path. It refuses the same
-links and names, but somebody who can write in the root could replace a directory between two steps.
+links and names, but a process that can write in the root could replace a directory between two steps.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -31,7 +31,7 @@ Parts: TypeAlias = tuple[str, ...]
 
 MAX_DEPTH = 128
 MAX_LINKS = 40
-MAX_PATH = 4096  # bytes, as the system has it for paths that are opened in one step
+MAX_PATH = 4096  # bytes: the system's limit for paths opened in one step (PATH_MAX)
 
 # Work, in microseconds
 LOOKUP = 5.0  # to look up a name
@@ -49,11 +49,11 @@ JUNCTION = 0xA0000003
 
 
 class Excluded(PermissionError):
-    """The path is there perhaps, but is not shared."""
+    """The path is not shared, whether or not it exists."""
 
 
 class Costly(Excluded):
-    """To find out whether the path is shared takes too long: too many links or patterns are in the way."""
+    """Deciding whether the path is shared takes too long: there are too many links or patterns on the way."""
 
 
 class Place(Protocol):
@@ -69,25 +69,25 @@ class Place(Protocol):
 
 
 class Guard(Protocol):
-    """Who decides, on the way down, what is shared."""
+    """Access check on the way down from the root: decides what is shared."""
 
     def enter(self, place: Place, parts: Parts) -> None:
-        """Take note that the walk is in a directory now.
+        """Record that the walk has entered a directory.
 
         Raises:
-            Excluded: what is in it is not shared.
-            OSError: it cannot be found out what is.
+            Excluded: its contents are not shared.
+            OSError: it cannot be determined what is shared.
         """
 
     def admits(self, name: str, is_directory: bool) -> bool:
-        """Say whether a name in that directory is shared."""
+        """Return whether a name in the current directory is shared."""
 
     def admits_link(self, name: str) -> bool:
-        """Say whether a link in that directory is shared, if what it leads to is."""
+        """Return whether a link in the current directory is shared, provided that its target is."""
 
 
 class Node:
-    """A file or a directory that is open. Close it."""
+    """An open file or directory, to be closed by the caller."""
 
     __slots__ = ("descriptor", "guard", "info", "outside", "parts", "place")
 
@@ -95,7 +95,7 @@ class Node:
         self, parts: Parts, info: os.stat_result, guard: Guard, descriptor: int, place: Place | None, outside: bool
     ) -> None:
         self.parts = parts
-        """Where it really is, after links."""
+        """Its path after links are resolved."""
         self.info = info
         self.guard = guard
         self.descriptor = descriptor
@@ -119,7 +119,7 @@ class Node:
 
 
 class Step:
-    """The one directory that a walk has open: closed when the walk moves on, and at its end unless it was taken."""
+    """The one directory that a walk holds open: closed when the walk moves on, and at its end unless taken."""
 
     __slots__ = ("place",)
 
@@ -142,7 +142,7 @@ class Step:
 
 
 class Handle:
-    """A directory by its descriptor: names are looked up in it, wherever it is by now."""
+    """A directory by its file descriptor: lookups stay valid if it is moved or renamed."""
 
     __slots__ = ("descriptor",)
 
@@ -162,7 +162,7 @@ class Handle:
         return os.readlink(name, dir_fd=self.descriptor)
 
     def scan(self) -> Generator[os.DirEntry[str], None, None]:
-        # The handle may be one that lookups can go through but nothing can be read from.
+        # The descriptor may be good for lookups only, not for reading (O_PATH).
         descriptor = os.open(".", DIRECTORY, dir_fd=self.descriptor)
         try:
             with os.scandir(descriptor) as entries:
@@ -180,7 +180,7 @@ class Handle:
 
 
 class Path:
-    """A directory by its path, for platforms without lookups in an open one."""
+    """A directory by its path, for platforms without lookups relative to a descriptor."""
 
     __slots__ = ("path",)
 
@@ -214,10 +214,9 @@ CLOSED: Place = Handle(-1)
 
 
 class Root:
-    """A folder, or one file, whose insides can be opened.
+    """A shared folder, or one file, and the paths in it.
 
-    ``path`` is absolute; that it may be a link itself is the choice of whoever named it. With ``follow_links``, links
-    that lead out of the root are followed.
+    ``path`` is absolute, and may be a link itself. With ``follow_links``, links that lead out of the root are followed.
     """
 
     def __init__(self, path: str, *, follow_links: bool = False, handles: bool = HAS_HANDLES) -> None:
@@ -226,12 +225,12 @@ class Root:
         self._handles = handles
 
     def open(self, parts: Parts, make_guard: Callable[[], Guard], work: Work | None = None) -> Node:
-        """Open a path for reading. It is in what the guard admits, both as asked for and where links lead.
+        """Open a path for reading. The guard must admit both the requested path and the targets of links on it.
 
         Raises:
-            Costly: it takes too much work. What it takes is added to ``work``, whose own limit does not hold here.
-            Excluded: the guard, or a link that leaves the root, stands in the way.
-            OSError: it is not there, may not be read, or is neither a file nor a directory.
+            Costly: it takes too much work. The cost is added to ``work``, whose own limit does not apply here.
+            Excluded: the guard rejects it, or a link leaves the root.
+            OSError: it does not exist, may not be read, or is neither a file nor a directory.
         """
         work = work or Work()
         most = work.spent + MOST
@@ -245,7 +244,7 @@ class Root:
         raise OSError(errno.ELOOP, "too many links")
 
     def _walk(self, parts: Parts, guard: Guard, work: Work, most: float) -> Node | Parts:
-        """Open a path, or return the path to go on with, where a link is in the way."""
+        """Open a path, or return the path to continue with if there is a link on it."""
         work.spent += ENTER
         if not parts:
             return self._open_top(guard)
@@ -288,7 +287,7 @@ class Root:
             return Node(parts, step.place.status(), guard, -1, step.take(), outside)
 
     def _note(self, place: Place, passed: set[tuple[int, int]], outside: bool) -> None:
-        """Take note of a directory on the way, and refuse to come by it again where links have led out of the root."""
+        """Record a visited directory; outside of the root, refuse to visit one again (a link loop)."""
         if self.follows:
             info = place.status()
             identity = info.st_dev, info.st_ino
@@ -334,7 +333,7 @@ class Root:
         return target
 
     def _resolve(self, target: str, base: Parts, rest: Parts) -> Parts | None:
-        """Return where a link in ``base`` leads, with what comes after it, or None if that is not in the root."""
+        """Return the target of a link in ``base``, followed by ``rest``, or None if it is outside of the root."""
         names = [name for name in target.replace(os.altsep or os.sep, os.sep).split(os.sep) if name not in ("", ".")]
         climbs = 0
         while climbs < len(names) and names[climbs] == "..":
@@ -351,7 +350,7 @@ class Root:
 
 
 def relative_to(path: str, top: str) -> Parts | None:
-    """Return the names that lead from ``top`` to ``path``, or None if it is somewhere else. Both are normal paths."""
+    """Return the names that lead from ``top`` to ``path``, or None if it is not inside. Both are normalized paths."""
     if path == top:
         return ()
     prefix = top if top.endswith(os.sep) else top + os.sep
@@ -363,17 +362,16 @@ def is_link(info: os.stat_result) -> bool:
 
 
 def check_spelling(path: str, parts: Parts) -> None:
-    """Refuse names that were spelled in another way than those of ``path``, where they led.
+    """Refuse names that are spelled differently from those in ``path``, the real path that they opened.
 
-    A file system that takes one spelling for another (``.ENV`` for ``.env``) would open what the guard knows by its own
-    name only.
+    A case-insensitive file system (``.ENV`` for ``.env``) would otherwise open what the guard rejects by its real name.
     """
     if tuple(path.split(os.sep))[-len(parts) :] != parts:
         raise FileNotFoundError(errno.ENOENT, "spelled differently")
 
 
 def real_path(place: Place, name: str, descriptor: int | None = None) -> str:
-    """Return the path of something in an open directory as the file system spells it."""
+    """Return the path of an entry of an open directory, as the file system spells it."""
     if isinstance(place, Handle):
         import fcntl  # not on Windows, where there are no handles
 

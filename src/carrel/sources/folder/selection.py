@@ -1,9 +1,9 @@
-"""Which of the files under a root are shared: one decision for listing, reading, completing, searching and watching.
+"""Selection of the files under a root that are shared, for listing, reading, completion, search and watching alike.
 
-Left out unless asked for: names that begin with a dot, and what .gitignore files and .git/info/exclude leave out.
-Always left out: ``.git`` itself, what ``exclude`` matches, files that ``include`` does not match, and names with a
-backslash, which have no URI. Patterns are those of .gitignore: ``*.md`` is anywhere, ``/notes`` or ``docs/**`` at the
-root, ``build/`` a directory.
+Excluded by default: names that begin with a dot, and what .gitignore files and .git/info/exclude exclude.
+Always excluded: ``.git`` itself, what ``exclude`` matches, files that ``include`` does not match, and names with a
+backslash, which have no URI. Patterns are those of .gitignore: ``*.md`` matches anywhere, ``/notes`` or ``docs/**`` at
+the root, ``build/`` a directory.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -27,12 +27,12 @@ __all__ = ["IGNORE_FILE", "Passage", "Rule", "Selection"]
 
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_FILE = 131_072  # bytes
-MAX_KEPT = 512  # ignore files whose patterns are kept
+MAX_KEPT = 512  # ignore files whose patterns are cached
 MAX_KEPT_WEIGHT = 5 * MAX_WEIGHT
 
 # Work, in microseconds
-READ = 0.3  # a byte of an ignore file
-DECIDE = 1.5  # whether a name is left out
+READ = 0.3  # to read a byte of an ignore file
+DECIDE = 1.5  # to decide whether a name is excluded
 
 TOO_LARGE = f"has more than {MAX_IGNORE_FILE:,} bytes"
 TOO_MANY = f"has too many patterns: more than {MAX_WEIGHT:,}, or {MAX_WEIGHT // WEIGHT:,} that are not simple"
@@ -43,11 +43,11 @@ Key: TypeAlias = tuple[int, int, int, int, int]
 
 
 class Unusable(Exception):
-    """Why an ignore file cannot be followed. What it leaves out is not known, so nothing beside it is shared."""
+    """An ignore file cannot be applied. What it excludes is unknown, so nothing in its directory is shared."""
 
 
 class Rule(NamedTuple):
-    """The patterns of one ignore file: of the directory ``depth`` names below the root, or ``prefix`` above it."""
+    """Patterns of one ignore file: in a directory ``depth`` levels below the root, or above it by ``prefix``."""
 
     depth: int
     prefix: str
@@ -55,10 +55,10 @@ class Rule(NamedTuple):
 
 
 class Selection:
-    """What is shared of a root. ``include`` and ``exclude`` are patterns as in .gitignore.
+    """Rules for what is shared of a root. ``include`` and ``exclude`` are patterns as in .gitignore.
 
     Raises:
-        ConfigError: one of these is not a pattern.
+        ConfigError: one of them is not a valid pattern.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Selection:
         self.exclude = read_globs("exclude", exclude)
         self.hidden = hidden
         self.gitignore = gitignore
-        self._above: list[tuple[str, str]] = []  # ignore files above the root, and the root as seen from them
+        self._above: list[tuple[str, str]] = []  # ignore files above the root, and the path from there to the root
         self._kept: dict[str | Key, tuple[Key, Patterns | str | None]] = {}
         self._weight = 0
         self._lock = Lock()
 
     def look_above(self, path: str) -> None:
-        """Take note of the ignore files of the git repository that the root is in, if it is in one."""
+        """Find the ignore files above the root, if it is in a git repository."""
         if not self.gitignore:
             return
         above: list[tuple[str, str]] = []
@@ -97,20 +97,20 @@ class Selection:
             above.append((os.path.join(directory, IGNORE_FILE), prefix))
 
     def admits_name(self, name: str) -> bool:
-        """Say whether a name alone is no reason to leave something out."""
+        """Return whether a name is not excluded by itself: as a dot file, as ``.git``, or for a backslash."""
         if name[0] == ".":
             return self.hidden and name.lower() != ".git"
         return "\\" not in name
 
     def passage(self, work: Work, notices: Notices) -> Passage:
-        """Return the decisions of one walk down from the root."""
+        """Return the guard for one walk down from the root."""
         return Passage(self, work, notices)
 
     def patterns_above(self, work: Work) -> Iterable[tuple[str, str, Patterns]]:
-        """Yield the ignore files above the root, the way from there to the root, and their patterns.
+        """Yield the ignore files above the root, the path from there to the root, and their patterns.
 
         Raises:
-            Unusable: one of them cannot be followed.
+            Unusable: one of them cannot be applied.
             OSError: the process cannot open more files.
         """
         for path, prefix in self._above:
@@ -124,10 +124,10 @@ class Selection:
                     yield path, prefix, patterns
 
     def patterns_in(self, place: Place, work: Work) -> Patterns | None:
-        """Return the patterns of the .gitignore in a directory, read again only if it has changed.
+        """Return the patterns of the .gitignore in a directory, cached until it changes.
 
         Raises:
-            Unusable: they cannot be followed.
+            Unusable: they cannot be applied.
             OSError: nothing can be looked up in the directory, or the process can open no more files.
         """
         if not self.gitignore:
@@ -168,7 +168,7 @@ class Selection:
 
 
 class Passage:
-    """One walk down from the root, and the ignore files met on it."""
+    """Guard of one walk down from the root, with the rules of the ignore files on the way."""
 
     __slots__ = ("_notices", "_parts", "_rules", "_selection", "_weight", "_work")
 
@@ -181,11 +181,11 @@ class Passage:
         self._notices = notices
 
     def enter(self, place: Place, parts: Parts) -> None:
-        """Take note that the walk is in a directory now.
+        """Record that the walk has entered a directory, and read its ignore file.
 
         Raises:
-            Excluded: its ignore file cannot be followed.
-            OSError: its ignore file cannot be looked for.
+            Excluded: its ignore file cannot be applied.
+            OSError: its ignore file cannot be looked up.
         """
         self._parts = parts
         try:
@@ -207,12 +207,12 @@ class Passage:
 
     @property
     def admits_all(self) -> bool:
-        """Whether there is nothing to decide by but names."""
+        """Whether there are no patterns, so that names alone decide."""
         selection = self._selection
         return not (self._rules or selection.exclude or selection.include)
 
     def admits(self, name: str, is_directory: bool) -> bool:
-        """Say whether a name in the directory of the walk is shared."""
+        """Return whether a name in the current directory is shared."""
         if not self._selection.admits_name(name):
             return False
         if self.admits_all:
@@ -226,7 +226,7 @@ class Passage:
         return self._admits(name, is_directory)
 
     def admits_link(self, name: str) -> bool:
-        """Say whether a link in the directory of the walk is shared, if what it leads to is."""
+        """Return whether a link in the current directory is shared, provided that its target is."""
         return self._selection.admits_name(name) and (self.admits_all or self._admits(name, False))
 
     def _admits(self, name: str, is_directory: bool) -> bool:
@@ -246,7 +246,7 @@ class Passage:
 
 
 def read_patterns(data: bytes) -> Patterns | str | None:
-    """Return the patterns of an ignore file; None if it has none, or why they cannot be followed."""
+    """Parse an ignore file; return its patterns, None if it has none, or the reason why they cannot be applied."""
     if len(data) > MAX_IGNORE_FILE:
         return TOO_LARGE
     try:
@@ -260,7 +260,7 @@ def weight_of(kept: tuple[Key, Patterns | str | None] | None) -> int:
 
 
 def read_file(descriptor: int) -> bytes:
-    """Read a little more than an ignore file may have, and close it; nothing, if it has become no regular file."""
+    """Read an ignore file, up to one byte over the limit, and close it; empty if it is no longer a regular file."""
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return b""
@@ -273,7 +273,7 @@ def read_file(descriptor: int) -> bytes:
 
 
 def check_absent(error: OSError, path: str) -> None:
-    """Accept that there is no ignore file; a link in its place counts as none.
+    """Ignore an error that means there is no ignore file; a link in its place counts as none.
 
     Raises:
         Unusable: there is one, and it cannot be read.
@@ -285,7 +285,7 @@ def check_absent(error: OSError, path: str) -> None:
 
 
 def exclude_file(git: str) -> str:
-    """Return the info/exclude of a repository whose ``.git`` this is: a directory, or a file that names one."""
+    """Return the path of info/exclude for a ``.git``, which is a directory, or a file that names one (gitdir)."""
     directory = git
     try:
         if os.path.isfile(git):

@@ -1,8 +1,8 @@
-"""What was shared at the last look, and what has become of it since.
+"""Snapshot of the names that a folder shares, and the changes found by comparing it with the file system.
 
-Events of a file system say where to look, not what has happened: they come twice, out of order, or not at all. So what
-happened is found by looking, and comparing with what was there: a file written next to another and renamed over it has
-changed that one, and nothing else.
+File system events tell where to look, not what happened: they come twice, out of order, or not at all. So changes are
+found by scanning, and comparing with the snapshot: a file written next to another and renamed over it has changed that
+one, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ __all__ = ["Changes", "Snapshot"]
 Kind: TypeAlias = Literal["created", "changed", "removed"]
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds to wait while the process can open no more files
-MANY = 64  # touched names from which on a directory is listed instead of asking for each
+MANY = 64  # touched names from which on a directory is listed, instead of one lookup for each
 
 
 class Names(NamedTuple):
-    """What is shared of a directory: directories that are walked, and everything else."""
+    """Shared names of a directory: directories that are walked, and everything else."""
 
     directories: set[str]
     others: set[str]
 
 
 class Changes(dict[Parts, Kind]):
-    """What has happened to which path, taken together."""
+    """Accumulated changes: the net kind of change for each path."""
 
     def note(self, kind: Kind, parts: Parts) -> None:
         before = self.get(parts)
@@ -42,28 +42,28 @@ class Changes(dict[Parts, Kind]):
             self[parts] = kind
 
     def note_in(self, kind: Kind, parts: Parts) -> None:
-        """Note a change of something, and that the directory which it is in reads differently now."""
+        """Record a change of an entry, and that the contents of its directory have changed."""
         self.note(kind, parts)
         if parts:
             self.note("changed", parts[:-1])
 
 
 class Snapshot:
-    """The names under a root that are shared, as they were when they were last looked at.
+    """Shared names under a root, as of the last scan.
 
-    A look ends early once ``stopping`` says so.
+    A scan ends early once ``stopping`` returns True.
     """
 
     def __init__(self, tree: Tree, stopping: Callable[[], bool]) -> None:
         self._tree = tree
         self._stopping = stopping
         self.known: dict[Parts, Names] = {}
-        self._outside: dict[tuple[int, int], Parts] = {}  # directories out of the root, and what leads to them
+        self._outside: dict[tuple[int, int], Parts] = {}  # directories outside of the root, and the paths to them
         self.version = 0
-        """Grows when directories come or go."""
+        """Incremented when directories appear or disappear."""
 
     def look(self, parts: Parts, changes: Changes) -> None:
-        """Look at a directory and everything in it anew."""
+        """Rescan a directory recursively."""
         waiting = [parts]
         while waiting and not self._stopping():
             here = waiting.pop()
@@ -87,7 +87,7 @@ class Snapshot:
             waiting += [(*here, name) for name in now.directories]
 
     def look_at(self, parts: Parts, names: Collection[str], changes: Changes) -> None:
-        """Look at some names in a directory that is known; at directories that are new, in full."""
+        """Rescan some names in a known directory; new directories recursively."""
         before = self.known[parts]
         now = self._names(parts, names)
         if now is None:
@@ -109,7 +109,7 @@ class Snapshot:
                 self.look(there, changes)
 
     def look_for_writes(self, since: int, changes: Changes) -> None:
-        """Look at all files for what was written after ``since``, in nanoseconds since 1970."""
+        """Record files changed after ``since`` (by ``st_ctime_ns``, nanoseconds since 1970)."""
         for parts, names in self.known.items():
             try:
                 node = self._tree.open(parts)
@@ -125,7 +125,7 @@ class Snapshot:
                         continue
 
     def _lose(self, parts: Parts, changes: Changes) -> None:
-        """Note that a directory is gone, and everything in it."""
+        """Record that a directory is gone, and everything in it."""
         waiting = [parts]
         while waiting:
             here = waiting.pop()
@@ -141,9 +141,9 @@ class Snapshot:
             above.directories.discard(parts[-1])
 
     def _names(self, parts: Parts, wanted: Collection[str] | None = None) -> Names | None:
-        """Return what is shared of a directory, or of some names in it; None if it is not there or not shared.
+        """Return the shared names of a directory, of all or of ``wanted``; None if it is not there or not shared.
 
-        While the process can open no more files nothing is taken for removed, and everything for what it was.
+        While the process can open no more files, the names of the last scan are returned.
         """
         for pause in PAUSES:
             try:
@@ -178,9 +178,9 @@ class Snapshot:
             return None
 
     def _is_elsewhere(self, node: Node) -> bool:
-        """Say whether a directory out of the root is looked at where another link leads to it.
+        """Return whether a directory outside of the root is scanned by the path of another link to it.
 
-        Otherwise links that fork again and again would make more paths than can be looked at.
+        Otherwise links that branch again and again would make more paths than can be scanned.
         """
         first = self._outside.setdefault((node.info.st_dev, node.info.st_ino), node.parts)
         if first != node.parts and first not in self.known:

@@ -1,8 +1,8 @@
-"""The files and directories under a root that are shared: opening them, and walking them page by page.
+"""Tree of the shared files and directories under a root: opens them, and walks them page by page.
 
-The order is that of names, the files of a directory before what is in its directories, so that a list begins with the
-README and not with the deepest corner. A position in it is a path, not a number: whatever appears or disappears, a walk
-that goes on from a position meets everything after it once.
+Entries are sorted by name, the files of a directory before its directories, so that a list begins with the README and
+not with the most deeply nested file. A position is a path, not an index: whatever appears or disappears, a walk that
+resumes from a position meets everything after it once.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from carrel.threads import stop_if_cancelled
 
 __all__ = ["START", "Directory", "Kind", "Position", "Tree", "TreeEntry", "Visit"]
 
-MAX_NAMES = 250_000  # names of directories that are kept
+MAX_NAMES = 250_000  # names kept in the cache of directories
 MAX_ENTRIES = 250_000  # names in one directory
 
 # Work, in microseconds
-NAME = 1.0  # a name that is looked at
-SCAN = 1.5  # a name that is read from a directory
-LOOK = 10.0  # the state of a file, and its description
-SHARE = 0.1  # of the work for a page is left for its first directory, whatever it took to come there
-FINE = 50_000_000  # nanoseconds: what changed this recently may change again without a new time stamp
-COARSE = 2_100_000_000  # the same on file systems that count in seconds
+NAME = 1.0  # to check a name
+SCAN = 1.5  # to read a name from a directory
+LOOK = 10.0  # to stat a file and describe it
+SHARE = 0.1  # of a page's work budget, reserved for its first directory, whatever it took to get there
+FINE = 50_000_000  # nanoseconds: a directory modified this recently may change again with the same timestamp
+COARSE = 2_100_000_000  # the same on file systems with timestamps in seconds
 
 Key: TypeAlias = tuple[int, int, int, int]
 Kind: TypeAlias = Literal["file", "directory", "end"]
 
 
 class Position(NamedTuple):
-    """A place in an order: after a file, before a directory and what is in it, or at the end of that."""
+    """A position in a walk: after a file, before a directory and its contents, or after them."""
 
     kind: Kind
     parts: Parts
@@ -52,10 +52,10 @@ START = Position("directory", ())
 
 
 class Directory(NamedTuple):
-    """The names in a directory, sorted, without those that are left out for their spelling.
+    """Sorted names in a directory, without those excluded by name alone.
 
-    ``links`` are the names that are links. They are among the files and among the directories too: where they lead to
-    is found out when they are looked at, and not before.
+    ``links`` are the names of symbolic links. They are among both the files and the directories: their targets are
+    resolved only when they are looked up.
     """
 
     files: list[str]
@@ -64,7 +64,7 @@ class Directory(NamedTuple):
 
 
 class TreeEntry(NamedTuple):
-    """A file or directory that was found, and its state."""
+    """A file or directory that was found, and its ``stat`` result."""
 
     parts: Parts
     info: os.stat_result
@@ -75,7 +75,7 @@ class TreeEntry(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A directory on a walk, open for the moment; ``start`` is the index of the first file to look at."""
+    """A directory visited by a walk, open until the next one; ``start`` is the index of the first file to process."""
 
     parts: Parts
     node: Node
@@ -84,9 +84,9 @@ class Visit(NamedTuple):
 
 
 class Level:
-    """A directory on a walk whose inner directories are still to come, those after ``name``.
+    """A directory on a walk whose subdirectories after ``name`` are still to be visited.
 
-    Until the walk comes to them it has not been looked at, if the walk began further inside.
+    If the walk began deeper inside, it is loaded only when the walk returns to it.
     """
 
     __slots__ = ("directory", "guard", "index", "name", "parts")
@@ -105,10 +105,10 @@ class Level:
 
 
 class Tree:
-    """What is shared of a root. All methods block, and may be called from several threads.
+    """Shared files and directories under a root. All methods block, and are thread-safe.
 
-    What cannot be read is left out of lists, and said in the log; only where the process can open no more files is it
-    an error, or everything would be left out.
+    Unreadable entries are left out of lists, and logged; only if the process can open no more files is that an error,
+    or everything would be left out.
     """
 
     def __init__(self, root: Root, selection: Selection) -> None:
@@ -120,7 +120,7 @@ class Tree:
         self._lock = Lock()
 
     def open(self, parts: Parts, work: Work | None = None) -> Node:
-        """Open a file or a directory. Close it. What it takes is added to ``work``.
+        """Open a file or a directory; the caller closes it. The cost is added to ``work``.
 
         Raises:
             Excluded: it is not shared.
@@ -134,7 +134,7 @@ class Tree:
             raise
 
     def directory(self, node: Node, parts: Parts, work: Work | None = None) -> Directory:
-        """Return the names in a directory that was opened as ``parts``; from memory, if it has not changed.
+        """Return the names in a directory opened as ``parts``; cached until it changes.
 
         Raises:
             OSError: it may not be read, or has too many names.
@@ -152,7 +152,7 @@ class Tree:
         return found
 
     def kind(self, node: Node, parts: Parts, name: str) -> Literal["directory", "other"] | None:
-        """Return what a name in an open directory is: a directory that is walked, or something else that is shared.
+        """Return the kind of a name in an open directory: a directory that is walked, or another shared entry.
 
         None if it is not there or not shared.
 
@@ -173,16 +173,16 @@ class Tree:
             return None
 
     def forget(self) -> None:
-        """Let go of what is in memory."""
+        """Clear the cache, and the record of logged warnings."""
         with self._lock:
             self._kept.clear()
             self._names = 0
         self.notices.forget()
 
     def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[TreeEntry], Position | None]:
-        """Return up to ``limit`` files after a position, and the position to go on from; None at the end.
+        """Return up to ``limit`` files after a position, and the position to resume from; None at the end.
 
-        There may be fewer files, or none, before the end, if more are not found within ``work``.
+        A page before the end may have fewer files, or none, if the ``work`` limit is reached.
 
         Raises:
             OSError: the process can open no more files.
@@ -198,7 +198,7 @@ class Tree:
         return found, work.position
 
     def files(self, visit: Visit, work: Work) -> Iterator[TreeEntry]:
-        """Yield the files of a directory on a walk, until the work is too much: then the walk ends there.
+        """Yield the files of a visited directory, until the work limit is reached: then the walk ends there.
 
         Raises:
             OSError: the process can open no more files.
@@ -215,9 +215,9 @@ class Tree:
     def children(
         self, parts: Parts, after: Position, limit: int, work: Work | None = None
     ) -> tuple[list[TreeEntry], Position | None]:
-        """Return up to ``limit`` entries of a directory, directories first, and the position to go on from.
+        """Return up to ``limit`` entries of a directory, directories first, and the position to resume from.
 
-        There may be fewer, or none, before the end, if more are not found within ``work``.
+        A page before the end may have fewer entries, or none, if the ``work`` limit is reached.
 
         Raises:
             NotADirectoryError: it is a file.
@@ -253,9 +253,9 @@ class Tree:
     def walk(
         self, after: Position = START, work: Work | None = None, within: Parts = ()
     ) -> Generator[Visit, None, None]:
-        """Visit the directories after a position, in order, as far as they are in ``within``.
+        """Visit the directories after a position, in order, limited to those in ``within``.
 
-        When the work is too much the walk ends, and ``work.position`` is where to go on.
+        When the work limit is reached the walk ends, and ``work.position`` is where to resume.
 
         Raises:
             OSError: the process can open no more files.
@@ -276,14 +276,14 @@ class Tree:
             here, start = self._next(levels, work), ""
 
     def _enter(self, parts: Parts, work: Work) -> tuple[Node, Directory] | None:
-        """Open a directory on a walk; None if it cannot be read, or is somewhere else."""
+        """Open a directory on a walk; None if it cannot be read, or its real path is another one."""
         try:
             node = self.open(parts, work)
         except OSError as error:
             self.notices.pass_over(parts, error)
             return None
         try:
-            # What a link leads to in the root is listed where it is.
+            # The target of a link within the root is listed at its own path.
             if node.place is not None and node.parts == parts:
                 return node, self.directory(node, parts, work)
         except OSError as error:
@@ -320,14 +320,14 @@ class Tree:
                     return None
                 level.index += 1
                 work.spent += NAME
-                # Links within the root lead to what is listed where it is.
+                # The target of a link within the root is listed at its own path.
                 if self._root.follows if name in links else level.guard.admits(name, True):
                     return (*level.parts, name)
             levels.pop()
         return None
 
     def look(self, visit: Visit, name: str, *, is_directory: bool, work: Work) -> os.stat_result | None:
-        """Return the state of an entry, or None if it is no longer there, not of this kind, or not shared.
+        """Return the ``stat`` result of an entry, or None if it is gone, of another kind, or not shared.
 
         Raises:
             OSError: the process can open no more files.
@@ -349,7 +349,7 @@ class Tree:
         return info if (S_ISDIR if is_directory else S_ISREG)(info.st_mode) else None
 
     def has(self, visit: Visit, name: str, *, is_directory: bool, work: Work) -> bool:
-        """Say whether a name that was read from a directory is one of this kind, and shared.
+        """Return whether a name read from a directory is of this kind, and shared.
 
         Raises:
             OSError: the process can open no more files.

@@ -1,7 +1,7 @@
-"""A tree as a caller sees it from whom rules hide some places.
+"""View of a tree for one caller, without the paths that visibility rules hide from it.
 
-Both the name that is asked for and the place where links lead from there have to be visible. A tree finds everything by
-opening paths, and asks the guard of an open directory about the names in it: these two are what differs.
+Both the requested path and the target of links on it have to be visible. A tree finds everything by opening paths, and
+asks the guard of an open directory about the names in it: a view overrides these two.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -21,11 +21,11 @@ __all__ = ["Hidden", "TreeView"]
 
 
 class Hidden(Excluded):
-    """A rule hides the path from the caller, or the place where it leads."""
+    """The path, or the target of a link on it, is hidden from the caller."""
 
 
 class GuardView:
-    """What is shared of a directory, and not hidden. ``folders`` are the URIs that the directory has."""
+    """Guard that also rejects hidden names. ``folders`` are the URIs of the directory."""
 
     def __init__(self, guard: Guard, folders: list[str], visible: Callable[[str], bool]) -> None:
         self._folders = folders
@@ -35,7 +35,7 @@ class GuardView:
         self.admits_link = guard.admits_link
 
     def admits(self, name: str, is_directory: bool) -> bool:
-        """Say whether a name in the directory is shared and visible."""
+        """Return whether a name in the directory is shared and visible."""
         if not self._admits(name, is_directory):
             return False
         encoded = encode_path((name,))
@@ -43,7 +43,7 @@ class GuardView:
 
 
 class TreeView(Tree):
-    """Part of a tree. ``path`` is that of its root, ``uri`` says what its paths are called, ``visible`` decides."""
+    """The visible part of a tree. ``path`` is its root, ``uri`` maps a path to its URI, ``visible`` decides by URI."""
 
     def __init__(self, tree: Tree, path: str, uri: Callable[[Parts], str], visible: Callable[[str], bool]) -> None:
         vars(self).update(vars(tree))
@@ -54,10 +54,10 @@ class TreeView(Tree):
         self._real: str | None = None
 
     def open(self, parts: Parts, work: Work | None = None) -> Node:
-        """Open a file or a directory. Close it. What is hidden in a directory is not admitted there.
+        """Open a file or a directory; the caller closes it. The guard of a directory rejects hidden names.
 
         Raises:
-            Hidden: it, or where it leads, is hidden.
+            Hidden: it, or its link target, is hidden.
             Excluded: it is not shared.
             OSError: it is not there, or may not be read.
         """
@@ -74,7 +74,7 @@ class TreeView(Tree):
         return node
 
     def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[TreeEntry], Position | None]:
-        """Return up to ``limit`` files after a position, and the position to go on from, which is not a hidden one."""
+        """Return up to ``limit`` files after a position, and the position to resume from, never a hidden one."""
         found, then = super().page(after, limit, work)
         while then is not None and not self._visible(self._uri(then.parts)):
             more, then = super().page(then, limit - len(found))
@@ -82,7 +82,7 @@ class TreeView(Tree):
         return found, then
 
     def shows(self, parts: Parts) -> bool:
-        """Say whether a path leads to no hidden place. Of one that is not there, what is above it counts."""
+        """Return whether a path leads to nothing hidden. For a missing one, its nearest existing parent counts."""
         while True:
             try:
                 self.open(parts).close()
@@ -95,7 +95,7 @@ class TreeView(Tree):
             return True
 
     def _places(self, node: Node, parts: Parts) -> Iterator[str]:
-        """Yield the URIs of where a path has led, if not to itself."""
+        """Yield the URIs of the real location of an opened path, where links have led elsewhere."""
         if node.parts != parts:
             yield self._uri(node.parts)
         if self._real is None:
@@ -110,7 +110,7 @@ class TreeView(Tree):
             try:
                 yield file_uri(real)
             except UriError:
-                yield ""  # what has no URI is not visible to those who may not see everything
+                yield ""  # no URI: not visible in a view
 
     def _keep(self, parts: Parts, key: Key, found: Directory) -> None:
         self._whole._keep(parts, key, found)

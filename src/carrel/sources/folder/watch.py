@@ -1,10 +1,9 @@
-"""Turning events of the file system into changes, in batches.
+"""File system watcher: turns events into batches of resource changes.
 
-One thread for each watch waits for events (inotify, FSEvents, ReadDirectoryChangesW, by way of watchfiles) and looks at
-what has become of the places they name. On Linux each shared directory is watched by itself: what is left out costs
-nothing, and links are not followed to who knows where. There is no polling, except of file systems that tell nobody
-what changes on them (network shares), where the system has no more watches to give, or where WATCHFILES_FORCE_POLLING
-says so.
+One thread for each watch waits for events (inotify, FSEvents, ReadDirectoryChangesW, through watchfiles) and scans the
+paths that they name. On Linux each shared directory is watched by itself: what is not shared costs nothing, and links
+are not followed. There is no polling, except of file systems without change events (network shares), if the system is
+out of watches, or if WATCHFILES_FORCE_POLLING is set.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -36,19 +35,19 @@ __all__ = ["Watch"]
 log = Log("carrel.sources")
 
 STEP = 40  # milliseconds without events that end a batch
-LONGEST = 400  # milliseconds a batch is collected at most
-GRACE = 120  # milliseconds to wait for a file that was removed to come back
-POLL = 800  # milliseconds between looks, where it must be
+LONGEST = 400  # milliseconds after which a batch ends at the latest
+GRACE = 120  # milliseconds to wait for a removed file to come back
+POLL = 800  # milliseconds between polls, where polling is needed
 FOREVER = 0
-PAUSE = 0.2  # seconds before listening anew when events were lost
+PAUSE = 0.2  # seconds before watching again after events were lost
 SLACK = 1_000_000_000  # nanoseconds by which clocks of file systems lag behind
 
 CREATED, REMOVED = 1, 3
 
-# inotify knows directories one by one; elsewhere the system watches whole trees, and does not follow links.
+# inotify watches single directories; elsewhere the system watches whole trees, and does not follow links.
 RECURSIVE = not sys.platform.startswith("linux")
 
-# File systems where others change things without a word: those of networks, and of virtual machines.
+# File systems that change without local events: those of networks, and of virtual machines.
 SILENT = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "glusterfs", "lustre", "ncpfs"}
 )
@@ -59,7 +58,7 @@ Raw: TypeAlias = set[tuple[int, str]]
 
 
 class Watch:
-    """Changes of what a tree shares, as an iterator of batches. The first one is empty, and comes once it listens."""
+    """Changes in a tree, as an asynchronous iterator of batches. The first one is empty, sent once it is watching."""
 
     def __init__(self, tree: Tree, path: str, uri: Callable[[Parts], str], *, is_file: bool) -> None:
         self._observer = Observer(tree, path, is_file=is_file)
@@ -74,7 +73,7 @@ class Watch:
 
     async def __anext__(self) -> Collection[Change]:
         if self._thread is None:
-            # A thread of its own, for it waits as long as the watch lasts; a daemon, for nothing has to wait for it.
+            # A dedicated thread, for it blocks as long as the watch lasts; a daemon, for exit need not wait for it.
             loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._observe, args=(loop,), name="carrel-watch", daemon=True)
             self._thread.start()
@@ -88,21 +87,21 @@ class Watch:
         return batch
 
     async def stop(self) -> None:
-        """End the watch, and wait until it has let go of everything."""
+        """End the watch, and wait until it has released its resources."""
         self._observer.stopping.set()
         self._taken.release()
         if self._thread is None:
             self._batches.put_nowait(None)
         else:
             await self._ended.wait()
-            self._thread.join()  # it has said all it had to say, and takes a moment to go
+            self._thread.join()  # it has nothing left to send, and is about to exit
 
     def _observe(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(function: Callable[..., None], *arguments: object) -> None:
             try:
                 loop.call_soon_threadsafe(function, *arguments)
             except RuntimeError:
-                self._observer.stopping.set()  # the loop has gone
+                self._observer.stopping.set()  # the event loop is closed
 
         try:
             self._observer.begin()
@@ -121,7 +120,7 @@ class Watch:
 
 
 class Observer:
-    """The side of a watch that waits for events, in its own thread."""
+    """The blocking side of a watch, which waits for events in its own thread."""
 
     def __init__(self, tree: Tree, path: str, *, is_file: bool) -> None:
         self.stopping = threading.Event()
@@ -131,25 +130,25 @@ class Observer:
         self._exists = False  # whether the root does, if it is one file
         self._notify: RustNotify | None = None
         self._watched: set[str] = set()
-        self._left: Raw = set()  # what the one before this had heard
+        self._left: Raw = set()  # events left over from the previous watcher
         self._lost = False  # whether events were lost
         self._real = path
-        self._settled = -1  # the version of the snapshot that is listened to
+        self._settled = -1  # the version of the snapshot that is being watched
         self._polling = must_poll(path)
         self._heard = 0  # when events were last collected, in nanoseconds since 1970
 
     def begin(self) -> None:
-        """Begin to listen, and look at everything.
+        """Start watching, and make the first scan.
 
         Raises:
-            ConfigError: watchfiles is not installed, or the system does not let us listen.
+            ConfigError: watchfiles is not installed, or the system does not allow watching.
         """
         self._look((), Changes())
         self._settle(Changes())
         self._heard = time_ns()
 
     def wait(self) -> Changes | None:
-        """Wait for something to change, and return it; None when it is time to stop."""
+        """Wait for changes, and return them; None when the watch is stopped."""
         while not self.stopping.is_set():
             changes = Changes()
             raw = self._collect()
@@ -163,14 +162,14 @@ class Observer:
         return None
 
     def end(self) -> None:
-        """Let go of everything."""
+        """Close the watcher, and clear the snapshot."""
         if self._notify is not None:
             self._notify.close()
             self._notify = None
         self._snapshot.known.clear()
 
     def _collect(self) -> Raw | None:
-        """Return the paths that something has happened to; None if events were lost."""
+        """Wait for raw events, and return them; None if events were lost."""
         if self._lost or self._notify is None:
             return None
         raw, self._left = self._left, set()
@@ -179,7 +178,7 @@ class Observer:
             if isinstance(more, set):
                 raw |= more
             if any(kind == REMOVED for kind, _ in raw) and not self.stopping.is_set():
-                # An editor that saves may remove a file before it puts another in its place.
+                # An editor may save a file by removing it before it puts another in its place.
                 more = self._notify.watch(GRACE, STEP, GRACE, self.stopping)
                 if isinstance(more, set):
                     raw |= more
@@ -189,7 +188,7 @@ class Observer:
         return raw
 
     def _recover(self, changes: Changes) -> None:
-        """Begin to listen anew, and find out by looking what was missed."""
+        """Restart watching, and scan for changes that were missed."""
         since = self._heard - SLACK
         self.stopping.wait(PAUSE)
         self._lost = False
@@ -201,12 +200,12 @@ class Observer:
             self._snapshot.look_for_writes(since, changes)
 
     def _evaluate(self, raw: Raw, changes: Changes) -> None:
-        """Find out what has happened in the places that events have named."""
+        """Scan the paths named by events, and record what has changed."""
         known = self._snapshot.known
         was_there = self._is_there()
         touched: dict[Parts, set[str]] = {}
         moved: set[Parts] = set()  # directories that were created or removed, or both
-        again: set[Parts] = set()  # directories to look at in full
+        again: set[Parts] = set()  # directories to rescan recursively
         for kind, path in raw:
             parts = relative_to(path, self._path)
             if parts is None and self._real != self._path:
@@ -223,7 +222,7 @@ class Observer:
         for parts, names in sorted(touched.items()):
             if parts in known:
                 self._snapshot.look_at(parts, names, changes)
-        # Removed and made again, perhaps: who was listening to the old one hears nothing of the new one.
+        # Perhaps removed and created again: a watch on the old directory gets no events from the new one.
         again |= replaced if (replaced := {parts for parts in moved if parts in known}) else set()
         for parts in again:
             if not parts or parts in known:
@@ -232,7 +231,7 @@ class Observer:
         self._settle(changes, anew=bool(replaced) or root_moved)
 
     def _is_there(self) -> bool:
-        """Say whether the root was there when we last looked."""
+        """Return whether the root existed at the last scan."""
         return self._exists if self._is_file else () in self._snapshot.known
 
     def _look(self, parts: Parts, changes: Changes) -> None:
@@ -244,7 +243,7 @@ class Observer:
             changes.note("changed" if existed and self._exists else "removed" if existed else "created", ())
 
     def _settle(self, changes: Changes, *, anew: bool = False) -> None:
-        """Listen to what is there now, and to nothing else, and look at what is listened to from now on."""
+        """Watch exactly the directories that exist now, and scan those newly watched, until nothing changes."""
         while not self.stopping.is_set():
             if self._settled == self._snapshot.version and self._is_there() and not (anew or self._is_file):
                 return
@@ -261,12 +260,12 @@ class Observer:
                 continue
             inside = {relative_to(path, self._path) or () for path in fresh}
             for parts in {()} if anew or () in inside else inside:
-                # A full look takes in what is deeper.
+                # A recursive scan includes what is deeper.
                 if not parts or (parts[:-1] not in inside and parts in self._snapshot.known):
                     self._look(parts, changes)
 
     def _paths(self) -> set[str]:
-        """Return the directories to listen to."""
+        """Return the directories to watch."""
         self._real = os.path.realpath(self._path)
         above = {os.path.dirname(self._path), os.path.dirname(self._real)}
         if not self._is_there() or self._is_file:
@@ -278,9 +277,9 @@ class Observer:
         return paths | {os.path.join(self._path, *parts) for parts in self._snapshot.known if is_utf8(parts)}
 
     def _listen(self, paths: set[str]) -> bool:
-        """Listen to some directories, and no longer to those before. False if one of them is gone."""
+        """Replace the watched directories. Return False if one of the new ones is gone."""
         try:
-            from watchfiles._rust_notify import RustNotify  # only where somebody listens: it takes 40 ms to load
+            from watchfiles._rust_notify import RustNotify  # deferred: it takes 40 ms to load
         except ImportError:
             raise ConfigError("Watching files needs watchfiles: pip install 'carrel[files]'") from None
         recursive = RECURSIVE and self._is_there() and not self._is_file
@@ -299,7 +298,7 @@ class Observer:
                 self._polling = True
         before, self._notify, self._watched = self._notify, notify, paths
         if before is not None:
-            # What the one before has heard until now; from now on both hear the same.
+            # Events that the previous watcher has until now; from now on both get the same.
             try:
                 left = before.watch(1, 1, 1, self.stopping)
                 self._left |= left if isinstance(left, set) else set()
@@ -311,19 +310,19 @@ class Observer:
 
 
 def existing(path: str) -> str:
-    """Return the nearest directory above that is there."""
+    """Return a path, or its nearest parent, that is an existing directory."""
     while not os.path.isdir(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path
 
 
 def is_utf8(parts: Parts) -> bool:
-    """Say whether a directory has a name that can be listened to."""
+    """Return whether a path is valid UTF-8, so that it can be watched."""
     return not any("\udc80" <= character <= "\udcff" for name in parts if not name.isascii() for character in name)
 
 
 def must_poll(path: str) -> bool:
-    """Say whether a path is where changes make no events, or where we were told to poll."""
+    """Return whether to poll: on a file system without change events, or if WATCHFILES_FORCE_POLLING says so."""
     told = os.environ.get("WATCHFILES_FORCE_POLLING", "")
     if told:
         return told.lower() not in ("false", "disable", "disabled")
@@ -331,7 +330,7 @@ def must_poll(path: str) -> bool:
 
 
 def file_system(path: str) -> str | None:
-    """Return the kind of the file system that a path is on, where the system says so."""
+    """Return the type of the file system that a path is on, from /proc/self/mountinfo; None if there is none."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mounts = [line.split() for line in file]

@@ -1,7 +1,7 @@
-"""What one request may cost: counted as it is done, so that no folder, however hostile, makes one take long.
+"""Work budget of a request: limits its cost, so that no folder, however hostile, makes it take long.
 
-The unit is about a microsecond. Counted is what takes the time: names that are looked up, directories that are opened
-and read, patterns that are tried. Time itself is not measured, so that a slow disk makes no page shorter.
+The unit is about a microsecond. Counted are the operations that take time: names looked up, directories opened and
+read, patterns tried. Time itself is not measured, so that a slow disk makes no page shorter.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["PAGE", "WHOLE", "Work"]
 
 PAGE = 50_000.0  # for a page of a list
-WHOLE = 1_000_000.0  # for an answer that has no pages: a search, a directory that is read
+WHOLE = 1_000_000.0  # for a result without pages: a search, a directory that is read
 
 
 class Work:
-    """The work that one request has caused, and where it came to an end if that was too much."""
+    """Work spent on one request, its limit, and the position where the walk stopped if that was exceeded."""
 
     __slots__ = ("limit", "position", "spent")
 
@@ -29,11 +29,11 @@ class Work:
         self.limit = limit
         self.spent = 0.0
         self.position: Position | None = None
-        """Where to go on."""
+        """Position to resume from."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the limit is reached.
+        """Whether the limit has been reached.
 
         Raises:
             CancelledError: the request for which the work is done has been cancelled.

@@ -1,1 +1,1 @@
-"""Agent Skills as resources."""
+"""Agent Skills as resources (``skill:`` URIs)."""

@@ -1,4 +1,4 @@
-"""Changes of skills: what several folders tell, and what it means for the files that are served."""
+"""Change events of skills: the merged watches of several folders, mapped to the files that are served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["compare", "merge"]
 
 
 async def merge(watches: Sequence[Watch]) -> AsyncIterator[Collection[Change]]:
-    """Yield the batches of several watches. The first one is empty, and comes once all of them listen.
+    """Yield the batches of several watches. The first one is empty, and comes once all of them are listening.
 
     Raises:
         ConfigError: one of them cannot listen.
@@ -51,9 +51,9 @@ async def merge(watches: Sequence[Watch]) -> AsyncIterator[Collection[Change]]:
 
 
 def compare(before: Mapping[str, Any], now: Mapping[str, Any], touched: Collection[Change]) -> list[Change]:
-    """Return what has happened to the files of skills: URIs with their frontmatter, before and now.
+    """Return the changes of skill files, given their URIs and frontmatter before and now.
 
-    ``touched`` is what has happened to files, whether or not they belong to skills.
+    ``touched`` has the changes of all files, whether or not they belong to skills.
     """
     changes = [Change("removed", uri) for uri in before if uri not in now]
     changes += [Change("created", uri) for uri, value in now.items() if uri not in before or before[uri] != value]

@@ -1,9 +1,9 @@
-"""A folder of skills: which of its directories are skills, and what belongs to them.
+"""Discovery of Agent Skills in a folder: its skill directories, their files, frontmatter and manifests.
 
-A directory is a skill if it has a SKILL.md whose frontmatter names it. Skills may be in directories of directories, and
-in one another. The folder may be a skill itself. What is left out of a folder that is shared (hidden files, what git
-ignores, links that lead out) is no part of a skill either; nor is what only a link to a directory leads to, because its
-files are listed where they are.
+A directory is a skill if it has a SKILL.md whose frontmatter names it. Skills may be nested in directories, and in one
+another. The folder may be a skill itself. What a shared folder excludes (hidden files, what git ignores, links that
+lead out) is no part of a skill either; nor is what is reached only by a link to a directory, because its files are
+listed at their own path.
 
 https://agentskills.io/specification
 """
@@ -33,11 +33,11 @@ from carrel.threads import stop_if_cancelled
 
 __all__ = ["FileDigest", "SkillFolder", "Stop", "read_chunks"]
 
-MAX_KEPT = 100_000  # digests that are remembered
-SETTLED = 2_100_000_000  # nanoseconds: what changed this recently may change again without a new time stamp
+MAX_KEPT = 100_000  # entries in each cache
+SETTLED = 2_100_000_000  # nanoseconds: a file modified this recently may change again with the same timestamp
 CHUNK = 1024 * 1024
 
-# Work, in microseconds for a byte
+# Work, in microseconds per byte
 PARSE = 1.0
 HASH = 0.003
 
@@ -45,14 +45,14 @@ Key: TypeAlias = tuple[int, int, int, int, int]
 
 
 class Stop(NamedTuple):
-    """A directory in a skill, on a walk; ``frontmatter`` is that of the skill of which it is the root, if it is one."""
+    """A skill directory visited by a walk; ``frontmatter`` is set if it is the root of a skill."""
 
     visit: Visit
     frontmatter: dict[str, Any] | None
 
 
 class FileDigest(NamedTuple):
-    """A file, the SHA-256 of its bytes in hexadecimal digits, and how many bytes it has."""
+    """A file, its SHA-256 digest in hexadecimal, and its size in bytes."""
 
     parts: Parts
     digest: str
@@ -60,7 +60,7 @@ class FileDigest(NamedTuple):
 
 
 class SkillFolder:
-    """A folder of skills, or one skill. All methods block, and may be called from several threads.
+    """A folder of skills, or one skill. All methods block, and are thread-safe.
 
     The options are those of ``FilesSource``.
     """
@@ -76,17 +76,17 @@ class SkillFolder:
     ) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
         self.name = ""
-        """What the folder is called as a skill, if it is one itself."""
+        """The name of the folder as a skill, if it is one itself; else empty."""
         self._selection = Selection((), exclude, hidden=hidden, gitignore=gitignore)
         self.tree = Tree(Root(self.path, follow_links=follow_symlinks), self._selection)
-        self._heads: dict[Key, dict[str, Any] | str] = {}  # frontmatter, or what is wrong with it
+        self._heads: dict[Key, dict[str, Any] | str] = {}  # frontmatter, or the error in it
         self._digests: dict[Key, str] = {}
 
     def inspect(self) -> None:
-        """Look at the folder.
+        """Check the folder, and whether it is a skill itself.
 
         Raises:
-            ConfigError: it is not there, is no folder, or may not be read; or PyYAML is not installed.
+            ConfigError: it does not exist, is not a folder, or may not be read; or PyYAML is not installed.
         """
         try:
             import yaml  # type: ignore[import-untyped]  # noqa: F401
@@ -107,13 +107,13 @@ class SkillFolder:
             raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
 
     def forget(self) -> None:
-        """Let go of what is in memory."""
+        """Clear the caches."""
         self.tree.forget()
         self._heads.clear()
         self._digests.clear()
 
     def tops(self) -> list[str]:
-        """Return the names with which the paths of skills begin; the same list as before if nothing changed.
+        """Return the top-level directory names under which skills may be; the same list object while unchanged.
 
         Raises:
             OSError: the process can open no more files.
@@ -135,7 +135,7 @@ class SkillFolder:
     # What is a skill
 
     def skill_at(self, parts: Parts, work: Work | None = None) -> dict[str, Any] | None:
-        """Return the frontmatter of the skill in a directory; None if there is none. Why not is logged, once.
+        """Return the frontmatter of the skill in a directory; None if it is no valid skill; the reason is logged once.
 
         Raises:
             OSError: the process can open no more files.
@@ -178,11 +178,11 @@ class SkillFolder:
         return found
 
     def in_skill(self, parts: Parts) -> bool:
-        """Say whether a path is a skill, or in one; whether or not it is there."""
+        """Return whether a path is a skill or inside one, whether or not it exists."""
         return any(self.skill_at(parts[:depth]) is not None for depth in range(not self.name, len(parts) + 1))
 
     def is_directory(self, parts: Parts) -> bool:
-        """Say whether a path is a directory by itself: no file, and no link to somewhere else in the folder.
+        """Return whether a path is a real directory: not a file, and not a link to elsewhere in the folder.
 
         Raises:
             OSError: it is not there, or not shared.
@@ -198,9 +198,9 @@ class SkillFolder:
     def walk(
         self, after: Position = START, work: Work | None = None, within: Parts = ()
     ) -> Generator[Stop, None, None]:
-        """Visit the directories that belong to skills after a position, in order, as far as they are in ``within``.
+        """Visit the directories of skills after a position, in order, limited to those in ``within``.
 
-        When the work is too much the walk ends, and ``work.position`` is where to go on.
+        When the work limit is reached the walk ends, and ``work.position`` is where to resume.
 
         Raises:
             OSError: the process can open no more files.
@@ -220,7 +220,7 @@ class SkillFolder:
                     yield Stop(visit, frontmatter)
 
     def manifest(self, parts: Parts, work: Work | None = None) -> list[FileDigest] | None:
-        """Return all files of the skill in a directory, its SKILL.md first; None if they are too many or too much.
+        """Return the manifest of a skill: all of its files, SKILL.md first; None if they are over the limits.
 
         Raises:
             OSError: the process can open no more files.
@@ -271,7 +271,7 @@ class SkillFolder:
 
 
 def read_chunks(descriptor: int, limit: int) -> Iterator[bytes]:
-    """Yield what an open file begins with, up to ``limit`` bytes."""
+    """Read an open file in chunks, up to ``limit`` bytes."""
     while limit > 0 and (chunk := os.read(descriptor, min(limit, CHUNK))):
         stop_if_cancelled()
         limit -= len(chunk)
@@ -283,7 +283,7 @@ def key_of(info: os.stat_result) -> Key:
 
 
 def keep(memory: dict[Key, Any], key: Key, value: Any) -> None:
-    """Remember something about a file, if it has not changed so recently that it could change again unnoticed."""
+    """Cache a value for a file, unless it was modified so recently that it could change again unnoticed."""
     if time_ns() - max(key[3], key[4]) > SETTLED:
         if len(memory) >= MAX_KEPT:
             memory.clear()

@@ -1,7 +1,7 @@
-"""Skills as resources: every file of a skill under ``skill://``, as it is to the byte, and manifests of them.
+"""Agent Skills as resources: every file of a skill under ``skill://``, byte for byte, and the manifests of skills.
 
-What is a skill, and what belongs to it, is decided in ``skill_folder``; nothing is kept but digests of files that have
-not changed, so that what is answered is always what is there.
+``skills.folder`` decides what is a skill, and what belongs to it. Caches hold only data of unchanged files and
+directories, so that responses always match the disk.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -56,9 +56,9 @@ LOOKUP = 50.0  # microseconds of work to open a directory
 
 
 class SkillsSource:
-    """Folders of skills. The first part of a skill's path is that of the first folder which has it.
+    """Resource source for folders of skills. If several have the same top-level name, the first folder wins.
 
-    ``add`` takes folders in, with options of their own, before the source is started.
+    ``add`` adds folders, with options of their own, before the source is started.
     """
 
     name = "skills"
@@ -82,10 +82,10 @@ class SkillsSource:
         follow_symlinks: bool = False,
         gitignore: bool = True,
     ) -> None:
-        """Serve the skills in more folders. The options are those of ``FilesSource``.
+        """Add folders of skills. The options are those of ``FilesSource``.
 
         Raises:
-            ConfigError: ``exclude`` has something that is not a pattern.
+            ConfigError: ``exclude`` has an invalid pattern.
         """
         exclude = exclude if isinstance(exclude, str) else tuple(exclude)
         read_globs("exclude", exclude)
@@ -94,13 +94,13 @@ class SkillsSource:
             for path in folders
         ]
 
-    # Life
+    # Lifecycle
 
     async def start(self) -> None:
-        """Look at the folders.
+        """Start the threads and check the folders.
 
         Raises:
-            ConfigError: one is not there, is no folder, or may not be read; or PyYAML is not installed.
+            ConfigError: one does not exist, is not a folder, or may not be read; or PyYAML is not installed.
         """
         self._workers.start()
         try:
@@ -111,7 +111,7 @@ class SkillsSource:
             raise
 
     async def stop(self) -> None:
-        """End all watches, wait for reads that are under way, and forget what is kept."""
+        """End all watches, wait for running reads, and clear the caches."""
         for watch in tuple(self._watches):
             await watch.stop()
         await self._workers.stop()
@@ -120,7 +120,7 @@ class SkillsSource:
         self._homes, self._tops = {}, []
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in a thread.
+        """Run a function in a thread of the source.
 
         Raises:
             ResourceError: the process can open no more files.
@@ -130,14 +130,14 @@ class SkillsSource:
         except OSError as error:
             raise translate(error, SCHEME) from None
 
-    # Names
+    # URIs
 
     def owns(self, uri: str) -> bool:
-        """Say whether this is the URI of a file of a skill, whether or not there is one."""
+        """Return whether this is a ``skill://`` URI, whether or not the file exists."""
         return uri.startswith(SCHEME)
 
     def _find_homes(self) -> Mapping[str, tuple[SkillFolder, Parts]]:
-        """Return where the paths of skills begin: a folder and a path in it, by the first part of their URIs."""
+        """Return the folder and the path in it for each URI authority."""
         tops = [folder.tops() for folder in self._folders]
         if len(tops) != len(self._tops) or any(new is not old for new, old in zip(tops, self._tops, strict=True)):
             homes: dict[str, tuple[SkillFolder, Parts]] = {}
@@ -148,7 +148,7 @@ class SkillsSource:
         return self._homes
 
     def _locate(self, uri: str) -> tuple[SkillFolder, Parts]:
-        """Find the folder of a URI, and the path in it, whether or not there is a file.
+        """Resolve a URI to a folder and a path in it, whether or not the file exists.
 
         Raises:
             ResourceNotFound: there is no such folder.
@@ -175,7 +175,7 @@ class SkillsSource:
         return SCHEME + "/".join([authority_of(names[0]), *map(encode_name, names[1:])]) if names else SCHEME
 
     def _resource(self, folder: SkillFolder, entry: TreeEntry, frontmatter: dict[str, Any] | None) -> Resource:
-        """Describe a file or a directory; with the frontmatter of the skill whose SKILL.md it is."""
+        """Return the ``Resource`` for a file or a directory; SKILL.md gets name and description of its frontmatter."""
         name = entry.parts[-1] if entry.parts else folder.name
         resource = describe(self._uri(folder, entry.parts), name, entry.info)
         if frontmatter is not None:
@@ -185,7 +185,7 @@ class SkillsSource:
     # Views
 
     def seen_by(self, visible: Visible) -> SkillsSource:
-        """Return this source as a caller sees it. A skill whose SKILL.md is hidden is none."""
+        """Return a view of this source for a caller. A skill whose SKILL.md is hidden is not in it."""
         view = copy(self)
         view._folders = [copy(folder) for folder in self._folders]
         for folder in view._folders:
@@ -194,7 +194,7 @@ class SkillsSource:
         return view
 
     async def shows(self, uri: str) -> bool:
-        """Say, of such a view, whether a URI leads to no hidden place."""
+        """Return whether a URI leads to nothing hidden in this view."""
         return await self._workers.run(self._shows, uri)
 
     def _shows(self, uri: str) -> bool:
@@ -207,10 +207,10 @@ class SkillsSource:
     # Skills
 
     async def skills(self, cursor: str | None, limit: int) -> Page[Skill]:
-        """Return up to ``limit`` skills, in the order of their paths, those in others after them.
+        """Return a page of up to ``limit`` skills, sorted by path, nested skills after those that contain them.
 
         Raises:
-            InvalidCursor: the cursor is not one that this source gave out.
+            InvalidCursor: the cursor was not issued by this source.
         """
         return await self._run(self._list_skills, cursor, max(limit, 1))
 
@@ -238,7 +238,7 @@ class SkillsSource:
         return Page(found)
 
     async def skill(self, uri: str) -> Skill:
-        """Return the skill whose SKILL.md has this URI.
+        """Return the skill with this URI, that of its SKILL.md.
 
         Raises:
             ResourceNotFound: there is no such skill.
@@ -272,10 +272,10 @@ class SkillsSource:
     # Listing
 
     async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return the files of all skills, those of a directory before those of directories in it.
+        """Return a page of the files of all skills, those of a directory before those of its subdirectories.
 
         Raises:
-            InvalidCursor: the cursor is not one that this source gave out.
+            InvalidCursor: the cursor was not issued by this source.
         """
         return await self._run(self._list, cursor, max(limit, 1))
 
@@ -301,7 +301,7 @@ class SkillsSource:
         return Page(found)
 
     def _walk(self, folder: SkillFolder, after: Position, work: Work) -> Generator[Stop, None, None]:
-        """Visit the directories of a folder that belong to skills, without those whose name another one has taken."""
+        """Visit the skill directories of a folder, except those shadowed by another folder's top-level name."""
         homes = self._find_homes()
         with closing(folder.walk(after, work)) as stops:
             for stop in stops:
@@ -310,11 +310,11 @@ class SkillsSource:
                     yield stop
 
     async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return the entries of a directory, directories first: one of a skill, or one that leads to skills.
+        """Return a page of the entries of a directory in a skill, or of one that contains skills; directories first.
 
         Raises:
             ResourceNotFound: there is no such directory.
-            InvalidCursor: the cursor is not one that this source gave out for this directory.
+            InvalidCursor: the cursor was not issued by this source for this directory.
         """
         return await self._run(self._children, uri, cursor, max(limit, 1), Work(PAGE))
 
@@ -379,9 +379,9 @@ class SkillsSource:
     # Reading
 
     async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
-        """Return a file as it is, or the entries of a directory, in JSON.
+        """Read a file, byte for byte, or the entries of a directory, in JSON.
 
-        Text is text only if its bytes are UTF-8, because digests are of bytes.
+        Only UTF-8 is returned as text, because digests are of bytes.
 
         Raises:
             ResourceNotFound: there is no such file in a skill.
@@ -418,11 +418,11 @@ class SkillsSource:
     # Templates, completion, search
 
     def templates(self) -> Sequence[ResourceTemplate]:
-        """Return the one template: a file of a skill by its path."""
+        """Return the one URI template: a file of a skill by its path."""
         return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
 
     async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
-        """Suggest the paths of files that begin with what has been typed."""
+        """Complete the path of a file by prefix, ignoring case."""
         return await self._run(self._complete, prefix)
 
     def _complete(self, prefix: str) -> Completion:
@@ -432,11 +432,11 @@ class SkillsSource:
         return Completion(values=values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
 
     async def search(self, query: str, limit: int) -> Sequence[Hit]:
-        """Find files by the words in their paths, and skills by those in their descriptions."""
+        """Search files by the words in their paths, and skills also by their names and descriptions."""
         return await self._run(self._search, query, limit)
 
     def _search(self, query: str, limit: int) -> Sequence[Hit]:
-        from carrel.sources.files.search import words_of  # not before it is asked for
+        from carrel.sources.files.search import words_of  # deferred import
 
         words = words_of(query)
         hits = []
@@ -457,15 +457,15 @@ class SkillsSource:
     # Changes
 
     async def watch(self) -> AsyncIterator[Collection[Change]]:
-        """Yield what changes, in batches. The first one is empty, and says that from now on nothing is missed.
+        """Yield changes in batches. The first one is empty: from then on no change is missed.
 
-        A SKILL.md whose frontmatter has changed is listed in other words, and counts as created.
+        A SKILL.md whose frontmatter has changed is listed differently, and counts as created.
 
         Raises:
             ConfigError: watchfiles is not installed.
         """
         from carrel.sources.folder.watch import Watch
-        from carrel.sources.skills.changes import compare, merge  # not before somebody listens
+        from carrel.sources.skills.changes import compare, merge  # deferred import
 
         watches = [
             Watch(folder.tree, folder.path, partial(self._uri, folder), is_file=False) for folder in self._folders
@@ -480,7 +480,7 @@ class SkillsSource:
                 touched += batch
                 try:
                     now = await self._workers.run(self._survey)
-                except OSError as error:  # the process can open no more files; what has changed is told with the next
+                except OSError as error:  # the process can open no more files; the changes are sent with the next batch
                     log.warning("changes of skills are not told for the moment: %s", error.strerror)
                     continue
                 changes = [] if before is None else compare(before, now, touched)
@@ -494,7 +494,7 @@ class SkillsSource:
                 await watch.stop()
 
     def _survey(self) -> dict[str, Any]:
-        """Return the URIs of all files of skills, and of the directories that lead to them; with their frontmatter."""
+        """Return the URIs of all skill files and the directories that contain them; SKILL.md with its frontmatter."""
         found: dict[str, Any] = {}
         for folder in self._folders:
             work = Work()
@@ -507,7 +507,7 @@ class SkillsSource:
 
 
 def authority_of(name: str) -> str:
-    """Return a name as the first part of a URI, in which the case of letters does not count."""
+    """Return a name as the authority of a URI, which is case-insensitive."""
     encoded = encode_name(name)
     return normalize(SCHEME + encoded).removeprefix(SCHEME) if "%" in encoded else encoded.lower()
 
@@ -517,5 +517,5 @@ def encode_name(name: str) -> str:
 
 
 def frontmatter_for(entry: TreeEntry, stop: Stop) -> dict[str, Any] | None:
-    """Return the frontmatter of the skill whose SKILL.md this file is."""
+    """Return the frontmatter for a skill's SKILL.md; None for other files."""
     return stop.frontmatter if entry.parts[-1] == SKILL_FILE else None

@@ -1,4 +1,4 @@
-"""A file of a skill as it is to the byte, and how well it fits what is searched for."""
+"""Byte-exact reading of skill files, and their search score."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from carrel.wire.resources import BlobResourceContents, Resource, TextResourceCo
 
 __all__ = ["rate", "read_exactly"]
 
-HEAD = 8192  # bytes by which a type is recognised
+HEAD = 8192  # bytes used to detect a MIME type
 
 
 def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | BlobResourceContents:
-    """Read an open file so that its bytes can be had again from what is returned.
+    """Read an open file so that its exact bytes can be recovered from the contents: text if UTF-8, else a blob.
 
     Raises:
         ResourceTooLarge: it is larger than a skill may be.
@@ -37,7 +37,7 @@ def type_of_text(name: str) -> str:
 
 
 def rate(words: list[str], resource: Resource) -> float:
-    """Rate how well a file fits: by its name or that of its skill, by its path, by its description; 0 if not at all."""
+    """Return the search score of a file: by its name or its skill's name, path, then description; 0 for no match."""
     name, path = resource.name.casefold(), resource.uri.removeprefix("skill://").casefold()
     description = (resource.description or "").casefold()
     if " ".join(words) in (name, name.rpartition(".")[0]):

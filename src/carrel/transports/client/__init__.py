@@ -1,1 +1,1 @@
-"""Transports of clients."""
+"""Client transports: stdio, Streamable HTTP and HTTP+SSE."""

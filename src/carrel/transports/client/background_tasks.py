@@ -1,4 +1,4 @@
-"""What a transport does for its messages while others wait: one task each, and none that outlives it."""
+"""Background tasks of a client transport: one per request, all cancelled when the transport closes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from carrel.wire.base import Id
 
 __all__ = ["BackgroundTasks"]
 
-#: Seconds that tasks get to end once they are cancelled.
+#: Seconds that tasks get to finish after they are cancelled.
 CLEANUP = 2.0
 
 
 class BackgroundTasks:
-    """The tasks of one transport, in the event loop that runs when it is made."""
+    """Background tasks of one transport, in the event loop that is running when this is created."""
 
     __slots__ = ("_loop", "_others", "_requests")
 
@@ -26,7 +26,7 @@ class BackgroundTasks:
         self._others: set[asyncio.Task[None]] = set()
 
     def ask(self, id: Id, work: Coroutine[Any, Any, None]) -> None:
-        """Do what the request ``id`` takes."""
+        """Start the task of the request ``id``."""
         task = self._requests[id] = self._loop.create_task(work)
         task.add_done_callback(partial(self._finish, id))
 
@@ -35,20 +35,20 @@ class BackgroundTasks:
             del self._requests[id]
 
     def abandon(self, id: Id) -> None:
-        """Cancel what is done for a request."""
+        """Cancel the task of a request."""
         task = self._requests.get(id)
         if task is not None:
             task.cancel()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something that belongs to no request."""
+        """Start a task that belongs to no request."""
         task = self._loop.create_task(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
         return task
 
     def follow(self, task: asyncio.Task[None]) -> asyncio.Future[None]:
-        """Return what tells that a task has ended, whatever came of it. Cancelling that does not cancel the task."""
+        """Return a future for the end of a task, whatever its outcome. Cancelling it does not cancel the task."""
         ended: asyncio.Future[None] = self._loop.create_future()
 
         def tell(_: asyncio.Task[None]) -> None:
@@ -59,7 +59,7 @@ class BackgroundTasks:
         return ended
 
     async def close(self) -> None:
-        """Cancel everything, and wait for it to end."""
+        """Cancel all tasks, and wait for them to finish."""
         tasks = {*self._requests.values(), *self._others}
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""How long to wait before the next try, so that a server which is in trouble is not asked by everybody at once."""
+"""Exponential backoff with jitter for retries and reconnects, so that clients do not retry all at once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import random
 
 __all__ = ["Backoff"]
 
-#: Seconds before the second try, about; the time doubles with each further one.
+#: Approximate delay before the first retry, in seconds; it doubles with each further one.
 FIRST = 0.5
-#: The longest time between tries, in seconds.
+#: The longest delay between retries, in seconds.
 LONGEST = 30.0
 
 
 class Backoff:
-    """Counts failures in a row, and says how long to wait."""
+    """Exponential backoff over a count of consecutive failures."""
 
     __slots__ = ("failures",)
 
@@ -21,7 +21,7 @@ class Backoff:
         self.failures = 0
 
     def delay(self, asked: float | None = None) -> float:
-        """Return the seconds to wait. ``asked`` is what the server wants at least; the first time, that is enough."""
+        """Return the delay in seconds. ``asked`` is the server's minimum, used as is before the first failure."""
         least = 0.01 if asked is None else max(asked, 0.01)
         if asked is not None and not self.failures:
             return least

@@ -1,8 +1,8 @@
-"""The client's end of Streamable HTTP, in every revision that has it.
+"""Client transport for Streamable HTTP, in every revision that has it.
 
-Each message is a POST, and each request is one task until its answer is there, as JSON or in a stream of events. In
-revisions with a handshake there may be a session, a stream for what belongs to no request, and streams that are resumed
-where they broke.
+Each message is a POST, and each request is one task until its response is there, as JSON or in an SSE stream. Revisions
+with a handshake may have a session (Mcp-Session-Id), a long-lived GET stream for messages outside of requests, and
+resumable streams (Last-Event-ID).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
@@ -46,17 +46,17 @@ log = Log("carrel.transports")
 
 BOTH = "application/json, text/event-stream"
 EVENTS = "text/event-stream"
-#: How often in a row it is tried to resume a stream, without anything coming of it.
+#: Consecutive attempts to resume a stream that bring no new event.
 MAX_TRIES = 7
-#: Seconds that a server gets to end a stream after the answer, so that the connection can be used again.
+#: Seconds that a server gets to end a stream after the response, so that the connection can be reused.
 ENDING = 0.25
-#: Seconds that the server gets to end the session when we close.
+#: Timeout for ending the session with DELETE on close, in seconds.
 FAREWELL = 2.0
-#: Seconds that other messages wait for the one that completes a handshake.
+#: Seconds that requests wait for the initialized notification to be delivered.
 GREETING = 5.0
-#: Seconds of silence after which the other side of a long stream is asked whether it is still there, by TCP.
+#: Seconds of silence on a long-lived stream before TCP keepalive probes are sent.
 PROBE_AFTER = 30
-#: Statuses that may be different soon. 409 is that of a server that has not noticed yet that a stream has broken.
+#: Transient statuses, worth a retry. 409: the server has not noticed yet that the previous stream is broken.
 PASSING = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 
 
@@ -66,7 +66,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def answers(data: bytes | Raw, id: Id) -> bool:
-    """Say whether a message, or one in a batch, is the answer to the request ``id``."""
+    """Return whether a message, or one in a batch, is the response to the request ``id``."""
     try:
         message = _read_message(data)
     except _UNREADABLE:
@@ -86,10 +86,10 @@ def media_type(value: str) -> str:
 
 
 def load_endpoint() -> type[HTTPSession]:
-    """Load what talks HTTP.
+    """Import and return ``HTTPSession``, which needs aiohttp.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: aiohttp is not installed.
     """
     try:
         from carrel.transports.client.http_session import HTTPSession
@@ -101,19 +101,19 @@ def load_endpoint() -> type[HTTPSession]:
 
 
 class HTTPTransport:
-    """Talks to the MCP endpoint at ``url``. Implements ``carrel.transports.client.transport.Transport``.
+    """Streamable HTTP transport to the MCP endpoint at ``url``. Implements ``transport.Transport``.
 
     Args:
         url: the endpoint, http or https.
-        headers: what every request has besides what the protocol wants; they never replace that.
-        credentials: who asks.
-        connections: how many connections there may be at a time for requests that will soon be answered.
+        headers: extra headers of every request; they never replace those of the protocol.
+        credentials: credentials provider (OAuth …), if any.
+        connections: maximum number of concurrent connections, not counting long-lived streams.
         max_message: the longest message that is read, in bytes.
-        connect_timeout: seconds that making a connection may take.
-        tls: how servers prove who they are, if not by the authorities that the system trusts.
+        connect_timeout: timeout for opening a connection, in seconds.
+        tls: TLS context that verifies servers; by default with the certificate authorities that the system trusts.
 
     Raises:
-        ConfigError: the set-up is wrong, or aiohttp is not installed.
+        ConfigError: the configuration is wrong, or aiohttp is not installed.
     """
 
     def __init__(
@@ -148,15 +148,15 @@ class HTTPTransport:
         self._listening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    # The contract
+    # Transport interface
 
     @property
     def held(self) -> bool:
-        """A request waits for credentials."""
+        """Whether a request waits for credentials."""
         return self._endpoint.asking > 0
 
     async def open(self, receiver: Receiver) -> None:
-        """Get ready. There is nothing to connect to before there is something to say."""
+        """Prepare the connection pool. The first message opens the first connection."""
         if self._closing is not None:
             raise TransportError(delivered=False)
         self._receiver = receiver
@@ -164,7 +164,7 @@ class HTTPTransport:
         self._endpoint.start()
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Send a message. What is returned for one that is no request says when it has arrived, or failed to."""
+        """Send a message. For a notification or response, return a future for when it is sent or has failed."""
         id, background = message.id, self._background
         if background is None or self._closing is not None:
             if id is not None and self._receiver is not None:
@@ -175,18 +175,18 @@ class HTTPTransport:
             if not self._settled:
                 self._greeting = task
             return background.follow(task)
-        if message.revision is None:  # it opens a session
+        if message.revision is None:  # initialize opens a session
             self._forget_session()
         background.ask(id, self._ask(id, message))
         return None
 
     def abandon(self, id: Id) -> None:
-        """Close the stream of a request."""
+        """Cancel a request and close its stream."""
         if self._background is not None:
             self._background.abandon(id)
 
     def settle(self, revision: Revision) -> None:
-        """Listen to what belongs to no request, if the server lets us."""
+        """Record the negotiated revision, and open the long-lived GET stream if the revision has one."""
         self._revision = revision
         self._settled = True
         self.cancels = revision.stateless
@@ -196,7 +196,7 @@ class HTTPTransport:
             self._listening = self._background.spawn(self._listen(revision))
 
     async def close(self) -> None:
-        """End the session, and let go of everything."""
+        """End the session, cancel all tasks and close all connections."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._shut())
         await asyncio.shield(self._closing)
@@ -211,7 +211,7 @@ class HTTPTransport:
             self._listening = None
 
     def _headers(self, message: OutgoingMessage) -> dict[str, str]:
-        """Return the headers that a message takes. They may be changed."""
+        """Return the HTTP headers for a message, in a new dict."""
         revision = message.revision
         headers = {"Content-Type": "application/json", "Accept": BOTH}
         if revision is None:
@@ -229,7 +229,7 @@ class HTTPTransport:
         return headers
 
     async def _tell(self, message: OutgoingMessage) -> None:
-        """Send what has no answer."""
+        """Send a notification or a response."""
         endpoint = self._endpoint
         try:
             response = await endpoint.ask("POST", self._headers(message), message.data, bounded=False)
@@ -243,7 +243,7 @@ class HTTPTransport:
             log.warning("%s did not reach the server: %s", what, endpoint.translate(error))
 
     async def _ask(self, id: Id, message: OutgoingMessage) -> None:
-        """Send a request, and hand on what comes until it is answered. One task per request."""
+        """Send a request, and deliver messages until its response has arrived. One task per request."""
         assert self._receiver is not None
         try:
             if self._greeting is not None:
@@ -255,7 +255,7 @@ class HTTPTransport:
             self._receiver.fail(id, self._endpoint.translate(error))
 
     async def _await_greeting(self) -> None:
-        """Let the server hear that the handshake is complete before anything else."""
+        """Wait until the initialized notification is delivered, so that no request overtakes it."""
         if self._greeting is not None:
             await asyncio.wait((self._greeting,), timeout=GREETING)
             self._greeting = None
@@ -296,7 +296,7 @@ class HTTPTransport:
     # Receiving
 
     async def _take_body(self, response: ClientResponse, id: Id | None) -> EventStream | None:
-        """Hand on what a successful response says; return its stream if it ended before the answer had come."""
+        """Deliver the messages of an HTTP response; return its SSE stream if it ended before the response to ``id``."""
         assert self._receiver is not None
         kind = media_type(response.headers.get("Content-Type", ""))
         if kind == "application/json":
@@ -329,7 +329,7 @@ class HTTPTransport:
         raise TransportError(f"{self._endpoint.name} answered with something that is no answer to the request")
 
     async def _take_events(self, response: ClientResponse, stream: EventStream, id: Id | None) -> bool:
-        """Hand on the messages of a stream until it ends; return whether the answer to ``id`` was among them."""
+        """Deliver the messages of an SSE stream until it ends; return whether the response to ``id`` was among them."""
         assert self._receiver is not None
         content = response.content
         try:
@@ -351,7 +351,7 @@ class HTTPTransport:
         return False
 
     async def _await_end(self, response: ClientResponse) -> None:
-        """Give the server a moment to end a stream that is over."""
+        """Wait briefly for the server to end a completed stream, so that the connection can be reused."""
         try:
             async with asyncio.timeout(ENDING):
                 while await response.content.readany():
@@ -360,7 +360,7 @@ class HTTPTransport:
             response.close()
 
     async def _resume(self, stream: EventStream, id: Id, message: OutgoingMessage) -> None:
-        """Go on where the stream of a request has broken.
+        """Resume the broken stream of a request with Last-Event-ID.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
         """
@@ -394,11 +394,11 @@ class HTTPTransport:
         raise broken
 
     async def _get(self, revision: Revision | None, last_id: str) -> ClientResponse:
-        """Open a stream with GET.
+        """Open an SSE stream with GET.
 
         Raises:
-            SessionExpired: the session is gone.
-            MCPError: there is no stream.
+            SessionExpired: the session has expired.
+            MCPError: the server offers no stream.
         """
         headers = {"Accept": EVENTS}
         if last_id:
@@ -423,7 +423,7 @@ class HTTPTransport:
         return response
 
     async def _listen(self, revision: Revision) -> None:
-        """Hand on what belongs to no request, over one connection after the other, if the server offers that.
+        """Deliver messages of the long-lived GET stream, with reconnects, if the server offers one.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server
         """
@@ -438,11 +438,11 @@ class HTTPTransport:
                 response = await self._get(revision, resumed)
             except Exception as error:
                 failure = self._endpoint.translate(error)
-                if isinstance(failure, SessionExpired) and before:  # else, there may be no stream there at all
+                if isinstance(failure, SessionExpired) and before:  # otherwise the server may have no GET stream at all
                     self._receiver.closed(failure)
                     return
                 if resumed and not is_passing(failure):
-                    stream = EventStream(self._max_message)  # the server does not know any more where we were
+                    stream = EventStream(self._max_message)  # the server has forgotten the last event id
                     continue
                 if not is_passing(failure):
                     log.debug("nothing is listened to: %s", failure)
@@ -467,7 +467,7 @@ class HTTPTransport:
             backoff.failures = 0 if stream.last_id != resumed or lasted > 10 else backoff.failures + 1
             await asyncio.sleep(backoff.delay(None if stream.retry is None else stream.retry / 1000))
 
-    # The end
+    # Closing
 
     async def _shut(self) -> None:
         if self._background is not None:
@@ -491,14 +491,14 @@ class HTTPTransport:
 
 
 def is_passing(error: MCPError) -> bool:
-    """Say whether it makes sense to try again soon."""
+    """Return whether an error is transient, so that a retry makes sense."""
     if isinstance(error, HTTPStatusError):
         return error.status in PASSING
     return isinstance(error, TransportError) and not isinstance(error, SessionExpired)
 
 
 def probe(response: ClientResponse) -> None:
-    """Have TCP find out when the other side of a long and silent stream is gone."""
+    """Enable TCP keepalive, which detects when the peer of a long, silent stream is gone."""
     transport = None if response.connection is None else response.connection.transport
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is None:

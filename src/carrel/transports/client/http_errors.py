@@ -1,4 +1,4 @@
-"""What a response other than a success means.
+"""HTTP error responses: conversion to ``MCPError``, and the Retry-After header.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#sending-messages
 """
@@ -22,9 +22,9 @@ _read_message = msgspec.json.Decoder(Message).decode
 
 
 def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -> MCPError:
-    """Return the error of the protocol that ``body`` is, or else one that tells the status.
+    """Return the exception for an HTTP error response: the JSON-RPC error in ``body``, or else an ``HTTPStatusError``.
 
-    ``name`` is who answered, ``retry_after`` the header of that name.
+    ``name`` is the server as shown in the message, ``retry_after`` the value of the Retry-After header.
     """
     error = read_answered_error(body)
     if error is not None:
@@ -36,7 +36,7 @@ def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -
 
 
 def read_answered_error(body: bytes) -> msgspec.Raw | None:
-    """Return the error in a message, whatever the id of it; None if there is none."""
+    """Return the error of a JSON-RPC message, whatever its id; None if it has none."""
     try:
         message = _read_message(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -45,7 +45,7 @@ def read_answered_error(body: bytes) -> msgspec.Raw | None:
 
 
 def read_retry_after(value: str | None) -> float | None:
-    """Return the seconds of a Retry-After header, which are a number or a date."""
+    """Parse a Retry-After header, a number of seconds or a date, and return seconds (at most a day)."""
     if value is None:
         return None
     value = value.strip()

@@ -1,6 +1,6 @@
-"""A place on the web that messages go to: connections, redirects, credentials, and what can go wrong with them.
+"""HTTP session of a client: connection pool, redirects, proxies, credentials, and error translation.
 
-Needs aiohttp, and is imported only by what talks HTTP.
+Needs aiohttp, and is imported only when an HTTP transport is used.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from carrel.transports.client.transport import Credentials
 __all__ = ["HTTPSession"]
 
 T = TypeVar("T")
-#: How often a redirect is followed, for one request.
+#: Maximum number of redirects that are followed for one request.
 MAX_REDIRECTS = 5
-#: How often a request is made again because the credentials may be better now.
+#: Maximum number of retries of a request with new credentials.
 MAX_ROUNDS = 3
-#: The longest body of a refusal that is read, in bytes.
+#: The longest body of an error response that is read, in bytes.
 MAX_REFUSAL = 1024 * 1024
-#: The longest body that is sent in one go, in bytes.
+#: The longest request body that is sent in one write, in bytes.
 AT_ONCE = 512 * 1024
-#: How many bytes are read at a time. asyncio would always read 256 KiB: memory for that is mapped and unmapped each
-#: time, which makes small answers a fifth dearer. It pays after long ones, as what is asked next is often as long.
+#: How many bytes are read at a time. asyncio always reads 256 KiB, for which memory is mapped and unmapped each time:
+#: that makes small responses a fifth slower. It pays after a long response, as the next one is often as long.
 READ_SIZE = 64 * 1024
 LONG_READ_SIZE = 256 * 1024
-#: Seconds between looks at connections that may be gone without anybody having been told.
+#: Seconds between checks for closed connections that aiohttp does not report.
 LOOK_AFTER = 5.0
-#: Headers that belong to the protocol, or to HTTP itself.
+#: Reserved headers: those of the protocol and of HTTP itself.
 RESERVED = frozenset(
     (
         *("accept", "connection", "content-length", "content-type", "expect", "host", "last-event-id"),
         *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "transfer-encoding", "upgrade"),
     )
 )
-#: Failures before anything was sent.
+#: Errors that occur before anything is sent.
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
 
 
 class StaleConnection(aiohttp.ClientConnectionError):
-    """A connection that was kept turned out to be closed before anything was sent on it."""
+    """A pooled keep-alive connection was found closed before anything was sent on it."""
 
 
 class FreshRequest(aiohttp.ClientRequest):
-    """A request that looks whether the server has closed the connection in the meantime."""
+    """Request that first checks whether its pooled connection was closed by the server."""
 
     used: ClassVar[WeakSet[Any]] = WeakSet()
     long: ClassVar[WeakSet[Any]] = WeakSet()
-    """Connections whose last answer was a long one."""
+    """Connections whose last response was a long one."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         protocol = conn.protocol
@@ -75,7 +75,7 @@ class FreshRequest(aiohttp.ClientRequest):
 
 
 def is_stale(transport: Any) -> bool:
-    """Say whether there is something to read where there should be nothing: most likely, that it is closed."""
+    """Return whether an idle connection is readable, which most likely means that the server closed it."""
     if transport is None or transport.is_closing():
         return True
     socket = transport.get_extra_info("socket")
@@ -89,25 +89,25 @@ def is_stale(transport: Any) -> bool:
 
 
 def set_read_size(transport: Any, size: int) -> None:
-    """Have a transport read so many bytes at a time, if it is one of asyncio's own."""
+    """Set the read size of an asyncio transport, in bytes. Transports of other event loops are left as they are."""
     if hasattr(transport, "max_size"):
         transport.max_size = size
 
 
 class HTTPSession:
-    """A URL, and the connections to where it is. Everything happens in one event loop, after ``start``.
+    """HTTP session with one endpoint, on aiohttp. Belongs to one event loop, after ``start``.
 
     Args:
         url: http or https.
-        headers: what every request has besides what the protocol wants; they never replace that.
-        credentials: who asks.
-        connections: how many connections there may be at a time for requests that will soon be answered.
+        headers: extra headers of every request; they never replace those of the protocol.
+        credentials: credentials provider (OAuth …), if any.
+        connections: maximum number of concurrent connections, not counting long-lived streams.
         max_message: the longest body that is read, in bytes, decompressed.
-        connect_timeout: seconds that making a connection may take.
-        tls: how servers prove who they are, if not by the authorities that the system trusts.
+        connect_timeout: timeout for opening a connection, in seconds.
+        tls: TLS context that verifies servers; by default with the certificate authorities that the system trusts.
 
     Raises:
-        ConfigError: the URL, a header or ``tls`` makes no sense.
+        ConfigError: the URL, a header or ``tls`` is invalid.
     """
 
     def __init__(
@@ -136,14 +136,14 @@ class HTTPSession:
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._moved: dict[URL, URL] = {}
         self.asking = 0
-        """How many requests wait for credentials."""
+        """Number of requests that wait for credentials."""
         self._unfinished: WeakKeyDictionary[aiohttp.ClientResponse, int] = WeakKeyDictionary()
         self._timer: asyncio.TimerHandle | None = None
         self._bounded: aiohttp.ClientSession | None = None
         self._unbounded: aiohttp.ClientSession | None = None
 
     def start(self) -> None:
-        """Begin to belong to the running event loop."""
+        """Create the connection pools, in the running event loop."""
         self._bounded = self._session(self._connections, aiohttp.CookieJar())
         self._unbounded = self._session(0, self._bounded.cookie_jar)
 
@@ -176,14 +176,14 @@ class HTTPSession:
         revision: str | None = None,
         rounds: int = MAX_ROUNDS,
     ) -> aiohttp.ClientResponse:
-        """Send a request and return the response, as soon as its head is there.
+        """Send a request and return the response as soon as its headers are received.
 
-        ``bounded``: it takes one of a limited number of connections. ``revision`` is what is spoken, ``rounds`` how
-        often better credentials may be asked for.
+        ``bounded``: use the pool with a limited number of connections. ``revision`` is the protocol revision,
+        ``rounds`` the maximum number of retries with new credentials.
 
         Raises:
-            AuthorizationError: the server wants to know who asks.
-            TransportError: there is no response, or one that leads elsewhere.
+            AuthorizationError: the server requires authorization.
+            TransportError: there is no response, or a redirect that is not followed.
         """
         session = self._bounded if bounded else self._unbounded
         if session is None or session.closed:
@@ -202,7 +202,7 @@ class HTTPSession:
                     method, target, data=body, headers={**headers, **who} if who else headers, allow_redirects=False
                 )
             except StaleConnection:
-                continue  # each time, there is one less of them
+                continue  # terminates: each retry discards one pooled connection
             status = response.status
             if status < 300:
                 if not response.content.is_eof():
@@ -228,7 +228,7 @@ class HTTPSession:
                 return response
 
     async def _hold(self, asking: Awaitable[T]) -> T:
-        """Wait for credentials, and count that."""
+        """Await credentials, counted in ``asking`` meanwhile."""
         self.asking += 1
         try:
             return await asking
@@ -236,7 +236,7 @@ class HTTPSession:
             self.asking -= 1
 
     def _redirect(self, response: aiohttp.ClientResponse, target: URL, hops: int) -> URL:
-        """Return where a response leads. A redirect is followed only if nothing changes but the path."""
+        """Return the target of a redirect. Only 307 and 308 to the same origin are followed."""
         response.release()
         location = response.headers.get("Location", "")
         try:
@@ -278,7 +278,7 @@ class HTTPSession:
             self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
 
     def _look(self) -> None:
-        """Tell readers of connections that are gone: aiohttp does not where the framing of a body was wrong."""
+        """Fail readers of closed connections: aiohttp does not if the framing of a body was invalid."""
         self._timer = None
         for response, before in list(self._unfinished.items()):
             content, connection = response.content, response.connection
@@ -292,10 +292,10 @@ class HTTPSession:
             self._timer = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Return the body of a response.
+        """Read the body of a response.
 
         Raises:
-            TransportError: it is too long.
+            TransportError: it is longer than ``max_message``.
         """
         length = response.content_length
         if length is not None and length > self.max_message:
@@ -312,7 +312,7 @@ class HTTPSession:
         return body
 
     async def _read_some(self, response: aiohttp.ClientResponse, limit: int) -> bytes | None:
-        """Return a body of at most ``limit`` bytes; None, and the connection is closed, if it is longer."""
+        """Read a body of at most ``limit`` bytes; if it is longer, close the connection and return None."""
         pieces = bytearray()
         content = response.content
         while piece := await content.readany():
@@ -323,7 +323,7 @@ class HTTPSession:
         return bytes(pieces)
 
     async def explain(self, response: aiohttp.ClientResponse) -> MCPError:
-        """Return the error that a response other than a success stands for, and be done with it."""
+        """Return the exception for an HTTP error response, and release the response."""
         try:
             body = await self._read_some(response, MAX_REFUSAL) or b""
         except (aiohttp.ClientError, OSError):
@@ -333,7 +333,7 @@ class HTTPSession:
         return read_refusal(self.name, response.status, body, response.headers.get("Retry-After"))
 
     def translate(self, error: Exception) -> MCPError:
-        """Return the error that stands for what has gone wrong."""
+        """Convert an exception, such as one of aiohttp, to an ``MCPError``."""
         if isinstance(error, MCPError):
             return error
         if isinstance(error, NOT_CONNECTED):
@@ -346,7 +346,7 @@ class HTTPSession:
 
 
 def reason_of(error: Exception) -> str:
-    """Say why there is no connection, in the words of the operating system where it has some."""
+    """Return the reason of a connection failure, from the operating system where it has one."""
     if isinstance(error, aiohttp.ClientSSLError):
         wrong = "WRONG_VERSION_NUMBER" in str(error)
         return f"{error.os_error}{'. Does it speak http: instead of https:?' if wrong else ''}"
@@ -359,10 +359,10 @@ def reason_of(error: Exception) -> str:
 
 
 def check_url(url: str) -> URL:
-    """Return a URL that can be asked.
+    """Validate and parse the URL of an endpoint, without its fragment.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: it is not an http or https URL, or has a user or password.
     """
     try:
         parsed = URL(url)
@@ -378,15 +378,15 @@ def check_url(url: str) -> URL:
 
 
 def name_of(url: URL) -> str:
-    """Return a URL as it may be shown: a query may have a secret in it."""
+    """Return a URL for messages, without its query, which may hold a secret."""
     return printable(str(url.with_query(None)), 200)
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that are not the protocol's.
+    """Validate extra headers and return them without the reserved ones.
 
     Raises:
-        ConfigError: one cannot be sent.
+        ConfigError: a name or value is not valid in HTTP.
     """
     checked: dict[str, str] = {}
     for name, value in headers.items():
@@ -407,10 +407,10 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_proxy(url: URL) -> URL | None:
-    """Return the proxy that the environment names for a URL. No proxy leads to this machine.
+    """Return the proxy of the environment for a URL, if any. Loopback hosts have none.
 
     Raises:
-        ConfigError: it is of a kind that is not supported.
+        ConfigError: the proxy is not http or https.
     """
     host = url.host or ""
     if is_loopback(host):
@@ -429,7 +429,7 @@ def find_proxy(url: URL) -> URL | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine by its very name."""
+    """Return whether a host is localhost or a loopback address. Names are not resolved."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The client's end of HTTP+SSE, the deprecated transport of 2024-11-05: one stream to listen to, and POST to speak.
+"""Client transport for HTTP+SSE, deprecated, of 2024-11-05: one SSE stream to receive, and POST to send.
 
 https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
 """
@@ -31,19 +31,19 @@ log = Log("carrel.transports")
 
 
 class HTTPSSETransport:
-    """Listens at ``url``. Implements ``carrel.transports.client.transport.Transport``.
+    """HTTP+SSE transport to the SSE stream at ``url``. Implements ``transport.Transport``.
 
     Args:
-        url: where the stream is, http or https.
-        headers: what every request has besides what the protocol wants; they never replace that.
-        credentials: who asks.
-        connections: how many messages may be on their way at a time.
+        url: the URL of the stream, http or https.
+        headers: extra headers of every request; they never replace those of the protocol.
+        credentials: credentials provider (OAuth …), if any.
+        connections: maximum number of requests that are posted concurrently.
         max_message: the longest message that is read, in bytes.
-        connect_timeout: seconds that making a connection may take, and then the server to say where to post.
-        tls: how servers prove who they are, if not by the authorities that the system trusts.
+        connect_timeout: timeout for opening the stream, and again for its endpoint event, in seconds.
+        tls: TLS context that verifies servers; by default with the certificate authorities that the system trusts.
 
     Raises:
-        ConfigError: the set-up is wrong, or aiohttp is not installed.
+        ConfigError: the configuration is wrong, or aiohttp is not installed.
     """
 
     cancels = False
@@ -79,19 +79,19 @@ class HTTPSSETransport:
         self._error: MCPError | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    # The contract
+    # Transport interface
 
     @property
     def held(self) -> bool:
-        """A request waits for credentials."""
+        """Whether a request waits for credentials."""
         return self._endpoint.asking > 0
 
     async def open(self, receiver: Receiver) -> None:
-        """Open the stream, and wait for the server to say where to post.
+        """Open the SSE stream, and wait for its endpoint event.
 
         Raises:
-            TransportError: there is no server of this kind.
-            AuthorizationError: the server wants to know who asks.
+            TransportError: there is no HTTP+SSE server.
+            AuthorizationError: the server requires authorization.
         """
         if self._closing is not None:
             raise TransportError(delivered=False)
@@ -110,7 +110,7 @@ class HTTPSSETransport:
             raise
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Send a message. What is returned for one that is no request says when it has arrived, or failed to."""
+        """Send a message. For a notification or response, return a future for when it is sent or has failed."""
         id, background = message.id, self._background
         if self._error is not None or self._closing is not None or background is None or self._found is None:
             if id is not None and self._receiver is not None:
@@ -118,7 +118,7 @@ class HTTPSSETransport:
             return None
         work = self._post(message, self._found.result())
         if id is not None:
-            if message.revision is None:  # it opens a session
+            if message.revision is None:  # initialize opens a session
                 self._settled = False
             background.ask(id, work)
             return None
@@ -128,16 +128,16 @@ class HTTPSSETransport:
         return background.follow(task)
 
     def abandon(self, id: Id) -> None:
-        """Let go of a request that is still on its way out."""
+        """Cancel the POST of a request if it is still being sent."""
         if self._background is not None:
             self._background.abandon(id)
 
     def settle(self, revision: Revision) -> None:
-        """Take note that the handshake is complete. The stream is there already."""
+        """Record that the handshake is complete. The stream is open already."""
         self._settled = True
 
     async def close(self) -> None:
-        """Close the stream, and let go of everything."""
+        """Cancel all tasks, and close the stream and all connections."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._shut())
         await asyncio.shield(self._closing)
@@ -150,7 +150,7 @@ class HTTPSSETransport:
     # The stream
 
     async def _listen(self, found: asyncio.Future[URL]) -> None:
-        """Hand on what comes, until the stream ends."""
+        """Deliver received messages until the stream ends."""
         assert self._receiver is not None
         try:
             async with asyncio.timeout(self._patience):
@@ -216,7 +216,7 @@ class HTTPSSETransport:
             self._receiver.receive(event.data)
 
     def _find(self, data: bytes, response: ClientResponse) -> URL:
-        """Return where to post, which must be on the same server: we would tell another one who we are."""
+        """Return the URL to post to, which must have the same origin: credentials are sent to it."""
         text = data.decode("utf-8", "replace").strip()
         try:
             url = response.url.join(type(response.url)(text))
@@ -253,7 +253,7 @@ class HTTPSSETransport:
             if response.status >= 400:
                 raise await self._endpoint.explain(response)
             try:
-                await self._endpoint.read(response)  # so that the connection can be used again
+                await self._endpoint.read(response)  # so that the connection can be reused
             finally:
                 response.release()
         except Exception as error:

@@ -1,7 +1,7 @@
-"""A child process with everything that it has started: they are told to end together.
+"""Process group of a child process: signals the child and all of its descendants together.
 
-On POSIX that is a process group, whose number is the one of the child, in a session of its own. A process that has
-left the group (a daemon) is not of them.
+On POSIX that is a process group, whose id is the pid of the child, in a session of its own. A process that has left
+the group (a daemon) is not signalled.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 __all__ = ["NEW_GROUP", "ProcessGroup", "kill"]
 
-#: What ``loop.subprocess_exec`` has to be told, so that a child begins a group.
+#: Arguments of ``loop.subprocess_exec`` that start a child in a new process group.
 NEW_GROUP: Mapping[str, Any]
 if sys.platform == "win32":
-    # Job objects would belong here: a child that is suspended until it is assigned to one, and ends with it.
+    # Not done: job objects, with a child that starts suspended until it is assigned to one, and ends with it.
     NEW_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 else:
     NEW_GROUP = {"start_new_session": True}
 
 
 class ProcessGroup:
-    """The child ``pid`` and what it has started."""
+    """Process group of the child ``pid``."""
 
     __slots__ = ("_gone", "pid")
 
@@ -35,23 +35,23 @@ class ProcessGroup:
         self._gone = False
 
     def leave(self) -> None:
-        """Take note that the child itself has ended, and nobody but what it left behind may have its number."""
+        """Record that the child itself has exited: only its descendants can still be in the group."""
         if sys.platform == "win32":
             self._gone = True
         else:
             self._send(0)
 
     def terminate(self) -> None:
-        """Ask all of them to end."""
+        """Send SIGTERM to the group."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End all of them."""
+        """Send SIGKILL to the group (on Windows, terminate the child)."""
         self._send(signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
 
     @property
     def alive(self) -> bool:
-        """Whether there is anybody left."""
+        """Whether the group has processes that are not zombies."""
         self._send(0)
         return not self._gone and not self._all_zombies()
 
@@ -60,7 +60,7 @@ class ProcessGroup:
             self._gone = not _send(self.pid, number)
 
     def _all_zombies(self) -> bool:
-        """Say whether all of them have ended and wait for somebody to look. In a container, there may be nobody."""
+        """Return whether all processes of the group are zombies. A container may have no init that reaps them."""
         if sys.platform != "linux":
             return False
         states = []
@@ -75,18 +75,18 @@ class ProcessGroup:
 
 
 def _send(pid: int, number: int) -> bool:
-    """Send a signal to a group and say whether there is one."""
+    """Send a signal to a process group and return whether it exists."""
     try:
         if sys.platform != "win32":
             os.killpg(pid, number)
         elif number:
             os.kill(pid, number)
-    except OSError:  # they have ended; or, elsewhere than on Linux, they are zombies
+    except OSError:  # they have exited; or, on other systems than Linux, they are zombies
         return False
     return True
 
 
 def kill(pid: int, parent: int) -> None:
-    """End the group of ``pid`` if this process, and not one that it was forked into, is the ``parent``."""
+    """Kill the group of ``pid`` if this process is the ``parent``, and not a fork of it."""
     if os.getpid() == parent:
         _send(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)

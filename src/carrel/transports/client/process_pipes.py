@@ -1,4 +1,4 @@
-"""The standard streams of a child process as pipes: lines in, lines out, and signs of its end."""
+"""Subprocess protocol of the stdio client: line-based standard streams, and detection of the exit of the child."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from carrel.transports.lines import Lines
 
 __all__ = ["ProcessPipes", "describe"]
 
-#: How many bytes may wait for a child that does not read, before senders are asked to wait.
+#: High-water mark of the write buffer, in bytes: beyond it, senders have to wait for the child to read.
 HIGH_WATER = 1024 * 1024
 
 #: How many bytes are read at a time, as many as a pipe holds. For 256 KiB, which asyncio would read, memory is mapped
-#: and unmapped each time, and that costs as much as everything else about an answer.
+#: and unmapped each time, and that costs as much as the rest of handling a response.
 READ_SIZE = 64 * 1024
 
 #: How much of standard error is kept, in bytes.
 KEPT = 64 * 1024
 
-#: Seconds that the rest of what a child has said may take to arrive, once it shows signs of its end.
+#: Seconds to wait for remaining output after the child has exited or closed a stream.
 LAST_WORDS = 0.5
 
-#: Seconds that the end of a child that was killed is waited for.
+#: Seconds to wait for a killed child to exit.
 KILLED = 2.0
 
 
 class Room:
-    """Waits until there is room for more messages. Not waiting does no harm."""
+    """Awaitable that resolves when the write buffer has room. Awaiting it is optional (backpressure)."""
 
     __slots__ = ("event",)
 
@@ -44,11 +44,11 @@ class Room:
 
 
 class ProcessPipes(asyncio.SubprocessProtocol):
-    """The three standard streams of a child, and what can be known of its end.
+    """Subprocess protocol for the three standard streams of a child and its exit.
 
-    ``receive`` is called with each line that is not blank, ``lose`` with what has happened when the child has ended,
-    or can no longer be talked to; both until somebody closes. (With uvloop, a stream that only the child has closed is
-    not noticed before the child has ended: uvloop keeps the child's end open too.)
+    ``receive`` is called with each line that is not blank, ``lose`` with the reason when the child has exited or its
+    streams are unusable. (With uvloop, a stream that only the child has closed is not noticed before the child has
+    exited: uvloop keeps the child's end open too.)
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._stdin = transport.get_pipe_transport(0)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
         stdout = transport.get_pipe_transport(1)
-        if hasattr(stdout, "max_size"):  # other event loops than asyncio's have other ways
+        if hasattr(stdout, "max_size"):  # only on transports of asyncio itself
             stdout.max_size = READ_SIZE
         self.group = ProcessGroup(transport.get_pid())
 
-    # What leaves
+    # Writing
 
     def write(self, data: bytes) -> Room | None:
-        """Write a line at the end of this turn of the event loop; return what to wait for before the next one."""
-        if b"\n" in data:  # between the parts of a message that somebody else has encoded
+        """Write a line at the end of this event loop iteration; return an awaitable if the write buffer is full."""
+        if b"\n" in data:  # whitespace between tokens of JSON from another encoder
             data = data.replace(b"\n", b" ").replace(b"\r", b" ")
         if not self._leaving:
             self._loop.call_soon(self._flush)
@@ -120,11 +120,11 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._room.event.set()
 
     def finish(self) -> None:
-        """Write what has to be written, and close the child's input."""
+        """Flush the write buffer and close the child's standard input."""
         self._flush()
         self._stdin.close()
 
-    # What comes
+    # Reading
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd != 1:
@@ -153,12 +153,12 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             text = f"(a line of more than {KEPT} bytes)" if line is None else line.decode(errors="replace").rstrip("\r")
             try:
                 self._tell(text)  # type: ignore[misc]
-            except Exception as error:  # the conversation goes on, whatever is wrong with it
+            except Exception as error:  # a failing callback does not end the connection
                 self._loop.call_exception_handler(
                     {"message": "the callback for standard error failed", "exception": error}
                 )
 
-    # The end
+    # Exit of the child
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 0:
@@ -185,7 +185,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._closed.set()
 
     def _see(self, sign: str | None, what: str | None) -> None:
-        """Take note of a sign of the end. The others follow soon, unless somebody else has the streams too."""
+        """Record an exit or a closed stream. The others follow soon, unless another process holds the streams too."""
         self._open.discard(what)
         if sign is not None:
             self._signs.insert(0 if what == "process" else len(self._signs), sign)
@@ -202,12 +202,12 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._lose(self._signs[0])
 
     async def close(self) -> None:
-        """Wait for the end of the child, which has been killed, and let go of its streams."""
+        """Wait for the exit of the child, which has been killed, and close its streams."""
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED):
                 await self.exited.wait()
         self._room.event.set()
-        if self._stdin.get_write_buffer_size():  # the child will not take it any more
+        if self._stdin.get_write_buffer_size():  # the child does not read any more
             self._stdin.abort()
         self._transport.close()
         with suppress(TimeoutError):
@@ -218,7 +218,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
 
 
 def describe(status: int) -> str:
-    """Say how a process has ended."""
+    """Return a description of the exit status of a process."""
     if status >= 0:
         return f"has ended with exit status {status}"
     try:

@@ -1,7 +1,7 @@
-"""Which proxy a URL is asked through: that of the environment, as everywhere.
+"""HTTP proxy of a URL, from the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY).
 
-It is said per request, and not by the ``trust_env`` of aiohttp: with that, names and passwords of ~/.netrc go to
-whichever server a document has named.
+The proxy is set per request rather than with aiohttp's ``trust_env``, which would also send user names and passwords
+of ~/.netrc to any server that a document names.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["find_proxy"]
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the URL of the proxy for ``url``; None if there is none. No proxy leads to this machine."""
-    from urllib.request import getproxies, proxy_bypass  # which loads a lot, and only who asks needs it
+    """Return the URL of the proxy for ``url``; None if there is none. Loopback hosts have none."""
+    from urllib.request import getproxies, proxy_bypass  # slow to import, so only on first use
 
     parts = urlsplit(url)
     host = parts.hostname or ""

@@ -1,6 +1,6 @@
-"""stdio, the client's side: a server that is a child process, one JSON message per line on its standard streams.
+"""Client transport for stdio: the server is a subprocess, with one JSON message per line on its standard streams.
 
-The child gets a process group of its own, and the whole group ends with the connection, whatever way that ends.
+The subprocess gets a process group of its own, and the whole group is ended with the connection, however that ends.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
 """
@@ -32,13 +32,13 @@ __all__ = ["MAX_MESSAGE", "StdioTransport", "environment"]
 #: The longest message that is read, in bytes.
 MAX_MESSAGE = 64 * 1024 * 1024
 
-#: How much of standard error is in a message, in bytes.
+#: How much of standard error is included in an error message, in bytes.
 SHOWN = 8 * 1024
 
-#: Seconds that a child gets to end when its input is closed, and again when it is told to.
+#: Seconds that a child gets to exit after its standard input is closed, and again after SIGTERM.
 GRACE = 2.0
 
-#: What a child inherits of the environment: nothing that could be a secret.
+#: Environment variables that a child inherits: none that could hold a secret.
 INHERITED = (
     (
         *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
@@ -48,26 +48,26 @@ INHERITED = (
     else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 )
 
-#: What cmd.exe, which Windows runs batch files with, would not take as it is.
+#: Characters that cmd.exe, which runs batch files on Windows, would interpret.
 UNQUOTABLE = frozenset('"%!^&|<>()\r\n')
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a child: what is safe to inherit, without functions of a shell, and ``extra``."""
+    """Return the environment of a child: the inherited variables, without shell functions, and ``extra``."""
     found = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**{name: value for name, value in found.items() if not value.startswith("()")}, **(extra or {})}
 
 
 class StdioTransport:
-    """The transport to a server that is started for this conversation, and ended with it.
+    """stdio transport to a server subprocess that is started and stopped with the connection.
 
     Args:
         command: the program and its arguments. There is no shell.
-        env: variables for it, beside the few that are inherited (``environment``).
-        cwd: the directory it is started in.
-        stderr: is called with each line of its standard error.
+        env: environment variables besides the few that are inherited (``environment``).
+        cwd: the working directory of the subprocess.
+        stderr: callback for each line of its standard error.
         max_message: the longest message that is read, in bytes.
-        grace: seconds that it gets to end by itself when the connection is closed, and again after SIGTERM.
+        grace: seconds that it gets to exit by itself when the connection is closed, and again after SIGTERM.
     """
 
     cancels = False
@@ -102,7 +102,7 @@ class StdioTransport:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process, and of its group; None before there is one."""
+        """The process id, which is also the process group id; None before the process is started."""
         group = self._pipes.group
         return None if group is None else group.pid
 
@@ -111,14 +111,14 @@ class StdioTransport:
         """The last 64 KiB of what the server wrote on its standard error."""
         return self._pipes.errors.decode(errors="replace")
 
-    # The beginning
+    # Opening
 
     async def open(self, receiver: Receiver) -> None:
         """Start the program.
 
         Raises:
             ConfigError: there is no such program, or it cannot be run.
-            TransportError: the connection was closed before.
+            TransportError: the connection was closed before it was opened, or the program cannot be started for now.
         """
         if self._starting is not None:
             raise ConfigError("A connection to a server is opened once")
@@ -150,13 +150,13 @@ class StdioTransport:
             )
         except OSError as error:
             raise self._explain(error) from error
-        finally:  # it may have been started even if this is cancelled
+        finally:  # the process may have been started even if this task is cancelled
             self._group = self._pipes.group
             if self._group is not None:
                 self._killing = weakref.finalize(self, kill, self._group.pid, os.getpid())
 
     def _explain(self, error: OSError) -> MCPError:
-        """Say what is wrong where a program cannot be started."""
+        """Return the exception for a program that cannot be started."""
         program = self._command[0]
         if error.errno in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM):
             return TransportError(f"The program {program!r} cannot be started: {error.strerror}", delivered=False)
@@ -166,10 +166,10 @@ class StdioTransport:
             )
         return ConfigError(f"The program {program!r} cannot be started: {error.strerror}")
 
-    # The conversation
+    # Messages
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Write a message, together with others of this turn of the event loop."""
+        """Write a message, batched with others of the same event loop iteration."""
         if self._ending is None and self._group is not None:
             return self._pipes.write(message.data)
         if message.id is not None and self._receiver is not None:
@@ -178,7 +178,7 @@ class StdioTransport:
         return None
 
     def abandon(self, id: Id) -> None:
-        """Do nothing: a request has nothing of its own here."""
+        """Do nothing: a request holds no resources here."""
 
     def settle(self, revision: Revision) -> None:
         """Do nothing: the revision changes nothing here."""
@@ -187,10 +187,10 @@ class StdioTransport:
         if self._ending is None and self._receiver is not None:
             self._receiver.receive(line)
 
-    # The end
+    # Closing
 
     def _lose(self, reason: str) -> None:
-        """Give up the connection: the server has ended, or cannot be talked to any more."""
+        """Close the connection because the server has exited or its streams are unusable."""
         if self._ending is not None:
             return
         errors = self._pipes.errors[-SHOWN:].decode(errors="replace").strip()
@@ -203,7 +203,7 @@ class StdioTransport:
             self._receiver.closed(self._lost)
 
     async def close(self) -> None:
-        """End the server: close its input, then SIGTERM, then SIGKILL, for all that it has started too.
+        """Stop the server and its process group: close its input, then send SIGTERM, then SIGKILL.
 
         If this is cancelled, the server is killed at once.
         """
@@ -233,7 +233,7 @@ class StdioTransport:
             return
         try:
             await self._end_group(group)
-        finally:  # also if the event loop is about to end
+        finally:  # also if the event loop is being closed
             group.kill()
             self._killing.detach()
             await self._pipes.close()
@@ -251,16 +251,16 @@ class StdioTransport:
                 async with asyncio.timeout(self._grace):
                     await pipes.exited.wait()
                     pause = 0.001
-                    while group.alive:  # nothing tells of the end of those that are not our children
+                    while group.alive:  # there is no exit event for processes that are not our children
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, 0.05)
 
 
 def find_program(command: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None = None) -> str:
-    """Return the path of a program: as it is if it has a directory, otherwise where PATH has it.
+    """Return the path of a program: unchanged if it has a directory, otherwise searched in PATH.
 
     Raises:
-        ConfigError: it is not there, or is none, or would be given to a shell; or there is no directory ``cwd``.
+        ConfigError: it does not exist, is not a program, or would be run by a shell; or ``cwd`` does not exist.
     """
     program = command[0]
     if cwd is not None and not Path(cwd).is_dir():
@@ -276,16 +276,16 @@ def find_program(command: Sequence[str], env: Mapping[str, str], cwd: str | os.P
 
 
 def refuse_script(program: str, path: Path) -> None:
-    """Refuse what event loops do not agree on: uvloop gives a script to a shell if it does not say what is to run it.
+    """Refuse a script without a shebang line: uvloop would run it with a shell, asyncio would not.
 
     Raises:
-        ConfigError: it is not a program.
+        ConfigError: it is not an executable program.
     """
     try:
         with path.open("rb") as file:
             start = file.read(256)
     except PermissionError:
-        start = b"#!"  # it may be run, if not read
+        start = b"#!"  # it may be executable without being readable
     except OSError as error:
         raise ConfigError(f"The program {program!r} cannot be started: {error.strerror}") from error
     if not os.access(path, os.X_OK):

@@ -1,7 +1,7 @@
-"""What a client needs of a transport, and what a transport needs of a client.
+"""Interfaces of client transports: ``Transport``, ``Receiver`` and ``Credentials``.
 
-The client opens a transport, sends messages through it, and closes it; what comes back is handed to a ``Receiver``.
-Everything happens in one event loop, and nothing that is called ``send`` or ``receive`` waits.
+The client opens a transport, sends messages through it, and closes it; received messages are passed to a ``Receiver``.
+Everything happens in one event loop, and ``send`` and ``receive`` never block.
 """
 
 from __future__ import annotations
@@ -18,80 +18,80 @@ __all__ = ["Credentials", "Receiver", "Transport"]
 
 
 class Receiver(Protocol):
-    """Takes what comes from a server."""
+    """Callbacks of a client for messages and errors from its transport."""
 
     def receive(self, data: bytes) -> None:
-        """Take one message, or one batch of them. Never raises."""
+        """Process one received message or batch. Never raises."""
 
     def fail(self, id: Id, error: MCPError) -> None:
-        """Take note that there will be no answer to the request ``id`` but this error.
+        """Fail the request ``id`` with an error: there will be no response.
 
-        That is a ``PeerError`` (with its HTTP status) where an error of the protocol came with a status that is not a
-        success, whatever id it had.
+        The error is a ``PeerError`` (with its HTTP status) if an HTTP error response had a JSON-RPC error as its body,
+        whatever the id in that.
         """
 
     def interrupted(self) -> None:
-        """Take note that messages which belong to no request may have been missed: their stream was away."""
+        """Report that notifications may have been lost: the long-lived stream was interrupted and not resumed."""
 
     def closed(self, error: MCPError) -> None:
-        """Take note that the connection is gone, for good, before anybody closed it. Called at most once."""
+        """Report that the connection was lost for good before the client closed it. Called at most once."""
 
 
 class Transport(Protocol):
-    """A way to one server, for one conversation. It is opened once and closed once."""
+    """Client transport: one connection to one server, opened once and closed once."""
 
     cancels: bool
-    """Giving up on a request with ``abandon`` tells the server; where it does not, a message has to."""
+    """Whether ``abandon`` cancels a request on the server; if not, a cancellation notification has to be sent."""
 
     mirrors: bool
-    """Parameters of tools are repeated outside of the message, where their schemas say so (``Outgoing.headers``)."""
+    """Whether tool parameters are mirrored in HTTP headers where schemas say so (``OutgoingMessage.headers``)."""
 
     @property
     def held(self) -> bool:
-        """A request waits for somebody to say who asks, a user perhaps: the time for answers does not run meanwhile."""
+        """Whether a request waits for credentials, perhaps from a user: request timeouts are suspended meanwhile."""
 
     async def open(self, receiver: Receiver) -> None:
-        """Connect, so far as that can be done before there is anything to say.
+        """Open the connection, so far as that can be done before the first message.
 
         Raises:
-            TransportError: there is nobody.
-            ConfigError: the set-up is wrong.
+            TransportError: the server cannot be reached.
+            ConfigError: the configuration is wrong.
         """
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Send a message soon. What is returned, if anything, is to be awaited before more is sent: it is full.
+        """Queue a message. If an awaitable is returned, await it before sending more (backpressure).
 
         A request that cannot be sent fails (``Receiver.fail``); nothing is raised.
         """
 
     def abandon(self, id: Id) -> None:
-        """Let go of what belongs to a request that nobody waits for any more."""
+        """Release the resources of a request whose caller no longer waits for the response."""
 
     def settle(self, revision: Revision) -> None:
-        """Take note of the revision that a handshake has agreed on, once the server was told that it is complete."""
+        """Record the revision negotiated in the handshake, after the initialized notification was sent."""
 
     async def close(self) -> None:
-        """Let go of everything, within seconds. May be called more than once, and before ``open`` has ended."""
+        """Close the connection within seconds. May be called more than once, and before ``open`` has returned."""
 
 
 class Credentials(Protocol):
-    """Who asks, for servers that want to know. ``carrel.security.client`` has those of OAuth 2.1."""
+    """Credentials provider for HTTP requests. ``carrel.security.client`` has those of OAuth 2.1."""
 
     @property
     def principal(self) -> str:
-        """What tells one who asks from another: what a server answered to one is not shown to another."""
+        """Identifier of the principal: responses for one are never served to another from a cache."""
 
     @property
     def extensions(self) -> Mapping[str, Mapping[str, Any]]:
-        """The extensions of the protocol that a client with such credentials declares, and their settings."""
+        """Protocol extensions that a client with these credentials declares, and their settings."""
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the headers that one request to ``url`` takes; none if there are none yet.
+        """Return the authorization headers for one request to ``url``; empty if there is no token yet.
 
-        They are for that request alone: another takes others, and so does the same one when it is sent again.
+        They are for that request alone: every other request, and every retry, needs new ones (DPoP proofs).
 
         Raises:
-            AuthorizationError: there should be some, and they cannot be had.
+            AuthorizationError: a token is needed and cannot be obtained.
         """
 
     async def refused(
@@ -104,15 +104,15 @@ class Credentials(Protocol):
         sent: Mapping[str, str] | None = None,
         nonce: str | None = None,
     ) -> bool:
-        """Do what a refusal (401 or 403) asks for, and say whether the request is worth another try.
+        """Handle a 401 or 403 response, for example by authorizing, and return whether to retry the request.
 
-        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the one that is spoken, if that is known,
-        ``sent`` is what ``headers`` gave to the request, ``nonce`` is the value of DPoP-Nonce, if there is one.
+        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the protocol revision, if that is known,
+        ``sent`` is what ``headers`` returned for the request, ``nonce`` is the value of DPoP-Nonce, if there is one.
         Several requests may be refused at the same time; the user is asked once.
 
         Raises:
-            AuthorizationError: it cannot be done.
+            AuthorizationError: authorization failed.
         """
 
     async def close(self) -> None:
-        """Let go of connections and of whatever is under way."""
+        """Close connections and cancel pending authorization."""

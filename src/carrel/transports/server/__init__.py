@@ -1,1 +1,1 @@
-"""Transports of servers."""
+"""Server transports: stdio, Streamable HTTP (ASGI) and HTTP+SSE."""

@@ -1,4 +1,4 @@
-"""What a transport needs of an application. ``carrel.Server`` is one."""
+"""Application interface of server transports, implemented by ``carrel.Server``."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ __all__ = ["Application"]
 
 
 class Application(Protocol):
-    """Answers calls, and says when it is to start and to stop."""
+    """Server application: answers calls, and has a lifespan of ``start`` and ``stop``."""
 
     budget: Budget
 
     @property
     def limits(self) -> Limits:
-        """How much is taken from clients, kept for them and done for them."""
+        """Limits on messages, buffers, connections and requests of clients."""
 
     async def start(self) -> None:
-        """Get ready. Called once before the first call."""
+        """Start the application. Called once before the first call."""
 
     async def stop(self) -> None:
-        """Let go of everything. Called once after the last call."""
+        """Stop the application and release its resources. Called once after the last call."""
 
     def connect(self) -> Connection:
         """Return a new connection."""
 
     def disconnect(self, connection: Connection) -> None:
-        """Forget a connection and what it listened to."""
+        """Remove a connection and its subscriptions."""
 
     def answer(self, call: Call, channel: Channel) -> Any:
         """Answer a call: bytes or a ``Refusal`` at once, or a coroutine or future of one of them.
 
-        Whatever a function of the author raises is answered. Only two errors come out of the coroutine, as they may
-        also end it from outside: CancelledError and GeneratorExit. The caller knows which it was.
+        Exceptions of handlers become error responses, except CancelledError and GeneratorExit: these are raised by the
+        coroutine, as they may also come from outside, and the caller knows which it was.
         """
 
     def refuse(self, call: Call, error: BaseException) -> Refusal:
-        """Answer a call with an error, and log it if the client is not told what it is."""
+        """Return the error response to a call, and log the error if the response hides its details."""
 
     def take_answer(self, connection: Connection, answer: Answer) -> None:
-        """Take the client's answer to a question that a handler asked."""
+        """Process the client's response to a request from a handler."""
 
     def end_streams(self) -> None:
-        """End every listen stream gracefully."""
+        """End all listen streams (subscriptions) gracefully."""

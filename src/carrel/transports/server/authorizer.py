@@ -1,6 +1,6 @@
-"""Who may come in over HTTP: what a transport asks of an authorization, and what follows from the answers.
+"""HTTP authorization interface of server transports, and checks of callers, session owners and token expiry.
 
-``carrel.security`` has authorizations. This module knows none of them.
+``carrel.security`` has implementations. This module does not depend on them.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
@@ -19,31 +19,31 @@ from carrel.transports.server.http_request import Headers, Rejection
 
 __all__ = ["Authorizer", "Lease", "client_of", "let_in", "owner_of", "permit"]
 
-#: The longest time that an event loop is asked to wait for, in seconds.
+#: The longest delay of a timer, in seconds.
 MAX_DELAY = 7 * 24 * 3600.0
 
 
 class Authorizer(Protocol):
-    """Says who sends a request, and whether they may. ``path`` is where the endpoint is in this application."""
+    """Authenticates and authorizes HTTP requests. ``path`` is the path of the endpoint in this application."""
 
     def document(self, scope: dict[str, Any], path: str) -> bytes | Challenge | None:
-        """Return the document that tells clients how to be let in, if a request asks for that."""
+        """Return the protected resource metadata document, if the request is for that."""
 
     async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge:
-        """Find out who sent a request, and take what proves it out of ``headers``."""
+        """Authenticate a request, and remove the credentials from ``headers``."""
 
     def permit(self, caller: Caller, event: Call | Batch) -> Challenge | None:
-        """Return what a caller lacks for a call or a batch; None if nothing."""
+        """Authorize a call or batch: return a challenge if the caller lacks permission, or None."""
 
     async def stop(self) -> None:
-        """Let go of connections. May be called more than once, and does not end the use of this."""
+        """Close connections. May be called more than once; the authorizer remains usable."""
 
 
 async def let_in(authorizer: Authorizer, scope: dict[str, Any], headers: Headers, path: str) -> Caller:
-    """Return who sent a request.
+    """Authenticate a request and return its caller.
 
     Raises:
-        Rejection: they may not come in.
+        Rejection: authentication failed.
     """
     caller = await authorizer.identify(scope, headers, path)
     if isinstance(caller, Challenge):
@@ -52,10 +52,10 @@ async def let_in(authorizer: Authorizer, scope: dict[str, Any], headers: Headers
 
 
 def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -> None:
-    """Check that a caller may do what a message asks for, and note on each call whose it is.
+    """Authorize the calls of a message, and set the principal of each.
 
     Raises:
-        Rejection: something lacks.
+        Rejection: the caller is not authorized.
     """
     if authorizer is None or caller is None or not isinstance(event, Call | Batch):
         return
@@ -68,14 +68,14 @@ def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -
 
 
 def owner_of(caller: Caller | None) -> str | None:
-    """Return whom a session belongs to that a caller opens; only they may use it."""
+    """Return the owner of a session that a caller opens, its principal id; only the owner may use it."""
     return None if caller is None else caller.principal.id
 
 
 def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
-    """Return the client whose limits hold for a request: its principal, or else the address that it comes from.
+    """Return the client key of a request for limits: its principal, or else its address group.
 
-    Of IPv6 addresses the first 64 bits count, as one household or one machine has all the others.
+    Of IPv6 addresses only the first 64 bits count, as one household or one machine has all the others.
     """
     if caller is not None:
         return caller.principal.id
@@ -85,7 +85,7 @@ def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
 
 
 def address_group(address: str) -> str:
-    """Return the addresses that count as one: an IPv4 address itself, of IPv6 the first 64 bits."""
+    """Return the address group of a client for limits: an IPv4 address itself, of IPv6 the /64 network."""
     if ":" not in address:
         return address
     try:
@@ -98,9 +98,9 @@ def address_group(address: str) -> str:
 
 
 class Lease:
-    """Calls ``end`` when the token of a caller runs out, unless a newer one has been seen.
+    """Timer that calls ``end`` when the caller's token expires, unless a newer token has been seen.
 
-    A stream that was opened with a token would otherwise go on for as long as the client likes.
+    Without it, a stream that was opened with a token would outlive the token.
     """
 
     __slots__ = ("_end", "_expires", "_timer")
@@ -111,7 +111,7 @@ class Lease:
         self._timer: asyncio.TimerHandle | None = None
 
     def extend(self, caller: Caller | None) -> None:
-        """Note a token that has been seen."""
+        """Extend the lease to the expiry of a caller's token."""
         expires = None if caller is None else caller.principal.expires
         if expires is None or expires <= self._expires:
             return
@@ -122,7 +122,7 @@ class Lease:
             self._timer = asyncio.get_running_loop().call_later(max(delay, 0.0), self._end)
 
     def cancel(self, _: Any = None) -> None:
-        """Do not end anything any more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
-"""The open connections of a server: how many there may be, and which of them are over time.
+"""Connection table of an HTTP server: limits on open connections, in total and per address, and timeout checks.
 
-Connections are counted in all and by address group (``address_group``). Over a limit, the connection of the same group
-that has been idle longest is closed for the new one; if none is idle, the new one is refused. Connections of other
-groups are never closed for it.
+Connections are counted in total and by address group (``address_group``). Over a limit, the connection of the same
+group that has been idle longest is closed for the new one; if none is idle, the new one is refused. Connections of
+other groups are never closed for it.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from carrel.limits import Limits
 
 __all__ = ["Connections", "Member", "more_descriptors", "most_connections"]
 
-#: Descriptors that are left for files and other things: an eighth of what the process may have, at least so many, but
-#: at most half.
+#: File descriptors reserved for other uses than connections: an eighth of the process limit, at least this many, but at
+#: most half.
 RESERVE = 64
 
-#: The longest time between two looks at all connections, in seconds.
+#: The longest time between two checks of all connections, in seconds.
 INTERVAL = 1.0
 
 
 class Member(Protocol):
-    """A connection, as far as the table needs one."""
+    """Connection interface of the connection table."""
 
     group: str
 
     def drop(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
 
     def check(self, now: float) -> None:
-        """Close if a time limit is over."""
+        """Close the connection if a timeout has expired."""
 
 
 class Connections:
-    """The table of all open connections of one server."""
+    """Table of all open connections of one server."""
 
     def __init__(self, limits: Limits, maximum: int) -> None:
         self.limits = limits
         self.maximum = min(limits.max_connections, maximum)
-        # where descriptors are few, an address has the same share of the connections that are possible
+        # if descriptors are scarce, the limit per address is reduced in proportion
         share = limits.max_connections_per_address * self.maximum // limits.max_connections
         self.per_group = max(1, min(limits.max_connections_per_address, share))
         self._open: dict[Member, None] = {}
@@ -54,9 +54,9 @@ class Connections:
         return len(self._open)
 
     def admit(self, member: Member, *, shared: bool = False) -> bool:
-        """Add a new connection, or return False if there is no room for it.
+        """Add a new connection, or return False if a limit is reached.
 
-        ``shared``: the group has many clients, as a proxy has, so that it may have any number of connections.
+        ``shared``: the group is a proxy with many clients, so the limit per address does not apply.
         """
         group = member.group
         count = self._count.get(group, 0)
@@ -72,7 +72,7 @@ class Connections:
         return True
 
     def remove(self, member: Member) -> None:
-        """Remove a connection, if it is there."""
+        """Remove a connection, if it is in the table."""
         if member not in self._open:
             return
         del self._open[member]
@@ -83,17 +83,17 @@ class Connections:
             del self._count[group], self._idle[group]
 
     def idle(self, member: Member) -> None:
-        """Note that a connection waits for its next request."""
+        """Record that a connection waits for its next request."""
         if member in self._open:
             self._idle[member.group][member] = None
 
     def busy(self, member: Member) -> None:
-        """Note that a request has begun on a connection."""
+        """Record that a request has begun on a connection."""
         if member in self._open:
             self._idle[member.group].pop(member, None)
 
     def watch(self) -> None:
-        """Begin to check all connections for time limits, until ``stop``."""
+        """Check the timeouts of all connections periodically, until ``stop``."""
         limits = self.limits
         shortest = min(
             *(limits.header_timeout, limits.idle_timeout, limits.keep_alive_timeout, limits.write_timeout),
@@ -118,7 +118,7 @@ class Connections:
 
 @contextlib.contextmanager
 def more_descriptors(wanted: int) -> Iterator[None]:
-    """Raise the number of descriptors that this process may have to ``wanted``, as far as it is allowed to."""
+    """Raise the file descriptor limit (RLIMIT_NOFILE) to ``wanted``, as far as permitted, within the context."""
     try:
         import resource
     except ImportError:  # Windows
@@ -139,7 +139,7 @@ def more_descriptors(wanted: int) -> Iterator[None]:
 
 
 def most_connections(wanted: int) -> int:
-    """Return how many connections, at most ``wanted``, the process has descriptors for."""
+    """Return how many connections, at most ``wanted``, the file descriptor limit allows."""
     try:
         import resource
     except ImportError:  # Windows

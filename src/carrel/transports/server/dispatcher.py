@@ -1,4 +1,4 @@
-"""One client on one stream of messages, both ways: what stdio and the in-memory transport have in common."""
+"""Message dispatcher for one client, used by stdio, HTTP+SSE and the in-memory transport; tasks for calls, batches."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
     "spawn",
 ]
 
-#: The answer to a call on its way: a task that makes it, or a future that gets it.
+#: Pending response to a call: a task that computes it, or a future that receives it.
 Work: TypeAlias = "asyncio.Future[Any]"
 
-#: Bytes that may wait for one connection without being counted: as much waits in the buffers of pipes and sockets.
+#: Buffered bytes of one connection that do not count against the budget: about the size of a pipe or socket buffer.
 UNWEIGHED = 16 * 1024
 
-#: Seconds that a cancelled function gets to clean up when the dispatcher ends.
+#: Seconds that a cancelled handler gets to clean up when the dispatcher closes.
 CLEANUP = 1.0
 
 EAGER = sys.version_info >= (3, 12)
@@ -46,8 +46,8 @@ NOW: dict[str, Any] = {"eager_start": True} if EAGER else {}
 class CallTask(asyncio.Task[None]):
     """Task that answers one call.
 
-    ``answer`` is what to send: None before it is there, and if the call was cancelled. (It is not the result of the
-    task, because a function that cancels the task it runs in takes that away.)
+    ``answer`` is the response: None before it is ready, and if the call was cancelled. (It is not the result of the
+    task, because a handler that cancels its own task would lose that.)
     """
 
     __slots__ = ("answer", "call")
@@ -61,7 +61,7 @@ class CallTask(asyncio.Task[None]):
 async def _complete(
     app: Application, call: Call, pending: Any, finish: Callable[[Call, CallTask], None] | None
 ) -> None:
-    """Await the answer to a call and ``finish``. A call that was cancelled has none, whatever its function did then."""
+    """Await the response to a call, then call ``finish``. A cancelled call has no response."""
     task = asyncio.current_task()
     assert isinstance(task, CallTask)
     answer: bytes | Refusal | None = None
@@ -69,10 +69,10 @@ async def _complete(
         answer = await pending
     except asyncio.CancelledError as error:
         if not call.cancelled:
-            answer = app.refuse(call, error)  # it was not us: the function raised it, or cancelled its own task
+            answer = app.refuse(call, error)  # not cancelled by us: the handler raised it, or cancelled its own task
     except GeneratorExit as error:
         if _current_task() is not task:
-            raise  # the coroutine is being closed, because its event loop has ended
+            raise  # the coroutine is being closed, because its event loop is closed
         answer = app.refuse(call, error)
     task.answer = None if call.cancelled else answer
     if finish is not None:
@@ -87,12 +87,12 @@ def _current_task() -> Any:
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Run a coroutine as a task; where Python can, its first step is taken at once."""
+    """Run a coroutine as a task, started eagerly where Python supports that (3.12)."""
     return asyncio.Task(coroutine, loop=asyncio.get_running_loop(), **NOW)
 
 
 def cancel(work: Work) -> None:
-    """Cancel what is in work once it has begun: before, it would not even close what it was given to await."""
+    """Cancel pending work in the next event loop iteration: a task that never starts leaves its coroutine open."""
     if work.done():
         return
     if isinstance(work, CallTask):
@@ -101,19 +101,19 @@ def cancel(work: Work) -> None:
 
 
 def begin(app: Application, call: Call, pending: Any) -> Work:
-    """Begin to work on a call whose answer is a coroutine, or will come by itself in a future."""
+    """Start work on a call whose response is a coroutine (run as a task) or a future (returned as is)."""
     return pending if isinstance(pending, asyncio.Future) else CallTask(app, call, pending, None)
 
 
 def answer_of(work: Work) -> Any:
-    """Return the answer that finished work has made; None if it was cancelled."""
+    """Return the response of finished work; None if it was cancelled."""
     if isinstance(work, CallTask):
         return work.answer
     return None if work.cancelled() else work.result()
 
 
 def no_room(id: Any) -> bytes:
-    """Return the error that takes the place of an answer for which there is no room."""
+    """Return the error response that replaces a response that exceeds the client's budget."""
     known = id if type(id) is int or type(id) is str else None
     return encode_error(known, ServerUnavailable.code, NO_ROOM)
 
@@ -124,7 +124,7 @@ def _reply(work: Work) -> bytes | None:
 
 
 async def absorb() -> None:
-    """Take back a cancellation of the current task by a function that ran within it and never waited."""
+    """Undo a cancellation of the current task by a handler that ran inside it without awaiting."""
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         try:
@@ -135,19 +135,19 @@ async def absorb() -> None:
 
 
 def check_load(call: Call, count: int, limit: int) -> None:
-    """Check that another call may begin while ``count`` of them wait for their answers. A ping always may.
+    """Check the limit of requests in flight before another call; ``count`` are in flight. A ping is always allowed.
 
     Raises:
-        ServerUnavailable: it may not.
+        ServerUnavailable: the limit is reached.
     """
     if count >= limit and call.request.operation != "ping":
         raise ServerUnavailable(f"Too many requests at a time: at most {limit} (max_requests_in_flight)")
 
 
 class InFlight(dict[Any, Work]):
-    """Requests of one connection or session that wait for their answers, by id.
+    """Requests in flight of one connection or session, by id.
 
-    A request that is cancelled loses its id at once, but counts until its function has ended.
+    A cancelled request is removed at once, but counts until its handler has finished.
     """
 
     __slots__ = ("_leaving",)
@@ -157,15 +157,15 @@ class InFlight(dict[Any, Work]):
         self._leaving: set[Work] | None = None
 
     def check(self, call: Call, limit: int) -> None:
-        """Check that there is room for one more.
+        """Check the limit of requests in flight before another call.
 
         Raises:
-            ServerUnavailable: there is not.
+            ServerUnavailable: the limit is reached.
         """
         check_load(call, len(self) if self._leaving is None else len(self) + len(self._leaving), limit)
 
     def cancel(self, id: Any) -> None:
-        """Cancel a request, if there is one of that id."""
+        """Cancel the request with an id, if there is one."""
         work = self.pop(id, None)
         if work is None:
             return
@@ -176,7 +176,7 @@ class InFlight(dict[Any, Work]):
         cancel(work)
 
     def remove(self, id: Any, work: Work) -> bool:
-        """Remove a request that is answered. Return False if it is not there: it was cancelled."""
+        """Remove a completed request. Return False if it is not there because it was cancelled."""
         if self.get(id) is not work:
             return False
         del self[id]
@@ -184,12 +184,12 @@ class InFlight(dict[Any, Work]):
 
     @property
     def works(self) -> set[Work]:
-        """Everything that has not ended yet."""
+        """All unfinished work, including cancelled requests."""
         return {*self.values(), *(self._leaving or ())}
 
 
 class Dispatcher:
-    """Reads messages, has the calls answered, and sends the answers to ``channel``."""
+    """Dispatcher of one connection: parses messages, passes calls to ``app``, sends responses to ``channel``."""
 
     def __init__(self, app: Application, channel: Channel) -> None:
         self._app = app
@@ -202,15 +202,15 @@ class Dispatcher:
 
     @property
     def in_work(self) -> int:
-        """How many requests have been begun and not been answered."""
+        """Number of requests in flight."""
         return len(self._in_flight)
 
     def receive(self, data: bytes) -> bytes | None:
-        """Take one message. Return what can be answered at once; all else is sent later."""
+        """Dispatch one message. Return its response if that is ready at once; otherwise it is sent later."""
         return self.take(self.connection.receive(data))
 
     def take(self, event: Event) -> bytes | None:
-        """Take a message that the connection has read."""
+        """Dispatch a message that the connection has parsed."""
         if type(event) is Call:
             try:
                 self._in_flight.check(event, self._app.limits.max_requests_in_flight)
@@ -251,7 +251,7 @@ class Dispatcher:
         return None
 
     def _finish(self, call: Call, work: Work) -> None:
-        """Send an answer, unless it was there so soon that it is returned, or the call was cancelled."""
+        """Send a response, unless it was ready at once and is returned, or the call was cancelled."""
         if self._in_flight.remove(call.id, work):
             reply = _reply(work)
             if reply is not None:
@@ -263,18 +263,18 @@ class Dispatcher:
             self.send(None, b"[%b]" % b",".join(replies))
 
     def send(self, id: Any, reply: bytes) -> None:
-        """Send an answer, or an error if there is no room for an answer of this size to wait for the client."""
+        """Send a response, or an error if its size exceeds the client's budget for buffered data."""
         if len(reply) > UNWEIGHED and not self.connection.has_room(len(reply)):
             reply = no_room(id)
         self._channel.send(reply)
 
     def cancel(self) -> None:
-        """Cancel everything that is in work."""
+        """Cancel all requests and batches in flight."""
         for work in (*self._in_flight.values(), *self._batches):
             cancel(work)
 
     async def close(self, grace: float = 0.0) -> None:
-        """End the dispatcher: give what is in work ``grace`` seconds, then cancel it."""
+        """Close the dispatcher: wait ``grace`` seconds for requests in flight, then cancel them."""
         works = {*self._in_flight.works, *self._batches}
         if works and grace:
             await asyncio.wait(works, timeout=grace)
@@ -291,7 +291,7 @@ async def answer_batch(
     in_flight: InFlight,
     receive_other: Callable[[Event], bytes | None],
 ) -> list[bytes]:
-    """Answer a batch: return all of its answers, once the last of them is there. Cancelled calls have none.
+    """Answer a JSON-RPC batch: return all responses once the last is ready. Cancelled calls have none.
 
     https://modelcontextprotocol.io/specification/2025-03-26/basic#batching
     """
@@ -300,7 +300,7 @@ async def answer_batch(
     held = 0
 
     def hold(call: Call, answer: bytes | Refusal | None) -> bytes | None:
-        """Count an answer that waits for the others, or return an error in its place if there is no room for it."""
+        """Count a response that waits for the others, or replace it by an error if it exceeds the budget."""
         nonlocal held
         reply = answer.reply if isinstance(answer, Refusal) else answer
         if reply is not None and len(reply) > UNWEIGHED:
@@ -311,7 +311,7 @@ async def answer_batch(
 
     async def hold_later(call: Call, work: Work) -> bytes | None:
         await asyncio.wait((work,))
-        in_flight.remove(call.id, work)  # what it has returned is not to be kept twice
+        in_flight.remove(call.id, work)  # so that its response is not kept twice
         return hold(call, answer_of(work))
 
     for event in batch.events:
@@ -347,7 +347,7 @@ def _answer_in_batch(
     in_flight: InFlight,
     receive_other: Callable[[Event], bytes | None],
 ) -> Any:
-    """Return the answer to one message of a batch, or what is in work on it; None if there is none."""
+    """Return the response to one message of a batch, or the pending work for it; None if it has no response."""
     if type(event) is not Call:
         return receive_other(event)
     if event.request.operation == "initialize":

@@ -1,8 +1,7 @@
-"""Trusted proxies: which client a request comes from that a reverse proxy has passed on.
+"""Client address behind trusted reverse proxies, from ``X-Forwarded-For`` or ``Forwarded`` (RFC 7239).
 
-Every proxy adds the address that it was connected from at the end of ``X-Forwarded-For`` or ``Forwarded``. What stands
-before that may be invented. So the list is read from its end, over the addresses of trusted proxies, up to the first
-other one.
+Every proxy appends the address of its peer. Earlier entries may be forged. So the list is read from its end, past the
+addresses of trusted proxies, up to the first other one.
 
 https://www.rfc-editor.org/rfc/rfc7239
 """
@@ -18,10 +17,10 @@ __all__ = ["TrustedProxies"]
 
 
 class TrustedProxies:
-    """Addresses and networks whose proxies name the client.
+    """Addresses and networks of trusted reverse proxies.
 
     Raises:
-        ConfigError: one is neither.
+        ConfigError: one is neither an address nor a network.
     """
 
     def __init__(self, proxies: str | Iterable[str]) -> None:
@@ -37,10 +36,10 @@ class TrustedProxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def client(self, peer: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """Return the address that the request of a trusted ``peer`` comes from; ``peer`` itself if it is not told.
+        """Return the client address of a request from a trusted ``peer``; ``peer`` itself if no header names it.
 
         A proxy sets one of the two headers and may pass on the other one as the client sent it. If they disagree,
-        neither is believed.
+        both are ignored.
         """
         plain: list[bytes] = []
         standard: list[bytes] = []
@@ -53,7 +52,7 @@ class TrustedProxies:
         return found.pop() if len(found) == 1 else peer
 
     def _last(self, peer: str, hops: list[bytes]) -> str:
-        """Return the last address that is not a trusted proxy's."""
+        """Return the last address in the list that is not a trusted proxy."""
         for hop in reversed(hops):
             address = _read(hop.decode("latin-1"))
             if address is None:
@@ -65,7 +64,7 @@ class TrustedProxies:
 
 
 def _node(element: bytes) -> bytes:
-    """Return what an element of ``Forwarded`` has as ``for``."""
+    """Return the ``for`` parameter of an element of ``Forwarded``."""
     for pair in element.split(b";"):
         name, _, value = pair.partition(b"=")
         if name.strip().lower() == b"for":
@@ -74,7 +73,7 @@ def _node(element: bytes) -> bytes:
 
 
 def _read(text: str) -> IPv4Address | IPv6Address | None:
-    """Read an address, which may have a port."""
+    """Parse an address, which may have a port."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

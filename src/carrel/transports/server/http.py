@@ -1,8 +1,8 @@
-"""Streamable HTTP as an ASGI application: one endpoint for clients of every age.
+"""Streamable HTTP as an ASGI application: one endpoint for clients of every revision.
 
-A request of 2026-07-28 is answered on its own. A client of an older revision gets a session at ``initialize``, may
-listen with GET, resume with Last-Event-ID, and end with DELETE. An answer is JSON if it is ready soon and nothing else
-has to be said before it, and otherwise a stream of events.
+A request of 2026-07-28 is stateless. A client of an older revision gets a session (Mcp-Session-Id) at ``initialize``,
+may open a long-lived stream with GET, resume with Last-Event-ID, and end the session with DELETE. A response is JSON if
+it is ready soon and no message has to be sent before it, and otherwise an SSE stream.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
@@ -58,31 +58,31 @@ __all__ = ["StreamableHTTP"]
 Scope = dict[str, Any]
 
 
-#: The path that tells monitoring that the server runs. It needs no authorization, and tells nothing else.
+#: Path of the health check for monitoring. It needs no authorization, and returns only that the server runs.
 HEALTH = "/healthz"
 
-#: How many sessions of a client are looked at for one that is idle.
+#: Maximum number of sessions of a client that are searched for an idle one.
 MAX_TRIES = 32
 
 
 class StreamableHTTP:
     """The MCP endpoint as an ASGI application.
 
-    Mounted in another application, its own start-up and shutdown do not happen by themselves: give ``lifespan`` to
-    the outer application (without it, the server starts with the first request).
+    Mounted in another application, it gets no lifespan events: give ``lifespan`` to the outer application (without it,
+    the server starts with the first request).
 
     Args:
         app: the server.
-        path: where the endpoint is, within where this application is mounted.
-        allowed_hosts: names that the Host header may have, besides those of this machine ("*": any).
-        allowed_origins: origins, such as "https://example.org", whose pages may call besides those of this machine.
-        keep_alive: seconds after which a silent stream gets a comment, so that nobody on the way closes it.
-        patience: seconds that an answer may take before a stream is begun for a client with a session.
-        sse_path: where clients of the deprecated HTTP+SSE transport open their streams; None for nowhere.
-        authorization: who may come in, such as ``carrel.security.Authorization``; None for everybody.
+        path: path of the endpoint, relative to where this application is mounted.
+        allowed_hosts: allowed Host headers, besides those of localhost ("*": any).
+        allowed_origins: allowed origins (CORS), such as "https://example.org", besides those of localhost ("*": any).
+        keep_alive: seconds after which a comment is sent on a silent stream, so that no proxy closes it.
+        patience: seconds that a response may take before a stream is begun for a client with a session.
+        sse_path: path of the stream of the deprecated HTTP+SSE transport; None to disable it.
+        authorization: authorizer of requests, such as ``carrel.security.Authorization``; None for no authorization.
 
     Raises:
-        ConfigError: two endpoints would be in the same place.
+        ConfigError: two endpoints would have the same path.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class StreamableHTTP:
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
         self._in_flight: dict[str, int] = {}
-        """How many stateless requests of each client wait for their answers."""
+        """Number of stateless requests in flight, by client."""
         self._life: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._stopping = asyncio.Event()
@@ -120,7 +120,7 @@ class StreamableHTTP:
         self._known = frozenset(name.encode() for name in REVISIONS)
         self._sse: HTTPWithSSE | None = None
         if sse_path is not None:
-            from carrel.transports.server.http_sse import HTTPWithSSE  # few need it
+            from carrel.transports.server.http_sse import HTTPWithSSE  # deprecated, rarely used
 
             self._sse = HTTPWithSSE(
                 app,
@@ -138,7 +138,7 @@ class StreamableHTTP:
     # Starting and stopping
 
     async def start(self) -> None:
-        """Start the server, unless it runs. Happens by itself where the ASGI server sends lifespan events."""
+        """Start the server, unless it runs. Called automatically if the ASGI server sends lifespan events."""
         loop = asyncio.get_running_loop()
         if self._life is None or self._started is None:
             self._started = loop.create_future()
@@ -159,7 +159,7 @@ class StreamableHTTP:
         await life
 
     async def _live(self, started: asyncio.Future[None]) -> None:
-        """Start and stop the server in one task, as task groups and others in a lifespan need it."""
+        """Start and stop the server in one task, as task groups in a lifespan require."""
         try:
             await self._app.start()
         except BaseException as error:
@@ -180,7 +180,7 @@ class StreamableHTTP:
             await self._app.stop()
 
     def end_streams(self) -> None:
-        """End every open stream properly, such as before the process stops."""
+        """End all open streams gracefully, for example before the process stops."""
         self._app.end_streams()
         for session in self._sessions.values():
             for stream in session.listening:
@@ -190,7 +190,7 @@ class StreamableHTTP:
             self._sse.end_streams()
 
     def cancel(self) -> None:
-        """Cancel everything that is in work, such as when the process cannot wait any longer."""
+        """End all sessions and cancel all requests in flight, for example after the shutdown timeout."""
         for id in list(self._sessions):
             self._end(id)
         for work in self._answers:
@@ -200,7 +200,7 @@ class StreamableHTTP:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Start and stop with an outer application: ``Starlette(routes=…, lifespan=mcp.lifespan)``."""
+        """ASGI lifespan for an outer application: ``Starlette(routes=…, lifespan=mcp.lifespan)``."""
         await self.start()
         try:
             yield
@@ -220,7 +220,7 @@ class StreamableHTTP:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _keep(self) -> None:
-        """Keep silent streams open, and end sessions that nobody uses."""
+        """Send keep-alive comments on streams, and end expired sessions, periodically."""
         while not self._stopping.is_set():
             try:
                 await asyncio.wait_for(self._stopping.wait(), self._keep_alive)
@@ -229,7 +229,7 @@ class StreamableHTTP:
                 self._sweep()
 
     def _look_after_streams(self) -> None:
-        """Send a comment on each stream, and give up those that have not taken the last ones for ``write_timeout``."""
+        """Send a comment on each stream, and close those that have not sent the last ones for ``write_timeout``."""
         for stream in self._streams:
             stream.stalls = stream.stalls + 1 if stream.ping else 0
             if stream.stalls * self._keep_alive >= self._limits.write_timeout:
@@ -277,7 +277,7 @@ class StreamableHTTP:
             await exchange.run(receive, send, patience, self._streams, self._answers)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> PendingResponse | None:
-        """Answer a request, or return how it will be answered later."""
+        """Handle a request, or return a ``PendingResponse`` if its response is not ready."""
         extra: list[tuple[bytes, bytes]] = []
         try:
             headers = self._check(scope)
@@ -311,7 +311,7 @@ class StreamableHTTP:
         return None
 
     async def _describe(self, scope: Scope, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]]) -> bool:
-        """Send the document that tells clients how to be let in, if that is what they ask for."""
+        """Send the protected resource metadata document if the request is for that; return whether it was."""
         if self._authorization is None or scope["method"] not in ("GET", "OPTIONS"):
             return False
         document = self._authorization.document(scope, self._path)
@@ -326,7 +326,7 @@ class StreamableHTTP:
         return True
 
     def _check(self, scope: Scope) -> Headers:
-        """Check where the request comes from; return its headers by lower-case name."""
+        """Validate Host and Origin; return the headers by lower-case name."""
         headers = read_headers(scope["headers"])
         problem = self._origins.check(headers)
         if problem is not None:
@@ -334,7 +334,7 @@ class StreamableHTTP:
         return headers
 
     def _find(self, scope: Scope) -> str:
-        """Return the path of the endpoint that the request goes to."""
+        """Return the path of the endpoint that the request is for."""
         path, root = path_of(scope), scope.get("root_path", "")
         if path == self._path or path.rstrip("/") == self._path.rstrip("/"):
             return self._path
@@ -425,7 +425,7 @@ class StreamableHTTP:
             reply = self._app.answer(event, stream)
         except ServerUnavailable as error:
             reply = connection.refuse(event, error)
-        event.headers = None  # they are checked, and a stream may live long
+        event.headers = None  # checked already; frees memory, as a stream may live long
         await absorb()
         if type(reply) is Refusal:
             if opened is not None:
@@ -448,10 +448,10 @@ class StreamableHTTP:
         return PendingResponse(event.id, work, stream, connection, session, granted, json=json, events=events)
 
     def _check_load(self, call: Call, session: Session | None) -> None:
-        """Check that the session, or the client of a stateless request, may have another request in flight.
+        """Check the limit of requests in flight of a session, or of the client of a stateless request.
 
         Raises:
-            ServerUnavailable: it may not.
+            ServerUnavailable: the limit is reached.
         """
         limit = self._limits.max_requests_in_flight
         if session is None:
@@ -477,12 +477,12 @@ class StreamableHTTP:
         json: bool,
         events: bool,
     ) -> PendingResponse | None:
-        """Take a notification, a response, a batch, or what is none of them."""
+        """Handle a notification, a response, a batch or an invalid message."""
         if type(event) is Refusal:
             await respond(send, event.status, event.reply, extra)
             return None
         if type(event) is Batch:
-            assert session is not None  # a batch needs a session to be of a revision that has batches
+            assert session is not None  # only revisions with sessions have batches
             stream = _stream(session.connection, session, events=events)
             answers = spawn(self._answer_batch(event, session, stream))
             return PendingResponse(
@@ -510,10 +510,10 @@ class StreamableHTTP:
         return b"[%b]" % b",".join(replies) if replies else b""
 
     def _new_session(self, connection: Connection) -> Session:
-        """Return a new session. If there are too many, it takes the place of an idle one of the same client.
+        """Create a session. At the limit, it replaces an expired session, or an idle one of the same client.
 
         Raises:
-            Rejection: this client, or all of them, have too many that are in use.
+            Rejection: this client, or all of them, have too many sessions in use.
         """
         client, now = connection.client, asyncio.get_running_loop().time()
         if not self._places.take(client):
@@ -530,7 +530,7 @@ class StreamableHTTP:
         return session
 
     def _find_idle(self, sessions: OrderedDict[str, Session] | None, now: float) -> Session | None:
-        """Return the session of a client that has been idle longest. Those that are busy count as used now."""
+        """Return the least recently used idle session of a client. Busy sessions are marked as used now."""
         for _ in range(min(len(sessions or ()), MAX_TRIES)):
             assert sessions is not None
             session = next(iter(sessions.values()))
@@ -593,7 +593,7 @@ def _stream(connection: Connection, session: Session | None, *, events: bool) ->
 
 
 def _no_session(version: bytes | None = None) -> Rejection:
-    """Return the refusal of a request that needs a session; ``version`` is a revision that it names and has none."""
+    """Return the rejection of a request without a session; ``version`` is the stateless revision that it names."""
     if version is None:
         return Rejection(400, "The Mcp-Session-Id header is missing")
     name = version.decode("latin-1")
@@ -606,7 +606,7 @@ def _no_session(version: bytes | None = None) -> Rejection:
 
 
 def _not_stateless(version: bytes) -> InvalidParams:
-    """Return the error for a request whose header names a stateless revision, but whose body does not."""
+    """Return the error for a request whose header names a stateless revision but whose body does not."""
     error = InvalidParams(
         "Invalid params: _meta lacks io.modelcontextprotocol/protocolVersion, which revision "
         f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header is what "
@@ -628,6 +628,6 @@ async def _ready(answer: bytes) -> bytes:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request within where this application is mounted."""
+    """Return the path of a request relative to where this application is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))

@@ -1,7 +1,8 @@
-"""The HTTP/1.1 protocol of ``run("http")``: uvicorn's, with limits on all that a client sends before a request is read.
+"""HTTP/1.1 protocol of ``run("http")``: uvicorn's httptools protocol with limits on sizes, counts and times.
 
-The parser (llhttp) is strict about syntax. What it lets pass and RFC 9112 forbids is refused here. A refused request is
-answered with an error that names the limit, and its connection is closed; requests before it are still answered.
+The parser (llhttp) is strict about syntax. Requests that it accepts but RFC 9112 forbids are refused here. A refused
+request is answered with an error that names the limit, and its connection is closed; pipelined requests before it are
+still answered.
 
 https://www.rfc-editor.org/rfc/rfc9112
 """
@@ -29,16 +30,16 @@ from carrel.transports.server.forwarded import TrustedProxies
 
 __all__ = ["LimitedProtocol"]
 
-# What is being received
+# States of the receiver
 IDLE = 0
 HEAD = 1
 BODY = 2
 DISCARD = 3
 
-#: Seconds that a client gets to read the last response before its connection is cut. What it sends is discarded.
+#: Lingering close: seconds that a client gets to read the last response. What it sends meanwhile is discarded.
 LINGER = 5.0
 
-#: How many requests a client may send ahead, before the first of them is answered.
+#: Maximum number of pipelined requests.
 MAX_PIPELINED = 16
 
 #: Bytes of framing that a byte of a chunked body may cost, besides ``max_header_bytes``: chunks may be small.
@@ -48,7 +49,7 @@ _NO_ROOM = "There are too many connections: try again later"
 
 
 class Refused(Exception):
-    """A request that is refused while it is received."""
+    """HTTP error for a request that is refused while it is received."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -56,7 +57,7 @@ class Refused(Exception):
 
 
 def response(status: int, message: str, *headers: bytes) -> bytes:
-    """Return a whole response with an error; the connection closes after it."""
+    """Encode a complete error response with ``Connection: close``."""
     body = encode_error(UNSET, INVALID_REQUEST, message)
     lines = (
         b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode()),
@@ -70,9 +71,9 @@ def response(status: int, message: str, *headers: bytes) -> bytes:
 
 
 def unacknowledged(transport: asyncio.Transport) -> int:
-    """Return how many bytes the system holds for the client, so far as it tells.
+    """Return how many bytes the kernel's socket buffer holds unsent or unacknowledged; 0 if unknown.
 
-    It takes more only when it has got rid of a lot, which a slow client does not notice for minutes.
+    The kernel accepts more only after much of its buffer has drained: with a slow client, that can take minutes.
     """
     try:
         import fcntl
@@ -85,12 +86,12 @@ def unacknowledged(transport: asyncio.Transport) -> int:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection.
+    """HTTP/1.1 server connection with limits and timeouts, on uvicorn's ``HttpToolsProtocol``.
 
     Args:
-        table: all connections of the server.
-        proxies: those that name the client of a request.
-        options: those of ``HttpToolsProtocol``.
+        table: the table of all connections of the server.
+        proxies: trusted reverse proxies, whose headers name the client.
+        options: options of ``HttpToolsProtocol``.
     """
 
     def __init__(self, table: Connections, proxies: TrustedProxies, **options: Any) -> None:
@@ -111,7 +112,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._ending = False
         self._refusal: bytes | None = None
 
-    # The connection
+    # Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -131,11 +132,11 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Close at once."""
+        """Abort the connection."""
         self.transport.abort()
 
     def shutdown(self) -> None:
-        """Close, or close after the response to the request in work."""
+        """Close gracefully: at once if idle, otherwise after the response in progress."""
         self._ending = True
         super().shutdown()
 
@@ -144,7 +145,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def check(self, now: float) -> None:
-        """Close if the client is over time: with its request, with its next one, or with reading."""
+        """Enforce the timeouts for headers, idle connections and unread output."""
         unsent = self.transport.get_write_buffer_size()
         if unsent:
             unsent += unacknowledged(self.transport)
@@ -164,7 +165,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _reset(self) -> None:
-        """Close at once, and have the system throw away what the client has not taken."""
+        """Abort the connection with a TCP reset, so that the kernel discards unsent data."""
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -176,7 +177,7 @@ class LimitedProtocol(HttpToolsProtocol):
         state = self._state
         if state == IDLE:
             if data[0] in b"\r\n" and not data.strip(b"\r\n"):
-                return  # empty lines may come before a request, and begin none
+                return  # empty lines before a request are ignored
             self._state = HEAD
             cycle = self.cycle
             if cycle is None or cycle.response_complete:
@@ -215,9 +216,9 @@ class LimitedProtocol(HttpToolsProtocol):
             raise self._many_headers()
 
     def _check_unfinished_body(self, *, counted: bool) -> None:
-        """Check what is in a body besides its bytes, and see to it that a response before its end ends the connection.
+        """Limit the framing of an unfinished body, and disable keep-alive for a response before its end.
 
-        ``counted``: all that was received belongs to the body.
+        ``counted``: all received bytes belong to the body.
         """
         if not counted:
             self._framing_bytes = self._body_bytes
@@ -258,7 +259,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._body_bytes = self._framing_bytes = 0
         self._held = False
         super().on_headers_complete()
-        self.headers = []  # of trailers, which must not be taken for headers
+        self.headers = []  # collects trailers, which must not be taken for headers
 
     def _check_head(self) -> None:
         limits, pairs = self._limits, self.headers
@@ -289,7 +290,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._check_target(host)
 
     def _check_target(self, host: bytes | None) -> None:
-        """Check a target that is not a path: its host would count, not the one in the header that is checked."""
+        """Check a request target that is not a path: its host takes precedence over the Host header."""
         if self.parser.get_method() == b"CONNECT":
             raise Refused(501, "This is not a proxy")
         authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
@@ -320,9 +321,9 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle.message_event.set()
 
     def _ignore_upgrade(self, rest: bytes) -> None:
-        """Go on with HTTP/1.1 after a request to change the protocol, which a server may ignore.
+        """Ignore an Upgrade request, as a server may, and continue with HTTP/1.1.
 
-        The parser takes no body of such a request. Another one does, which is given the framing of the request.
+        The parser does not parse the body of such a request. A second parser does, given the request's framing headers.
         """
         parser = httptools.HttpRequestParser(Resumed(self))
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -357,7 +358,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._table.idle(self)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer with an error after all responses that are due, and close."""
+        """Send an error response after all pending responses, and close the connection."""
         unfinished = self._state == BODY
         self._state = DISCARD
         answer = response(status, message)
@@ -382,7 +383,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.linger()
 
     def linger(self) -> None:
-        """Close once the client has read what was sent: it might lose that if it is still sending."""
+        """Lingering close: wait for the client to read the response, which it may lose if it is still sending."""
         self._state = DISCARD
         self._deadline = self.loop.time() + LINGER
         self._table.idle(self)
@@ -394,7 +395,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class Lingering:
-    """The transport of a response that may end before the body of its request: closing it lingers."""
+    """Transport wrapper with a lingering close, for a response that may end before the body of its request."""
 
     __slots__ = ("_protocol", "is_closing", "write")
 
@@ -404,7 +405,7 @@ class Lingering:
         self.is_closing = protocol.transport.is_closing
 
     def close(self) -> None:
-        """Close, with time for the client if its request is not complete."""
+        """Close, lingering if the request is not complete."""
         if self._protocol.cycle.more_body and not self._protocol.transport.is_closing():
             self._protocol.linger()
         else:
@@ -412,7 +413,7 @@ class Lingering:
 
 
 class Resumed:
-    """What a parser calls that goes on with the body of a request whose head another one has parsed."""
+    """Parser callbacks for the body of a request whose headers were parsed by another parser."""
 
     def __init__(self, protocol: LimitedProtocol) -> None:
         self._protocol = protocol

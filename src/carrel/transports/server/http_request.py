@@ -1,4 +1,4 @@
-"""A request over HTTP up to the message in it: its headers, its body, and why it is refused before anybody reads that.
+"""HTTP request reading: headers, Accept, body limits, and rejections before the message is parsed.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#sending-messages
 """
@@ -17,17 +17,17 @@ __all__ = ["Bodies", "Headers", "Rejection", "accepts", "is_json", "no_place", "
 #: The headers of a request, by lower-case name.
 Headers = dict[bytes, bytes]
 
-#: Matches a parameter that says that a media range is not accepted.
+#: Matches the parameter q=0, by which a media range is not accepted.
 _NO_WEIGHT = re.compile(rb"q=0(\.0*)?").fullmatch
 
 JSON = b"application/json"
 EVENTS = b"text/event-stream"
-#: Headers that may be there once only: two parties that read different ones would see different requests.
+#: Headers that must not be repeated: a proxy and a server could each use another one of them.
 SINGLE = frozenset((b"authorization", b"content-type", b"host", b"last-event-id", b"origin"))
 
 
 class Rejection(Exception):
-    """A request that is refused before anybody reads its message."""
+    """HTTP error response to a request that is rejected before its message is parsed."""
 
     def __init__(self, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Rejection(Exception):
 
 
 def no_place(sessions: Quota, client: str) -> Rejection:
-    """Return the refusal of one more session: its client has too many, or all clients together have."""
+    """Return the rejection of a new session: 429 if its client has too many, 503 if all clients together have."""
     retry = [(b"retry-after", b"10")]
     if sessions.used_by(client) >= sessions.share:
         return Rejection(429, f"There are too many sessions of this client: at most {sessions.share}", retry)
@@ -44,10 +44,10 @@ def no_place(sessions: Quota, client: str) -> Rejection:
 
 
 def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """Return headers by name.
+    """Return headers as a dict by name.
 
     Raises:
-        Rejection: one is there more than once that must not be.
+        Rejection: a header is repeated that must not be.
     """
     headers: Headers = dict(pairs)
     if len(headers) == len(pairs):
@@ -64,9 +64,9 @@ def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
 
 
 class Bodies:
-    """Reads bodies, and weighs those that are not complete yet.
+    """Body reader with a budget for incomplete bodies.
 
-    A client may have a quarter of ``max_unfinished_body_bytes``, but always one body of ``max_message_bytes``.
+    A client may use a quarter of ``max_unfinished_body_bytes``, but always one body of ``max_message_bytes``.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -75,10 +75,10 @@ class Bodies:
         self._budget = Budget(max(limits.max_unfinished_body_bytes, share), share)
 
     async def read(self, headers: Headers, receive: Receive, client: str) -> bytes:
-        """Return the body of a request of a client: at most ``max_message_bytes``, within ``body_timeout`` seconds.
+        """Read the body of a request: at most ``max_message_bytes``, within ``body_timeout`` seconds.
 
         Raises:
-            Rejection: it is longer, takes longer, or never comes; or there are too many others.
+            Rejection: it is too long, too late or incomplete; or there are too many incomplete bodies.
         """
         limit, timeout = self._limits.max_message_bytes, self._limits.body_timeout
         length = headers.get(b"content-length")
@@ -127,12 +127,12 @@ def too_long(limit: int) -> Rejection:
 
 
 def is_json(headers: Headers) -> bool:
-    """Say whether the body is JSON by its content type."""
+    """Return whether the Content-Type is application/json."""
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == JSON
 
 
 def accepts(accept: bytes) -> tuple[bool, bool]:
-    """Say whether an Accept header allows JSON, and whether it allows event streams.
+    """Return whether an Accept header allows JSON, and whether it allows SSE streams.
 
     Of the media ranges that match, the most specific one decides; with a weight of 0 it forbids.
     https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1

@@ -1,4 +1,4 @@
-"""One HTTP request that is answered later: with JSON if the answer is all there is to say, or else with a stream.
+"""HTTP responses of the Streamable HTTP server: JSON if the response is the only message, or else an SSE stream.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages
 """
@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
-#: How many bytes are given to the connection at a time: the rest waits here, where it counts as kept for the client.
+#: How many bytes are sent to the connection at a time: the rest counts against the client's budget.
 CHUNK = 256 * 1024
 
 STREAM_HEADERS = [
@@ -34,9 +34,10 @@ STREAM_HEADERS = [
 
 
 class PendingResponse:
-    """A request in work. ``key`` is what it is known by in its session; ``json`` and ``events`` say what is accepted.
+    """Pending HTTP response to a request in flight, as JSON or as an SSE stream.
 
-    If the client goes away, the work is cancelled; unless the stream has begun and can be resumed.
+    ``key`` identifies the request in its session; ``json`` and ``events`` are the accepted media types. If the client
+    disconnects, the request is cancelled, unless the stream has begun and is resumable.
     """
 
     __slots__ = ("_connection", "_events", "_extra", "_json", "_key", "_session", "_stream", "_streaming", "_work")
@@ -69,7 +70,7 @@ class PendingResponse:
         return self._session is None
 
     async def run(self, receive: Receive, send: Send, patience: float, streams: set[Stream], works: set[Work]) -> None:
-        """Answer, after ``patience`` seconds at the latest with a stream.
+        """Send the response, as a stream if it is not ready within ``patience`` seconds.
 
         While it is being sent, the stream is in ``streams``; the work is in ``works`` until it is done.
         """
@@ -86,7 +87,7 @@ class PendingResponse:
             while not (work.done() or gone.done()) and (stream.idle or not self._events):
                 await stream.wait()
             timer.cancel()
-            del timer  # a stream may live long, and it costs memory
+            del timer  # frees memory, as a stream may live long
             if work.done() and self._json and (stream.idle or not self._events):
                 await self._respond(send)
             elif not gone.done():
@@ -103,7 +104,7 @@ class PendingResponse:
             elif session is not None:
                 session.rest(stream)
             if not work.done() and not (self._streaming and stream.id):
-                cancel(work)  # nobody can get the answer any more
+                cancel(work)  # the response cannot be delivered any more
                 await asyncio.wait((work,), timeout=CLEANUP)
         if unended:
             await end(send)
@@ -118,7 +119,7 @@ class PendingResponse:
         self._stream.wake()
 
     def _conclude(self) -> None:
-        """Put the answer at the end of the stream."""
+        """Send the response on the stream and complete it."""
         stream = self._stream
         if not stream.done:
             answer = answer_of(self._work)
@@ -135,7 +136,7 @@ class PendingResponse:
             error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the answer was there")
             await respond(send, 503, error, self._extra)
         else:
-            await respond(send, 202, b"", self._extra)  # cancelled by the client, or a batch that asks nothing
+            await respond(send, 202, b"", self._extra)  # cancelled by the client, or a batch without requests
 
 
 async def pump(
@@ -146,10 +147,10 @@ async def pump(
     streams: set[Stream],
     after: int | None = None,
 ) -> bool:
-    """Send a stream until it is over, the client is gone or given up, or it has come back on another connection.
+    """Send an SSE stream until it is complete, the client disconnects or is too slow, or another connection resumes it.
 
-    ``after`` is the number of the last event that the client has, if it comes back. Returns whether the response still
-    has to be ended: that waits for a client that does not read.
+    ``after`` is the number of the last event that a resuming client has. Returns whether the response still has to be
+    ended with ``end``, which may block on a client that does not read.
     """
     opening = stream.attach(after)
     connection = stream.connection
@@ -175,7 +176,7 @@ async def pump(
         if not (gone.done() or stream.lost):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
     except OSError:
-        return False  # how some servers say that the client is gone
+        return False  # some ASGI servers raise this if the client has disconnected
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if not (stream.lost or stream.connection != connection) or task is None or task.uncancel():
@@ -190,7 +191,7 @@ async def pump(
 
 
 def disconnected(receive: Receive, stream: Stream) -> asyncio.Task[None]:
-    """Return a task that ends when the client is gone; ``stream`` is woken then."""
+    """Return a task that completes when the client disconnects, and then wakes ``stream``."""
     gone = asyncio.get_running_loop().create_task(_disconnected(receive))
     gone.add_done_callback(stream.wake)
     return gone
@@ -202,7 +203,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def end(send: Send) -> None:
-    """End a response that is a stream."""
+    """End a streaming response."""
     try:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     except OSError:
@@ -210,7 +211,7 @@ async def end(send: Send) -> None:
 
 
 async def answer(send: Send, connection: Connection, id: Any, reply: bytes, extra: Headers = ()) -> None:
-    """Send an answer, which counts as kept for the client until it has left; or an error if there is no room for it."""
+    """Send a JSON response, charged to the client's budget until it is sent; or an error if it exceeds that."""
     size = len(reply)
     if size <= UNWEIGHED:
         await respond(send, 200, reply, extra)
@@ -230,13 +231,13 @@ async def answer(send: Send, connection: Connection, id: Any, reply: bytes, extr
 
 
 async def _send_body(send: Send, data: bytes) -> None:
-    """Send some of a body in pieces, each once the connection has taken most of the one before."""
+    """Send part of a body in chunks, so that the server's flow control applies between them."""
     for start in range(0, len(data), CHUNK):
         await send({"type": "http.response.body", "body": data[start : start + CHUNK], "more_body": True})
 
 
 async def respond(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:
-    """Send a response that is whole: ``body`` is JSON, or empty."""
+    """Send a complete response: ``body`` is JSON, or empty."""
     headers = (
         [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *extra] if body else [*extra]
     )

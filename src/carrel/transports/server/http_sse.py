@@ -1,8 +1,8 @@
-"""HTTP+SSE, the transport of 2024-11-05, for clients that know no other one over HTTP. Deprecated since 2025-03-26.
+"""Server transport for HTTP+SSE, of 2024-11-05, for clients without Streamable HTTP. Deprecated since 2025-03-26.
 
-GET opens a stream of events. Its first event names the URI to POST to; all messages of the server follow. What a client
-posts is answered on its stream. The stream is the session: they begin and end together. All revisions with a handshake
-may be spoken here; requests of a stateless revision are told which ones those are.
+GET opens an SSE stream. Its first event names the URI to POST to; all messages of the server follow, including the
+responses to posted requests. The session lasts as long as the stream. All revisions with a handshake are supported;
+requests of a stateless revision get an error that lists the supported ones.
 
 https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility
@@ -34,26 +34,26 @@ from carrel.transports.server.streams import Stream
 
 __all__ = ["HTTPWithSSE"]
 
-#: The bytes that may wait for a client before it may not ask for anything.
+#: Buffered bytes for a client beyond which its requests have to wait.
 MAX_WAITING = 16 * 1024 * 1024
 
-#: How many bytes are given to the connection at a time (but always a whole message).
+#: How many bytes are sent to the connection at a time (but always a whole message).
 CHUNK = 256 * 1024
 
-#: Seconds that a request waits for its client to read what was sent before.
+#: Seconds that a request waits for its client to read buffered messages.
 PATIENCE = 30.0
 
-#: Seconds that requests in work get when the server stops.
+#: Seconds that requests in flight get to finish when the server stops.
 GRACE = 5.0
 
-#: How errors begin that answer no request in particular.
+#: Prefixes of encoded error responses without a request id.
 ANONYMOUS = tuple(encode_error(id, 0, "").partition(b'{"code"')[0] for id in (None, UNSET))
 
 NO_SESSION = "There is no such session (any more): open the stream again"
 
 
 class Listener(Stream):
-    """A client that listens: the stream to it, and the dispatcher with it."""
+    """SSE stream and message dispatcher of one connected client."""
 
     __slots__ = ("_endpoint", "dispatcher", "ending", "lease", "owner")
 
@@ -75,15 +75,15 @@ class Listener(Stream):
     # The sending side
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message. Of those with the same key that have not left yet, the last one is enough."""
+        """Send a message. It replaces an unsent message with the same key."""
         if not self.done:
             super().send(message, key)
 
     async def be_ready(self) -> None:
-        """Wait until the client may ask for more.
+        """Wait until the client has read enough to send another request.
 
         Raises:
-            Rejection: it does not read what there is already, or it is gone.
+            Rejection: it does not read its stream, or is disconnected.
         """
         try:
             async with asyncio.timeout(PATIENCE):
@@ -97,12 +97,12 @@ class Listener(Stream):
     # The connection's side
 
     def attach(self, after: int | None = None) -> bytes:
-        """Begin to take messages, and return what goes first: where to post."""
+        """Attach the connection, and return the first event: the endpoint to post to."""
         super().attach(after)
         return event(self._endpoint.encode(), name="endpoint")
 
     def take(self) -> bytes:
-        """Return some of what waits, as events; nothing is an empty string."""
+        """Return some of the buffered messages as SSE events; empty if there are none."""
         pieces = [b":\r\n\r\n"] if self.ping else []
         self.ping = False
         size = count = 0
@@ -121,32 +121,32 @@ class Listener(Stream):
         self._left(size)
         return b"".join(pieces)
 
-    # The end
+    # Closing
 
     async def leave(self) -> None:
-        """Answer what is in work, if that takes no longer than ``GRACE``, and end the stream."""
+        """Wait at most ``GRACE`` seconds for requests in flight, then end the stream."""
         await self.dispatcher.close(GRACE)
         self.end()
 
     def end(self) -> None:
-        """End the stream once everything in it has left, and cancel what is in work."""
+        """Cancel requests in flight, and end the stream once all buffered messages are sent."""
         self.dispatcher.cancel()
         self.done = True
         self.wake()
 
 
 class HTTPWithSSE:
-    """The two endpoints of HTTP+SSE: GET ``path`` to listen, POST ``path``/messages to speak.
+    """HTTP+SSE endpoints: GET ``path`` for the stream, POST ``path``/messages for messages of the client.
 
     Args:
-        app: the server, which is started and stopped by somebody else.
-        path: where clients listen, within where this application is mounted.
-        bodies: what reads bodies.
-        alternative: where requests of stateless revisions belong.
-        places: the count of sessions.
-        streams: where the streams are that get a comment now and then.
-        works: what has to be awaited before the application stops.
-        authorization: who may come in.
+        app: the server, which is started and stopped by the caller.
+        path: path of the stream, relative to where this application is mounted.
+        bodies: reader of request bodies.
+        alternative: path of the Streamable HTTP endpoint, for requests of stateless revisions.
+        places: quota of sessions.
+        streams: set of open streams that get keep-alive comments.
+        works: set of pending work to await before the application stops.
+        authorization: authorizer of requests; None for no authorization.
     """
 
     def __init__(
@@ -174,11 +174,11 @@ class HTTPWithSSE:
         self._listeners: dict[str, Listener] = {}
 
     def owns(self, path: str) -> bool:
-        """Say whether a path is one of the two."""
+        """Return whether a path is one of the two endpoints."""
         return path.rstrip("/") in (self._path.rstrip("/"), self._messages)
 
     def end_streams(self) -> None:
-        """End every stream properly: after the answers to what is in work, and soon."""
+        """End all streams gracefully, after the responses to requests in flight."""
         for listener in self._listeners.values():
             if not listener.ending:
                 listener.ending = True
@@ -187,7 +187,7 @@ class HTTPWithSSE:
                 work.add_done_callback(self._works.discard)
 
     def cancel(self) -> None:
-        """Cancel everything that is in work, and end every stream."""
+        """Cancel all requests in flight, and end all streams."""
         for listener in self._listeners.values():
             listener.end()
 
@@ -201,10 +201,10 @@ class HTTPWithSSE:
         extra: list[tuple[bytes, bytes]],
         caller: Caller | None = None,
     ) -> None:
-        """Answer a request to a path that this ``owns``, whose Host, Origin and ``caller`` have been checked.
+        """Handle a request to one of the endpoints, whose Host, Origin and ``caller`` have been checked.
 
         Raises:
-            Rejection: it is refused.
+            Rejection: the request is refused.
         """
         listening = path.rstrip("/") != self._messages
         method, allowed = scope["method"], "GET" if listening else "POST"
@@ -274,7 +274,7 @@ class HTTPWithSSE:
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
         if type(message) is Refusal and message.reply.startswith(ANONYMOUS):
-            await respond(send, message.status, message.reply, extra)  # in the stream, nobody would know what it is to
+            await respond(send, message.status, message.reply, extra)  # has no id to match it by in the stream
             return
         reply = listener.dispatcher.take(message)
         if reply is not None:

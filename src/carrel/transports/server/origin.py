@@ -1,4 +1,4 @@
-"""Whose requests are answered: the Host and Origin headers, against DNS rebinding and other people's pages.
+"""Host and Origin header validation and CORS, against DNS rebinding and cross-site requests.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security--endpoint
 """
@@ -11,12 +11,12 @@ __all__ = ["LOOPBACK", "Origins"]
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
-#: How many headers that were found good are remembered.
+#: Maximum number of valid Host and Origin pairs that are cached.
 MAX_REMEMBERED = 256
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header, without the port; an empty string if it is malformed."""
+    """Return the host name of a Host header, without the port; an empty string if it is malformed."""
     if host.startswith("["):
         name, bracket, port = host.partition("]")
         name += bracket
@@ -27,10 +27,10 @@ def _host_name(host: str) -> str:
 
 
 class Origins:
-    """Which hosts this server goes by, and which origins may call it.
+    """Allowed hosts and origins of a server, and the CORS headers for them.
 
-    Pages of this machine (any port of localhost) may call, and pages of a host that the server goes by itself; others
-    have to be in ``origins``. "*" among the hosts allows any host, among the origins any origin.
+    Origins on localhost (any port) and on an allowed host are allowed; others have to be in ``origins``. "*" among the
+    hosts allows any host, among the origins any origin.
     """
 
     def __init__(self, hosts: str | Iterable[str], origins: str | Iterable[str]) -> None:
@@ -43,7 +43,7 @@ class Origins:
         self._good: set[tuple[bytes | None, bytes | None]] = set()
 
     def check(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """Return what is wrong with the Host or Origin header; None if nothing is."""
+        """Validate the Host and Origin headers: return an error message, or None if they are allowed."""
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if (host, origin) in self._good:
             return None
@@ -71,7 +71,7 @@ class Origins:
 
     @staticmethod
     def answer(headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """Return the headers that let a page of an allowed origin read the answer."""
+        """Return the CORS headers that let a page of an allowed origin read the response."""
         origin = headers.get(b"origin")
         if origin is None:
             return []
@@ -82,7 +82,7 @@ class Origins:
         ]
 
     def preflight(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """Return the headers that answer a page's question whether it may call."""
+        """Return the headers of the response to a CORS preflight request."""
         wanted = headers.get(b"access-control-request-headers", b"content-type")
         return [
             *self.answer(headers),

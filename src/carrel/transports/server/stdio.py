@@ -1,7 +1,7 @@
-"""stdio: one JSON message per line, in UTF-8 whatever the locale, on the standard streams of the process.
+"""Server transport for stdio: one JSON message per line, in UTF-8 whatever the locale, on the standard streams.
 
-The streams belong to the protocol from the moment ``run`` is called: whatever else writes to standard output, in this
-process or in children, ends up on standard error, and nothing else can read standard input.
+``run`` reserves the standard streams for the protocol: other output to standard output, of this process or of
+children, is redirected to standard error, and nothing else can read standard input.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
 """
@@ -31,26 +31,26 @@ from carrel.transports.server.dispatcher import UNWEIGHED, Dispatcher
 
 __all__ = ["run", "serve"]
 
-#: How many bytes may wait for a reader that is behind, before we stop reading ourselves.
+#: High-water mark of the write buffer, in bytes: beyond it, no more is read (backpressure).
 HIGH_WATER = 1024 * 1024
 
-#: How many messages a handler may send before others have their turn.
+#: How many messages a handler may send before it yields to the event loop.
 BURST = 64
 
-#: How many bytes of answers that are ready are collected into one write.
+#: How many bytes of responses are collected into one write.
 WRITE_SIZE = 64 * 1024
 
-#: How many requests are begun at a time, and how many seconds later the next ones, unless an answer comes before. If
-#: answers turn out to be large and are not read, no more than these few are under way.
+#: How many requests are started at a time, and the seconds until the next ones, unless a response is ready before.
+#: This bounds the memory for responses that turn out to be large and are not read.
 AT_ONCE = 16
 PAUSE = 0.005
 
-#: Seconds that requests in work get to finish when the client has closed its end.
+#: Seconds that requests in flight get to finish after the client has closed its end.
 GRACE = 5.0
 
 
 class Stdio(asyncio.Protocol):
-    """The conversation on the two streams: the reading end, the writing end, and the channel between them."""
+    """stdio connection: asyncio protocol of standard input, writer of standard output, channel of the dispatcher."""
 
     def __init__(self, app: Application) -> None:
         self._dispatcher = Dispatcher(app, self)
@@ -71,7 +71,7 @@ class Stdio(asyncio.Protocol):
         self._may_write.set()
         self.ended = asyncio.Event()
 
-    # The reading end
+    # Reading
 
     def connection_made(self, transport: Any) -> None:
         self._reader = transport
@@ -81,10 +81,10 @@ class Stdio(asyncio.Protocol):
         self._answer()
 
     def _answer(self) -> None:
-        """Answer every message that is complete while the client reads; answers that are ready leave together.
+        """Dispatch complete messages while the client reads; responses that are ready at once share a write.
 
-        Of requests that take longer, only some are begun in one turn of the event loop: if their answers are large, the
-        client has to read those before more are begun.
+        Of requests that take longer, only some are started in one event loop iteration: if their responses are large,
+        the client has to read those before more are started.
         """
         unanswered, before = self._unanswered, self._dispatcher.in_work
         most = before + AT_ONCE
@@ -114,7 +114,7 @@ class Stdio(asyncio.Protocol):
         self._answer()
 
     def _choose_to_read(self) -> None:
-        """Read on if the client reads, and all that it has sent is answered or begun."""
+        """Pause or resume reading: read if the client reads, and all received messages are dispatched."""
         reading = self._may_write.is_set() and not self._unanswered and not self.ended.is_set()
         if reading and not self._reading:
             self._reader.resume_reading()
@@ -130,7 +130,7 @@ class Stdio(asyncio.Protocol):
         return self._dispatcher.receive(line)
 
     def eof_received(self) -> None:
-        """The client has closed its end: answer what it sent, also without an end of line, and finish."""
+        """Handle end of file: dispatch remaining messages, including a last line without a line end, and finish."""
         if not self._at_end:
             self._at_end = True
             self._unanswered.extend(self._lines.finish())
@@ -139,14 +139,14 @@ class Stdio(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.eof_received()
 
-    # The writing end
+    # Writing
 
     def open(self, writer: Any) -> None:
-        """Begin to write to ``writer``."""
+        """Set the writer of standard output."""
         self._writer = writer
 
     def pause_writing(self) -> None:
-        """The client reads too slowly: read no further until it catches up."""
+        """Stop reading while the client reads too slowly (backpressure)."""
         self._may_write.clear()
         self._choose_to_read()
 
@@ -161,7 +161,7 @@ class Stdio(asyncio.Protocol):
         self._held.clear()
 
     def writing_lost(self) -> None:
-        """The client is gone: nobody can get an answer any more."""
+        """Handle the loss of the client: cancel all requests and drop all output."""
         self._writer = Nowhere()
         self._may_write.set()
         self._unanswered.clear()
@@ -169,10 +169,10 @@ class Stdio(asyncio.Protocol):
         self.ended.set()
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Write a message, together with others of this turn of the event loop.
+        """Write a message, batched with others of the same event loop iteration.
 
-        While the client does not read, one message per key waits, and no more; and large ones that find no room in the
-        budget are dropped. (Answers that find none have become errors, which are small.)
+        While the client does not read, only the last message per key is buffered, and large ones that exceed the budget
+        are dropped. (Responses that exceed it have been replaced by errors, which are small.)
         """
         if self._begun:
             self._begun = 0
@@ -191,14 +191,14 @@ class Stdio(asyncio.Protocol):
                 self._held[key] = message
 
     def _count(self, size: int) -> bool:
-        """Count what waits as kept for the client, if there is room for it."""
+        """Charge buffered bytes to the client's budget; return whether there was room."""
         if not self._dispatcher.connection.take(size):
             return False
         self._counted += size
         return True
 
     def _flush(self, *, all: bool = False) -> None:
-        """Write what leaves while the client reads, or all of it."""
+        """Write buffered messages while the client reads, or all of them."""
         leaving = self._leaving
         while leaving and (all or self._may_write.is_set()):
             messages: list[bytes] = []
@@ -217,23 +217,23 @@ class Stdio(asyncio.Protocol):
             self._writer.write(b"\n".join(messages))
 
     async def drain(self) -> None:
-        """Wait until the client reads again."""
+        """Wait until the client reads again (backpressure)."""
         if self._burst >= BURST:
             self._burst = 0
             await asyncio.sleep(0)
         await self._may_write.wait()
 
     def pause(self, retry: int | None = None) -> None:
-        """Nothing to pause: there is one stream, and it stays open."""
+        """Do nothing: the only stream stays open."""
 
     def stop_reading(self) -> None:
-        """Take no more messages. What was held back for a slow reader goes before the ends of streams."""
+        """Stop reading messages. Messages held back for a slow reader are released before streams are ended."""
         self._reader.close()
         self._unanswered.clear()
         self._release()  # written by ``close``
 
     async def close(self, grace: float) -> None:
-        """Finish what is in work, and see to it that it is written."""
+        """Wait for requests in flight, write all remaining output, and close the writer."""
         await self._dispatcher.close(grace)
         self._release()
         self._flush(all=True)
@@ -241,18 +241,18 @@ class Stdio(asyncio.Protocol):
 
 
 class Nowhere:
-    """Takes the place of a writer whose reader is gone."""
+    """Null writer that replaces a writer whose reader is gone."""
 
     def is_closing(self) -> bool:
-        """Say that nothing can be written any more."""
+        """Return True: nothing can be written any more."""
         return True
 
     def close(self) -> None:
-        """Close nothing."""
+        """Do nothing."""
 
 
 class WritingEnd(asyncio.Protocol):
-    """Passes on what happens at the writing end."""
+    """asyncio protocol of standard output: forwards flow control and connection loss to ``Stdio``."""
 
     def __init__(self, stdio: Stdio, closed: asyncio.Event) -> None:
         self.pause_writing = stdio.pause_writing  # type: ignore[method-assign]
@@ -266,9 +266,9 @@ class WritingEnd(asyncio.Protocol):
 
 
 class ThreadReader:
-    """Reads what an event loop cannot wait for (files, terminals, Windows pipes) in a thread.
+    """Reader thread for files that an event loop cannot poll (regular files, terminals, Windows pipes).
 
-    It reads no further before the event loop has taken what was read.
+    It reads no further before the event loop has processed what was read.
     """
 
     def __init__(self, fd: int, protocol: Stdio) -> None:
@@ -293,7 +293,7 @@ class ThreadReader:
             self._may_read.clear()
             try:
                 self._loop.call_soon_threadsafe(self._take, data)
-            except RuntimeError:  # the loop is closed: nobody listens any more
+            except RuntimeError:  # the loop is closed
                 break
             self._may_read.wait()
         os.close(self._fd)
@@ -321,7 +321,7 @@ class ThreadReader:
 
 
 class ThreadWriter:
-    """Writes where an event loop cannot, in a thread, with the same limits."""
+    """Writer thread for files that an event loop cannot poll, with the same high-water mark."""
 
     def __init__(self, fd: int, protocol: WritingEnd) -> None:
         self._fd = fd
@@ -391,14 +391,14 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def claim() -> tuple[int, int]:
-    """Take standard input and output for the protocol, and leave harmless ones behind.
+    """Reserve standard input and output for the protocol, and return duplicates of their file descriptors.
 
     Afterwards file descriptor 1 is standard error, here and in child processes, and 0 is empty.
 
     Raises:
         ConfigError: one of the standard streams is closed.
     """
-    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # something else may have got their numbers
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may be in use for other files
         raise ConfigError("standard input, output and error have to be open")
     source, target = os.dup(0), os.dup(1)
     os.dup2(2, 1)
@@ -406,10 +406,10 @@ def claim() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     if sys.stdout is not None:
-        sys.stdout.flush()  # what was printed before goes to standard error too
+        sys.stdout.flush()  # earlier buffered output goes to standard error too
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(line_buffering=True)
-            with suppress(OSError):  # where it was a file, and had a position
+            with suppress(OSError):  # for a regular file, which has a position
                 sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does
     if sys.platform == "win32":
         import msvcrt
@@ -423,7 +423,7 @@ async def _start_reading(loop: asyncio.AbstractEventLoop, source: int, stdio: St
     mode = os.fstat(source).st_mode
     if stat.S_ISFIFO(mode) and sys.platform != "win32":
         await loop.connect_read_pipe(lambda: stdio, os.fdopen(source, "rb", 0))
-    elif stat.S_ISSOCK(mode) and not shared:  # what Node and others connect their children with
+    elif stat.S_ISSOCK(mode) and not shared:  # Node and others use socket pairs for child processes
         await loop.create_connection(lambda: stdio, sock=socket.socket(fileno=source))
     else:
         ThreadReader(source, stdio)
@@ -439,7 +439,7 @@ async def _start_writing(loop: asyncio.AbstractEventLoop, target: int, ending: W
 
 
 async def serve(app: Application, source: int, target: int, *, grace: float = GRACE) -> None:
-    """Serve the client at the other ends of two file descriptors, until it closes its end or a signal says to stop.
+    """Serve the client on two file descriptors, until it closes its end or SIGTERM or SIGINT arrives.
 
     The file descriptors are closed at the end. ``grace`` is in seconds.
     """
@@ -459,7 +459,7 @@ async def serve(app: Application, source: int, target: int, *, grace: float = GR
             app.end_streams()
             await stdio.close(grace)
             try:
-                await asyncio.wait_for(closed.wait(), grace)  # what is written has to leave
+                await asyncio.wait_for(closed.wait(), grace)  # flush the write buffer
             except TimeoutError:
                 if hasattr(writer, "abort"):
                     writer.abort()
@@ -471,7 +471,7 @@ async def serve(app: Application, source: int, target: int, *, grace: float = GR
 
 
 def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> list[signal.Signals]:
-    """Let SIGTERM and SIGINT end the conversation as a closed stream does, where signals can be had."""
+    """Handle SIGTERM and SIGINT like end of file, where signal handlers are supported; return those handled."""
     handled: list[signal.Signals] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
@@ -483,6 +483,6 @@ def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) ->
 
 
 def run(app: Application) -> None:
-    """Serve ``app`` on the standard streams of this process until the client goes away."""
+    """Serve ``app`` on the standard streams of this process until the client disconnects."""
     source, target = claim()
     process.run(serve(app, source, target))

@@ -1,4 +1,4 @@
-"""The streams of Streamable HTTP: what is on its way to a client, and how it can be had again.
+"""SSE streams and sessions of the Streamable HTTP server: buffering, backpressure and resumption (Last-Event-ID).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
@@ -19,26 +19,25 @@ from carrel.transports.server.dispatcher import UNWEIGHED, InFlight, Work, cance
 
 __all__ = ["MutedStream", "Session", "Stream"]
 
-#: How many events of one stream can be had again, and how many bytes of them (but always the last one).
+#: Maximum number and bytes of events that one stream keeps for replay (but always the last one).
 MAX_EVENTS = 256
 MAX_EVENT_BYTES = 1024 * 1024
 
-#: How many streams of one session can be resumed, how many bytes of them, and what one counts besides its events.
+#: Maximum number and bytes of resumable streams of one session, and the bytes that one counts besides its events.
 MAX_STREAMS = 64
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 STREAM_BYTES = 1024
 
-#: Messages, and bytes of them, that may wait for a stream before ``drain`` waits for them to leave.
+#: High-water marks, in messages and bytes: beyond them, ``drain`` waits until buffered messages are sent.
 HIGH_WATER = 64
 HIGH_WATER_BYTES = 1024 * 1024
 
 
 class Stream:
-    """One stream of events to a client: the answer to a POST, or what a GET opened.
+    """SSE stream to a client: the response to a POST, or the long-lived stream of a GET.
 
-    Messages wait here until the connection takes them. If the stream can be resumed, each has an id, and the last ones
-    are kept for a client that lost its connection. Both count as kept for the client of ``owner``. ``retry`` is in
-    milliseconds.
+    Messages are buffered until the connection sends them. On a resumable stream, each has an event id, and the last
+    ones are kept for replay. Both count against the budget of the client of ``owner``. ``retry`` is in milliseconds.
     """
 
     __slots__ = (
@@ -52,27 +51,27 @@ class Stream:
         self.id = id
         self.primed = primed
         self.done = False
-        """No message will follow."""
+        """The stream is complete: no message will follow."""
         self.connection = 0
-        """Which connection takes the messages: the first, the second …; negative if it is gone."""
+        """Number of the connection that sends the messages, from 1; negative once it is closed."""
         self.paused = False
-        """The connection is to be closed although the stream goes on."""
+        """The connection is to be closed; the stream can be resumed."""
         self.ping = False
         self.nudged = False
-        """The answer takes so long that the stream should begin."""
+        """The response takes so long that the stream should begin without a message."""
         self.standing = False
-        """It was opened by GET, and carries what belongs to no request."""
+        """The stream was opened by GET, and carries messages that belong to no request."""
         self.lost = False
-        """The client took so little of what waits for it that the connection is being closed."""
+        """The connection is being closed because the client reads too slowly."""
         self.forgotten = False
-        """No client can come back to it any more."""
+        """The stream cannot be resumed any more."""
         self.pump: asyncio.Task[Any] | None = None
         """The task that sends to the connection."""
         self.stalls = 0
-        """How many times in a row nothing had left since the last time somebody looked."""
+        """Number of consecutive keep-alive checks at which the previous ping had not been sent."""
         self.retry: int | None = None
         self.size = 0
-        """How many bytes of events are kept."""
+        """Bytes of events that are kept for replay."""
         self._waiting = 0
         self._leaving = 0
         self._counted = UNWEIGHED
@@ -86,9 +85,9 @@ class Stream:
     # The sending side
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message. Of those with the same key that have not left yet, the last one is enough.
+        """Send a message. It replaces an unsent message with the same key.
 
-        Without a connection only what can be kept for the next one is; if there will be none, nothing.
+        Without a connection, the message is kept for replay if the stream is resumable, and dropped otherwise.
         """
         if self.connection < 0:
             if self.id:
@@ -111,7 +110,7 @@ class Stream:
         self.wake()
 
     def finish(self, answer: bytes, refusal: bytes) -> None:
-        """Send the answer, or else ``refusal`` if there is no room for it. No message follows."""
+        """Send the response, or ``refusal`` if it exceeds the budget, and complete the stream."""
         if len(answer) > UNWEIGHED and not self._owner.has_room(len(answer)):
             answer = refusal
         if answer:
@@ -119,7 +118,7 @@ class Stream:
         self.done = True
 
     def _count(self) -> None:
-        """Count what waits as kept for the client; if there is no room for that, the connection is closed."""
+        """Charge buffered bytes to the client's budget; if that is exhausted, close the connection."""
         more = self._waiting - self._counted
         if self._owner.take(more):
             self._counted += more
@@ -127,14 +126,14 @@ class Stream:
             self.give_up()
 
     def _uncount(self) -> None:
-        """Count what has left as kept no more."""
+        """Return sent bytes to the client's budget."""
         less = self._counted - max(self._waiting, UNWEIGHED)
         if less > 0:
             self._counted -= less
             self._owner.give(less)
 
     def give_up(self) -> None:
-        """Close the connection: its client takes nothing, or far less than is sent to it."""
+        """Close the connection because its client reads too slowly or not at all."""
         self.lost = True
         if self.pump is not None and self.pump is not asyncio.current_task():
             self.pump.cancel()
@@ -142,22 +141,22 @@ class Stream:
         self.wake()
 
     async def drain(self) -> None:
-        """Wait while many messages have not left yet. Without a connection there is nobody to wait for."""
+        """Wait while the buffer is above its high-water mark (backpressure). Without a connection, only yield."""
         if self.connection < 0 or self.lost:
             await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled
         await self.fall(HIGH_WATER_BYTES, HIGH_WATER)
 
     async def fall(self, size: int, number: float = math.inf) -> None:
-        """Wait while more than ``size`` bytes or ``number`` messages wait for the connection."""
+        """Wait while more than ``size`` bytes or ``number`` messages are buffered for the connection."""
         while self.connection >= 0 and not self.lost and (self._waiting > size or len(self._messages) > number):
             if self._drained is None:
                 self._drained = asyncio.Event()
             await self._drained.wait()
 
     def pause(self, retry: int | None = None) -> None:
-        """Close the connection, not the stream: the client is to come back for the rest, after ``retry`` ms.
+        """Close the connection but not the stream: the client is to reconnect after ``retry`` ms.
 
-        Only where clients know that this can happen (2025-11-25, with a session); otherwise nothing happens.
+        Does nothing unless the revision has this (2025-11-25, with a session).
         """
         if self.id and self.primed and self.connection >= 0:
             self.retry = retry
@@ -165,18 +164,18 @@ class Stream:
             self.wake()
 
     def expire(self) -> None:
-        """Close the connection, because whoever opened it may not have it any longer."""
+        """Close the connection because its token has expired or a newer stream replaces it."""
         self.paused = True
         self.wake()
 
     def wake(self, _: Any = None) -> None:
-        """Have the connection look again."""
+        """Wake the task that sends to the connection."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def nudge(self) -> None:
-        """Have the stream begin, although there is nothing to send yet."""
+        """Begin the stream although there is no message to send yet."""
         self.nudged = True
         self.wake()
 
@@ -184,16 +183,16 @@ class Stream:
 
     @property
     def idle(self) -> bool:
-        """Whether there is no reason to begin the stream, or to go on with it."""
+        """Whether there is nothing to send and no change of state to act on."""
         return not (self._messages or self._held or self.ping or self.done or self.paused or self.nudged or self.lost)
 
     async def wait(self) -> None:
-        """Wait to be woken."""
+        """Wait for ``wake``."""
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
     def take(self) -> bytes:
-        """Return all that waits, as events; nothing is an empty string."""
+        """Return all buffered messages as SSE events; empty if there are none."""
         pieces: list[bytes] = []
         if self.ping:
             self.ping = False
@@ -207,7 +206,7 @@ class Stream:
         return b"".join(pieces)
 
     def _keep(self, message: bytes) -> bytes:
-        """Make a message an event that can be had again, and return it."""
+        """Encode a message as an event with an id, keep it for replay, and return it."""
         data = event(message, f"{self.id}-{self._next}")
         self._next += 1
         if self.forgotten:
@@ -225,14 +224,14 @@ class Stream:
         return data
 
     def _drop(self) -> None:
-        """Keep the oldest event no more."""
+        """Drop the oldest event kept for replay."""
         assert self._kept is not None
         size = len(self._kept.popleft()[1])
         self.size -= size
         self._owner.give(size)
 
     def forget(self) -> None:
-        """Keep nothing for a client that comes back: none can."""
+        """Drop the events kept for replay: the stream cannot be resumed any more."""
         self.forgotten = True
         if self._kept is not None:
             self._kept = None
@@ -240,7 +239,7 @@ class Stream:
             self.size = 0
 
     def _left(self, leaving: int) -> None:
-        """Note that all bytes that were on their way have left, and others are ``leaving``."""
+        """Record that all bytes in transit have been sent, and that ``leaving`` bytes are in transit now."""
         self._waiting -= self._leaving
         self._leaving = leaving
         if self._counted > UNWEIGHED:
@@ -249,7 +248,7 @@ class Stream:
 
     @property
     def waiting(self) -> int:
-        """How many bytes of messages the client has yet to read."""
+        """Bytes of messages that are not sent yet."""
         return self._waiting
 
     def _let_go(self) -> None:
@@ -258,13 +257,13 @@ class Stream:
             self._drained = None
 
     def attach(self, after: int | None = None) -> bytes:
-        """Begin to take messages on a new connection (``connection`` is its number), and return what goes first.
+        """Attach a new connection (``connection`` is its number), and return the first bytes to send.
 
-        That is what begins a stream or, for a client that has all events up to number ``after``, the ones it missed.
-        The connection before this one, if any, takes no more.
+        These are the priming event of a new stream or, for a client that resumes after event number ``after``, the
+        replay of the events it missed. A previous connection, if any, is detached.
         """
         if self.pump is not None and self._leaving:
-            self.pump.cancel()  # it may wait for ever for its client
+            self.pump.cancel()  # it may be blocked by a client that does not read
         self.connection = abs(self.connection) + 1
         self.pump = asyncio.current_task()
         self.wake()
@@ -278,7 +277,7 @@ class Stream:
         return opening
 
     def detach(self) -> None:
-        """The connection is gone."""
+        """Detach the closed connection; unsent messages are kept for replay if the stream is resumable."""
         self.connection = -self.connection
         self.pump = None
         self.lost = False
@@ -290,7 +289,7 @@ class Stream:
         self._let_go()
 
     def discard(self) -> None:
-        """Drop what waits, but what a client that comes back will get."""
+        """Drop buffered messages, except those that a resumed connection will get."""
         self._messages.clear()
         if not self.id or self.forgotten:
             self._held = None
@@ -299,24 +298,24 @@ class Stream:
         self._uncount()
 
     def close(self) -> bytes:
-        """Return what to send before the connection is closed although the stream goes on."""
+        """Return the bytes to send (``retry``) before the connection of a paused stream is closed."""
         self.paused = False
         return b"" if self.retry is None else b"retry: %d\n\n" % self.retry
 
 
 class MutedStream(Stream):
-    """The stream of a client that takes no events: what is not the answer is lost."""
+    """Stream of a client that does not accept SSE: all messages but the response are dropped."""
 
     __slots__ = ()
     muted = True
-    """Nobody can be asked anything on it."""
+    """No request can be sent to the client on this stream."""
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Drop a message."""
 
 
 class Session:
-    """One client of a revision with handshakes, between its requests."""
+    """Session (Mcp-Session-Id) of a client of a revision with a handshake."""
 
     __slots__ = (
         "_held",
@@ -337,7 +336,7 @@ class Session:
         self.connection = connection
         self.closed = False
         self.owner: str | None = None
-        """Whom the session belongs to, where the transport knows who calls."""
+        """Principal id of the owner, if requests are authenticated."""
         self.touched = now
         self.in_flight = InFlight()
         self._streams: OrderedDict[str, Stream] | None = None
@@ -351,7 +350,7 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """Whether the session has requests in work or a stream that somebody listens to."""
+        """Whether the session has requests in flight or an open GET stream."""
         return bool(self.in_flight) or bool(self._listening)
 
     @property
@@ -360,19 +359,19 @@ class Session:
         return self._listening or []
 
     def touch(self) -> None:
-        """Note that the session is in use."""
+        """Record that the session is in use."""
         self.touched = asyncio.get_running_loop().time()
 
     def finish(self, key: Any, work: Work) -> None:
-        """A request is answered."""
+        """Remove a completed request."""
         self.in_flight.remove(key, work)
         self._trim()
         self.touch()
 
-    # Messages that belong to no request: they go to one of the streams that GET requests opened
+    # Messages that belong to no request: they are sent on one of the GET streams
 
     def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message on the newest open stream, or keep it until there is one (one per key)."""
+        """Send a message on the newest GET stream, or keep it until there is one (one per key)."""
         if self._listening:
             self._listening[-1].send(message, key)
             return
@@ -390,19 +389,19 @@ class Session:
             del self._held[key]
 
     def pause(self, retry: int | None = None) -> None:
-        """Have the client come back for its newest stream."""
+        """Close the connection of the newest GET stream, so that the client reconnects."""
         if self._listening:
             self._listening[-1].pause(retry)
 
     async def drain(self) -> None:
-        """Wait while the stream has much to send."""
+        """Wait while the newest GET stream is above its high-water mark (backpressure)."""
         if self._listening:
             await self._listening[-1].drain()
 
     def listen(self, stream: Stream, most: int) -> None:
-        """Send messages that belong to no request to ``stream`` from now on; of the streams before, ``most`` - 1 stay.
+        """Add a GET stream, for messages that belong to no request; of the previous streams, ``most`` - 1 stay.
 
-        A client whose connections broke unnoticed opens new ones: that closes the oldest, rather than being refused.
+        The oldest streams are closed rather than the new one refused, because their connections may have been lost.
         """
         if self._listening is None:
             self._listening = []
@@ -419,7 +418,7 @@ class Session:
         return held
 
     def unlisten(self, stream: Stream) -> None:
-        """The connection of a GET stream is gone; what did not leave waits for the next one."""
+        """Remove a GET stream whose connection is closed."""
         if self._listening and stream in self._listening:
             self._listening.remove(stream)
         self.touch()
@@ -427,7 +426,7 @@ class Session:
     # Streams that can be resumed
 
     def new_stream(self) -> Stream:
-        """Return a stream that can be resumed, if the session's revision has that."""
+        """Return a new stream, resumable if the session's revision has that."""
         peer = self.connection.peer
         if peer is None or not peer.revision.resumable:
             return Stream(self.connection)
@@ -435,7 +434,7 @@ class Session:
         return Stream(self.connection, f"{self._numbers:x}", primed=peer.revision.primed)
 
     def keep(self, stream: Stream) -> None:
-        """Remember a stream, so that the client can come back to it."""
+        """Store a stream, so that the client can resume it."""
         if not stream.id or stream.forgotten:
             return
         if self._streams is None:
@@ -448,7 +447,7 @@ class Session:
         self._trim()
 
     def rest(self, stream: Stream) -> None:
-        """Note that a connection of a stream has ended. If the stream is over, what is kept of it may be dropped."""
+        """Record that a connection of a stream is closed. If the stream is complete, its replay data may be dropped."""
         if stream.id and not stream.forgotten and stream.connection < 0 and (stream.done or stream.standing):
             if self._resting is None:
                 self._resting = {}
@@ -457,7 +456,7 @@ class Session:
                 self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
 
     def end_replays(self, before: float) -> None:
-        """Forget the streams that were over at a time, as the event loop counts it."""
+        """Drop the streams that came to rest before a time of the event loop's clock."""
         while self._resting and self._streams is not None:
             id, since = next(iter(self._resting.items()))
             if since >= before:
@@ -476,7 +475,7 @@ class Session:
         stream.forget()
 
     def _trim(self) -> None:
-        """Forget streams when they are too many or too large: first those that are over, the oldest first."""
+        """Drop streams over the limits of number and size: complete ones first, the oldest first."""
         streams = self._streams
         if streams is None:
             return
@@ -489,7 +488,7 @@ class Session:
                 self._forget(stream)
 
     def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
-        """Return the stream of an event id, and the number of that event in it; None if it is forgotten."""
+        """Return the stream of a Last-Event-ID and the number of that event in it; None if it is not stored."""
         id, _, number = last_event_id.rpartition("-")
         stream = None if self._streams is None else self._streams.get(id)
         if stream is None or not (number.isascii() and number.isdigit() and len(number) < 18):
@@ -498,7 +497,7 @@ class Session:
         return stream, int(number)
 
     def close(self) -> None:
-        """Cancel what is in work and end every stream."""
+        """Cancel all requests in flight and end all streams."""
         self.closed = True
         for work in list(self.in_flight.values()):
             cancel(work)

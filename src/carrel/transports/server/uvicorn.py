@@ -1,4 +1,4 @@
-"""Running a server over HTTP with uvicorn."""
+"""HTTP server for ``run("http")``: serves Streamable HTTP with uvicorn."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from carrel.transports.server.http import StreamableHTTP
 
 __all__ = ["serve"]
 
-#: Seconds that requests in work get to finish when the process is told to stop.
+#: Graceful shutdown: seconds that requests in progress get to finish after SIGTERM or SIGINT.
 GRACE = 5
 
-#: How many connections may wait to be accepted.
+#: Listen backlog of the sockets: connections that wait to be accepted.
 BACKLOG = 2048
 
-#: How many connections are accepted before the first of them is looked at: all of these have descriptors.
+#: How many connections are accepted at a time before the first is checked: each takes a file descriptor.
 AT_ONCE = 8
 
-#: Descriptors that the process asks for besides those of all connections that there may be.
+#: File descriptors that the process requests besides those of the maximum number of connections.
 SPARE = 2000
 
 ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
@@ -46,12 +46,12 @@ def serve(
     on_started: Callable[[str], None] | None = None,
     **options: Any,
 ) -> None:
-    """Serve ``app`` on ``host`` and ``port`` until the process is told to stop.
+    """Serve ``app`` over HTTP on ``host`` and ``port`` until SIGTERM or SIGINT.
 
-    ``on_started`` is called with the URL of the endpoint once it can be reached; port 0 takes a free one.
+    ``on_started`` is called with the URL of the endpoint once the server accepts connections; port 0 takes a free one.
     ``trusted_proxies`` are addresses and networks of reverse proxies, whose ``X-Forwarded-For`` or ``Forwarded`` names
-    the client whose limits hold. All other options are those of ``StreamableHTTP``. SIGTERM and SIGINT end streams
-    properly; the process goes on after it.
+    the client for limits. All other options are those of ``StreamableHTTP``. SIGTERM and SIGINT end streams gracefully;
+    after that, this returns.
 
     Raises:
         ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
@@ -69,7 +69,7 @@ def serve(
     proxies = TrustedProxies(trusted_proxies)
 
     class Server(uvicorn.Server):
-        """A server whose streams end before it waits for them, and which leaves the rest to its caller."""
+        """uvicorn server that ends streams before it waits for connections, and does not re-raise signals."""
 
         async def startup(self, sockets: list[Any] | None = None) -> None:
             await endpoint.start()
@@ -129,7 +129,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     problem: OSError | None = None
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError):  # the latter for names that no host can have
+    except (OSError, UnicodeError):  # UnicodeError: invalid host name
         raise ConfigError(f"cannot listen on {host}: there is no such host") from None
     for family, _, _, _, (name, _, *more) in found:
         address = (name, listeners[0].getsockname()[1] if listeners else port, *more)
@@ -137,7 +137,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
             listeners.append(socket.create_server(address, family=family, backlog=BACKLOG))
         except OSError as error:
             problem = error
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # such as IPv6 where there is none
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # for example, no IPv6
                 break
     if problem is None or (listeners and problem.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)):
         return listeners
