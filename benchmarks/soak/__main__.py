@@ -61,7 +61,7 @@ class Measures:
             ),
             ("processor time of the server", f"{cpu:.0f} s"),
             ("answers to honest clients", f"{self.answers:,}"),
-            ("of these wrong or missing", f"{len(self.problems)}{': ' if self.problems else ''}{''.join(self.problems[:1])}"),
+            ("of these wrong or missing", ": ".join([str(len(self.problems)), *self.problems[:1]])),
             ("time of an answer, median", f"{statistics.median(self.medians):.1f} ms"),
             ("longest of each second: median, 99th percentile, longest of all",
              f"{statistics.median(self.worst):.0f}, {late:.0f}, {max(self.worst):.0f} ms"),
