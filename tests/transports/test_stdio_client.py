@@ -610,7 +610,7 @@ async def test_a_closing_that_is_cancelled_kills_at_once() -> None:
 LEAVES = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
-from transports.test_child import misbehaving
+from transports.test_stdio_client import misbehaving
 
 async def main():
     child = misbehaving("family", "stubborn")
