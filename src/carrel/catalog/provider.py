@@ -1,0 +1,311 @@
+"""Provider: the interface of everything that offers resources, tools or prompts.
+
+A folder, a database, a remote server behind a client, another ``Server`` and the functions that an author decorates
+are providers. Implement the methods for what there is; the others say that there is none.
+
+    class Notes(Provider):
+        name = "notes"
+        prefixes = ("note://",)
+
+        async def list_resources(self, request):
+            return Page([Resource("note://1", "first")])
+
+        async def read_resource(self, uri, request):
+            return ReadResourceResult(contents=[TextResourceContents(uri, "Hello")])
+
+    app.add_provider(Notes())
+
+``carrel.testing.ProviderContract`` tests that a provider does what this module says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.skills import Skill
+from carrel.wire.tools import CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.principal import Principal
+    from carrel.protocol.server import Call
+
+__all__ = [
+    "Change",
+    "Events",
+    "Hit",
+    "Interest",
+    "ListName",
+    "MaybeAwaitable",
+    "Page",
+    "Provider",
+    "Request",
+    "Visible",
+]
+
+T = TypeVar("T")
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
+"""A result, or an awaitable of it: methods may be written with ``async def`` or with ``def``."""
+
+Visible: TypeAlias = Callable[[str], bool]
+"""Predicate: whether the resource that a URI names is visible to a caller."""
+
+ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
+"""Name of a list whose clients are notified when it changes."""
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Page of a list. ``next_cursor`` is the cursor of the next page; None at the end.
+
+    ``ttl`` (seconds) says for how long it may be kept, ``scope`` by which caches: "public" or "private". None leaves
+    them to the server's defaults.
+    """
+
+    items: Sequence[T]
+    next_cursor: str | None = None
+    ttl: float | None = None
+    scope: Literal["public", "private"] | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Change of a resource. A rename is one ``removed`` and one ``created``."""
+
+    kind: Literal["created", "changed", "removed"]
+    uri: str
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """Search result: a resource with its ``score`` (0 to 1), the highest for the best."""
+
+    resource: Resource
+    score: float
+    snippet: str | None = None
+
+
+class Request(msgspec.Struct):
+    """Request to a provider: who asks, for which part of a list, and until when an answer is of use.
+
+    ``visible`` says which resources the caller may know of; None for all. ``cursor`` is where a list goes on, None for
+    its start; ``limit`` is the most entries that may be returned. ``deadline`` is a time of the event loop's clock.
+    ``call`` and ``channel`` are the client's request and the way back to the client, where it comes from one.
+    """
+
+    call: Call | None = None
+    channel: Channel | None = None
+    visible: Visible | None = None
+    cursor: str | None = None
+    limit: int = 100
+    deadline: float | None = None
+
+    @property
+    def caller(self) -> Principal | None:
+        """Authenticated caller; None without authorization."""
+        return None if self.call is None else self.call.principal
+
+    @property
+    def client(self) -> str:
+        """Key of the client whose limits hold; empty where there is only one."""
+        return "" if self.call is None else self.call.connection.client
+
+    def page(self, cursor: str | None, limit: int) -> Request:
+        """Return the request for another part of a list."""
+        return Request(self.call, self.channel, self.visible, cursor, limit, self.deadline)
+
+
+class Interest:
+    """URIs that subscribers want to hear of, kept up to date while a provider is watched."""
+
+    def __init__(self, uris: Collection[str] = ()) -> None:
+        self.uris: Collection[str] = uris
+        """URIs with a subscription, in normal form. Do not change them."""
+        self._changed = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake up those who wait for a change of ``uris``."""
+        self._changed.set()
+
+    async def wait(self) -> None:
+        """Wait until ``uris`` have changed since the last call."""
+        await self._changed.wait()
+        self._changed.clear()
+
+
+class Events(Protocol):
+    """Where a provider reports changes. Its methods may be called from any thread, between start and stop."""
+
+    def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
+        """Report changes of resources, and which lists have changed (those of resources follow from the changes)."""
+
+    def claim(self, uris: Collection[str]) -> None:
+        """Replace the URIs, outside prefixes and templates, that belong to the provider."""
+
+
+class Provider:
+    """Provider of resources, tools, prompts and skills. Every method has a default that says "none".
+
+    ``name`` is stable, and unique in a catalog: cursors name it. Methods may be called concurrently, between ``start``
+    and ``stop``, and are cancelled when the client cancels its request or goes away. URIs are given in normal form, and
+    only those that belong to the provider.
+    """
+
+    name: str = ""
+    prefixes: Sequence[str] = ()
+    """Prefixes of the URIs that belong to this provider, in normal form, known after ``start``. A prefix ends where a
+    segment, the scheme or the path ends: ``file:///notes`` has ``file:///notes/a`` in it, not ``file:///notes2``.
+    URIs can also belong to it by its templates, and by ``Events.claim``."""
+    catch_all: bool = False
+    """Whether URIs that belong to no provider may belong to this one: it is asked for them, last."""
+    changes: Literal["here", "everywhere"] = "everywhere"
+    """Which replicas of a server see its changes: each of them, or the one where they are made."""
+
+    async def start(self, events: Events) -> None:
+        """Start: open what is needed. Called once, before everything else; ``name`` and ``prefixes`` are final then.
+
+        Raises:
+            ConfigError: it cannot be started, and why.
+        """
+
+    async def stop(self) -> None:
+        """Stop: release everything that ``start`` and ``watch`` opened."""
+
+    # Resources
+
+    def list_resources(self, request: Request) -> MaybeAwaitable[Page[Resource]]:
+        """Return a page of the resources, in an order that does not change while the resources do not.
+
+        A cursor is a position in that order that stays right when resources come and go, in every replica and after a
+        restart: a key to go on after, not a number. Entries that are not ``visible`` are removed by the catalog.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this provider gave out.
+        """
+        return Page(())
+
+    def list_templates(self, request: Request) -> MaybeAwaitable[Page[ResourceTemplate]]:
+        """Return a page of the resource templates.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this provider gave out.
+        """
+        return Page(())
+
+    def read_resource(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
+        """Return the contents of a resource, or of the window of it that ``uri`` asks for; or the encoded result.
+
+        Raises:
+            ResourceNotFound: there is no such resource.
+            ResourceForbidden: it may not be read.
+            ResourceTooLarge: it is over the limit; the message names the window to use.
+            InvalidParams: the URI or its window makes no sense.
+        """
+        raise ResourceNotFound(uri)
+
+    def list_directory(self, uri: str, request: Request) -> MaybeAwaitable[Page[Resource]]:
+        """Return a page of the resources directly inside a directory-like resource.
+
+        Raises:
+            ResourceNotFound: there is no such resource, or it has nothing inside by its nature.
+            InvalidCursor: the cursor is not one that this provider gave out for this directory.
+        """
+        raise ResourceNotFound(uri)
+
+    def shows(self, uri: str, request: Request) -> MaybeAwaitable[bool]:
+        """Return whether a URI leads to nothing hidden from the caller, as a link could; true where nothing is."""
+        return True
+
+    def search(self, query: str, request: Request) -> MaybeAwaitable[Page[Hit]]:
+        """Return the resources that match a query, best first. Words are separated by white space; case is ignored."""
+        return Page(())
+
+    def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> MaybeAwaitable[Completion]:
+        """Return suggestions for a variable of a template or an argument of a prompt, best first.
+
+        ``value`` is what has been typed; ``context`` are the other arguments, as far as they are known.
+
+        Raises:
+            InvalidParams: there is no such template, prompt or argument.
+        """
+        return Completion([])
+
+    # Skills
+
+    def list_skills(self, request: Request) -> MaybeAwaitable[Page[Skill]]:
+        """Return a page of the skills.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this provider gave out.
+        """
+        return Page(())
+
+    def get_skill(self, uri: str, request: Request) -> MaybeAwaitable[Skill]:
+        """Return the skill whose SKILL.md has this URI.
+
+        Raises:
+            ResourceNotFound: there is no such skill.
+        """
+        raise ResourceNotFound(uri)
+
+    # Tools and prompts
+
+    def list_tools(self, request: Request) -> MaybeAwaitable[Page[Tool]]:
+        """Return a page of the tools.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this provider gave out.
+        """
+        return Page(())
+
+    def call_tool(
+        self, name: str, arguments: msgspec.Raw, request: Request
+    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+        """Call a tool; ``arguments`` are a JSON object as the client sent it.
+
+        Raises:
+            InvalidParams: there is no such tool, or the arguments are not valid.
+            ToolError: the tool failed, with a message for the model.
+        """
+        raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
+
+    def list_prompts(self, request: Request) -> MaybeAwaitable[Page[Prompt]]:
+        """Return a page of the prompts.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this provider gave out.
+        """
+        return Page(())
+
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, str], request: Request
+    ) -> MaybeAwaitable[GetPromptResult | msgspec.Struct | bytes]:
+        """Return the messages of a prompt.
+
+        Raises:
+            InvalidParams: there is no such prompt, or the arguments are not valid.
+        """
+        raise InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes of resources, in batches, until the iterator is closed.
+
+        The first batch is empty, and comes as soon as no change is missed any more: subscriptions wait for it, for
+        some seconds. Listen rather than poll; where only polling is possible, poll the URIs of ``interest``.
+        """
+        return
+        yield ()
