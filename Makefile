@@ -26,7 +26,7 @@ run: $(BIN)/carrel ## Serve examples/library over HTTP on 127.0.0.1 (PORT=8000)
 
 test: $(VENV)/.dev ## Run every check and test
 	$(MAKE) --no-print-directory check
-	$(BIN)/python tests/parties
+	$(BIN)/python tests/support/parties
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev ## Lint, types, layering

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("support")
 
 # Programs in the background of a script ignore Ctrl-C and pass that on to what they start; several tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -16,8 +16,8 @@ import httpx2
 import pytest
 
 from carrel.transports import memory
-from server.answering import ELICIT, SAMPLE, accepted, answering, said
-from server.asking import JUNE, LATEST, NOVEMBER
+from support.answering_client import ELICIT, SAMPLE, accepted, answering, said
+from support.memory_client import JUNE, LATEST, NOVEMBER
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PATIENCE = 20

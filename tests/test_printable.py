@@ -19,7 +19,7 @@ from carrel.cli.logs import configure
 from carrel.errors import InvalidMessage, PeerError, ResourceNotFound, TransportError
 from carrel.log import Log
 from carrel.printable import printable, printable_lines
-from serving import over_http
+from support.http_server import over_http
 
 HOSTILE = "evil\nERROR carrel: forged\r\x1b[2J\x9b1m\x07\u202egnp\u2066\u200b\ufeff\u2028\x85 end"
 HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -11,11 +11,11 @@ from types import FrameType
 
 import pytest
 
-from attacks.server import Server, under_attack
 from carrel.sources.folder.sandbox import MOST, Root
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.tree import START, Position, Tree
 from carrel.sources.folder.work import PAGE, Work
+from support.measured_server import Server, under_attack
 
 COMPILED = 400 * 250.0  # microseconds for the patterns of one folder
 SYSTEM = ("stat", "open", "readlink", "scandir", "fstat", "fullmatch", "compile")

@@ -7,18 +7,18 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from attacks.failing_server import OUTCOMES, check, make, requests
-from attacks.server import Server, connect, message, under_attack
 from carrel.transports import memory
-from transports.child import call, initialize, note, request, running, text_of
+from support.measured_server import Server, connect, message, under_attack
+from support.servers import SERVERS
+from support.servers.failing import OUTCOMES, check, make, requests
+from support.stdio_process import call, initialize, note, request, running, text_of
 
-SCRIPT = Path(__file__).with_name("failing_server.py")
+SCRIPT = SERVERS / "failing.py"
 #: So few slots that one which is lost is noticed.
 SLOTS = "3"
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

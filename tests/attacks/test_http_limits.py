@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .server import Server, message, under_attack
+from support.measured_server import Server, message, under_attack
 
 #: Seconds that a server gets for what takes it some tenths of a second.
 PATIENCE = 10.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attacks.server import under_attack
+from support.measured_server import under_attack
 
 SERVER = """
 import sys

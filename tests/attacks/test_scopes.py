@@ -12,9 +12,9 @@ import pytest
 
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
-from security.asking import Reply, ask, initialize, request
-from security.guarded import TREASURE, build, fill, rules
-from serving import over_http
+from support.http_requests import Reply, ask, initialize, request
+from support.http_server import over_http
+from support.protected_folder import TREASURE, build, fill, rules
 
 SPELLINGS = (
     "file://{root}/priv/secret.txt",

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from attacks.server import connect, message, under_attack
 from carrel.sources.content.window import MAX_SCAN
+from support.measured_server import connect, message, under_attack
 
 HUGE = 200 * 1024**3
 

@@ -22,7 +22,7 @@ from carrel.errors import (
 from carrel.wire.base import PageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.tools import Tool
-from client.shelf import ALL, LATEST, MARCH, NOVEMBER, OLDEST, WAYS, make_shelf, reach, served, until
+from support.servers.demo import ALL, LATEST, MARCH, NOVEMBER, OLDEST, WAYS, make_shelf, reach, served, until
 
 #: Every transport in the newest revision with and without a handshake; every other revision in memory.
 MATRIX = [

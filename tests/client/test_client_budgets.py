@@ -21,7 +21,8 @@ import pytest
 
 import carrel
 from carrel import Client
-from client.crowd import CROWD, reach
+from support.servers import SERVERS
+from support.servers.many_resources import CROWD, reach
 
 SOURCE = str(Path(carrel.__file__).parent)
 NOVEMBER, LATEST = "2025-11-25", "2026-07-28"
@@ -65,7 +66,7 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_a_conversation_on_stdio_loads_no_http_no_authorization_and_no_schemas() -> None:
-    crowd = str(Path(__file__).parent / "crowd.py")
+    crowd = str(SERVERS / "many_resources.py")
     command = [sys.executable, "-c", CONVERSATION, crowd]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split())
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()

@@ -16,10 +16,11 @@ import pytest
 
 from carrel import Client
 from carrel.errors import MCPError
-from client.shelf import LATEST, NOVEMBER, WAYS, make_shelf, reach
-from serving import over_http
+from support.http_server import over_http
+from support.servers import SERVERS
+from support.servers.demo import LATEST, NOVEMBER, WAYS, make_shelf, reach
 
-SHELF = [sys.executable, str(Path(__file__).parent / "shelf.py")]
+SHELF = [sys.executable, str(SERVERS / "demo.py")]
 EVERYWHERE = pytest.mark.parametrize(
     ("way", "revision"), [(way, revision) for way in WAYS for revision in (NOVEMBER, LATEST)]
 )

@@ -23,8 +23,8 @@ from carrel.client.handlers import Form, Page
 from carrel.client.retry import PASSING, Retries
 from carrel.transports.client.http_session import MAX_REDIRECTS
 from carrel.transports.client.stdio import INHERITED, MAX_MESSAGE
-from client.shelf import LATEST, NOVEMBER, OLDEST
-from serving import over_http
+from support.http_server import over_http
+from support.servers.demo import LATEST, NOVEMBER, OLDEST
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 URL = "http://127.0.0.1:8000/mcp"

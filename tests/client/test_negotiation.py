@@ -12,10 +12,11 @@ import pytest
 from carrel import Client
 from carrel.client import connect as connecting
 from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
-from client.shelf import LATEST, MARCH, NOVEMBER, OLDEST, make_shelf, served
-from serving import over_http
+from support.http_server import over_http
+from support.servers import SERVERS
+from support.servers.demo import LATEST, MARCH, NOVEMBER, OLDEST, make_shelf, served
 
-ODD = str(Path(__file__).parent / "odd_server.py")
+ODD = str(SERVERS / "deviating.py")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from carrel import Client, Context, Server
 from carrel.client.handlers import Form
 from carrel.errors import MethodNotFound, PeerError, TaskCancelled, TransportError
-from client.shelf import JUNE, LATEST, NOVEMBER, served, until
+from support.servers.demo import JUNE, LATEST, NOVEMBER, served, until
 
 EVERYWHERE = pytest.mark.parametrize(
     ("way", "revision"), [(way, revision) for way in ("memory", "http") for revision in (NOVEMBER, LATEST)]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from carrel.protocol.revisions import REVISIONS
-from parties import node_environment, node_modules, node_program
-from serving import over_http
+from support.http_server import over_http
+from support.parties import node_environment, node_modules, node_program
 
 __all__ = ["EXCEPTIONS", "RUNS", "Outcome", "listed", "run", "run_client"]
 

@@ -46,7 +46,7 @@ from carrel.protocol.encoding import encode
 from carrel.wire.client_features import CreateMessageResult, ElicitResult
 from golden.conversation import STATELESS, compare
 from golden.players import Mismatch
-from requirements.client.partner import ON, Exchange, Partner, Reply, as_events, as_json, pack
+from support.scripted_server import ON, Exchange, Partner, Reply, as_events, as_json, pack
 
 __all__ = ["Script", "play", "scripts"]
 

@@ -15,7 +15,7 @@ import httpx2
 
 from carrel import Server
 from golden.conversation import HERE, Conversation, Line, compare, opened, request_headers, substitute
-from serving import over_http
+from support.http_server import over_http
 
 __all__ = ["Mismatch", "play"]
 

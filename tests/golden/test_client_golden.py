@@ -7,7 +7,7 @@ import pytest
 from carrel.client import connect as connecting
 from golden.client_player import Script, play, scripts
 from golden.players import Mismatch
-from protocol.speaking import ALL
+from support.server_connection import ALL
 
 SCRIPTS = scripts()
 CASES = [

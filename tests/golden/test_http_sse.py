@@ -13,7 +13,7 @@ import pytest
 
 from golden.conversation import STATELESS, Conversation, Line, conversations
 from golden.players import PATIENCE, Player
-from serving import over_http
+from support.http_server import over_http
 
 CASES = [
     pytest.param(conversation, id=f"{conversation.revision}/{conversation.path.stem}")

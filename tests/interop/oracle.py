@@ -17,7 +17,7 @@ import jsonschema_rs
 from mcp_types import methods
 from pydantic import TypeAdapter, ValidationError
 
-from parties import node_modules, node_program
+from support.parties import node_modules, node_program
 
 __all__ = ["Witness"]
 

@@ -24,7 +24,7 @@ from carrel.errors import PeerError, RequestTimeout, ResourceNotFound
 from carrel.wire.base import PageParams
 from carrel.wire.client_features import CreateMessageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
-from parties import node_modules, node_program, python
+from support.parties import node_modules, node_program, python
 
 SERVERS = Path(__file__).parent / "servers"
 #: Seconds that anything may take.

@@ -11,8 +11,8 @@ import pytest
 from golden.asking import build
 from golden.conversation import HERE
 from interop.test_clients import CLIENTS, tour
-from parties import node_environment, node_program, python
-from serving import over_http
+from support.http_server import over_http
+from support.parties import node_environment, node_program, python
 
 APP = HERE / "asking.py"
 

@@ -31,9 +31,9 @@ from carrel.wire.prompts import GetPromptParams
 from carrel.wire.resources import ReadResourceParams
 from carrel.wire.tools import CallToolParams, TaskRequest
 from interop.oracle import Witness, definition_of, definitions
-from protocol.answering import speaking
-from protocol.speaking import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
-from protocol.test_client_connection import CASES, EVERYTHING, OPERATIONS
+from protocol.test_client import CASES, EVERYTHING, OPERATIONS
+from support.client_connection import speaking
+from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
 
 #: Requests of a client whose messages the models do not know.
 UNKNOWN = {"tasks/get", "tasks/list", "tasks/result", "tasks/cancel"}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from golden.app import build
-from parties import node_environment, node_program, python
-from serving import over_http
+from support.http_server import over_http
+from support.parties import node_environment, node_program, python
 
 HERE = Path(__file__).parent
 CLIENTS = HERE / "clients"

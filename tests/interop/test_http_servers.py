@@ -16,8 +16,8 @@ from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
-from parties import node_environment, node_program, python
-from transports.receiving import Asker
+from support.parties import node_environment, node_program, python
+from support.transport_recorder import Asker
 
 SERVERS = Path(__file__).parent / "servers"
 HANDSHAKE = [name for name, revision in REVISIONS.items() if not revision.stateless]

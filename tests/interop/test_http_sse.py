@@ -18,8 +18,8 @@ from interop.test_clients import (
     SEEN,
     tour,
 )
-from parties import node_environment, node_program, python
-from serving import over_http
+from support.http_server import over_http
+from support.parties import node_environment, node_program, python
 
 
 @pytest.fixture(scope="module")

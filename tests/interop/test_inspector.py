@@ -11,8 +11,8 @@ import pytest
 
 from golden.app import build
 from interop.test_clients import PATIENCE, SEEN, URIS, target
-from parties import node_environment, node_modules, node_program
-from serving import over_http
+from support.http_server import over_http
+from support.parties import node_environment, node_modules, node_program
 
 ERAS = ["legacy", "auto", "modern"]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from carrel.errors import PeerError, ResourceNotFound
-
-from .shelf import Newer, Shelf, client, over
+from interop.shelf import Newer, Shelf, client, over
 
 __all__ = ["client"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .shelf import Changing, Completing, Sampling, Shelf, client, over
+from interop.shelf import Changing, Completing, Sampling, Shelf, client, over
 
 __all__ = ["client"]
 

@@ -23,7 +23,7 @@ from carrel.client.handlers import Form, Page
 from carrel.errors import PeerError
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import ImageContent, ResourceLink, TextContent
-from parties import node_modules, node_program, python
+from support.parties import node_modules, node_program, python
 
 PATIENCE = 20.0
 REVISION = "2025-11-25"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from carrel.errors import PeerError, ResourceNotFound
-
-from .shelf import Changing, Completing, CompletingInContext, Newer, Sampling, Shelf, client, over
+from interop.shelf import Changing, Completing, CompletingInContext, Newer, Sampling, Shelf, client, over
 
 __all__ = ["client"]
 

@@ -12,8 +12,8 @@ import pytest
 
 from carrel import Context, Server
 from carrel.errors import InvalidParams
-from parties import node_environment, node_program
-from serving import over_http
+from support.http_server import over_http
+from support.parties import node_environment, node_program
 
 CLIENT = Path(__file__).parent / "clients" / "ext_tasks.mjs"
 PATIENCE = 60.0

@@ -13,11 +13,11 @@ from carrel.errors import PeerError, ProtocolError
 from carrel.protocol.client import Batch, Connection, ErrorResponse, Event, Ignored, Notification, Question, Response
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.wire.client_features import ElicitResult
-from protocol.answering import speaking
-from protocol.damage import DAMAGE, damaged
-from protocol.speaking import ALL, LATEST, PREFIX, pack, request
-from protocol.test_client_connection import DETAILED, NOTICES, OPERATIONS, QUESTIONS, TASK
-from protocol.test_fuzz import JSON, REVISIONS, bounded, replaced
+from protocol.test_client import DETAILED, NOTICES, OPERATIONS, QUESTIONS, TASK
+from protocol.test_server_fuzz import JSON, REVISIONS, bounded, replaced
+from support.client_connection import speaking
+from support.damaged_messages import DAMAGE, damaged
+from support.server_connection import ALL, LATEST, PREFIX, pack, request
 
 #: The order in which everything is asked: the answer to the first one has the id 1.
 ASKED = list(OPERATIONS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from carrel.errors import HeaderMismatch
 from carrel.protocol.http import decode_value, event, header_parameters, verify, verify_parameters
 from carrel.protocol.server import Call
-from protocol.speaking import LATEST, called, connected, request
+from support.server_connection import LATEST, called, connected, request
 
 STRING = {"type": "string"}
 
@@ -347,3 +347,12 @@ def test_an_encoded_message_is_always_one_line_of_an_event(text: str) -> None:
     block = event(data)
     assert len(block.splitlines()) == 2
     assert json.loads(block.removeprefix(b"data: ")) == {"text": text}
+
+
+@pytest.mark.requirement
+@pytest.mark.parametrize("number", [2**53, -(2**53), 10**20])
+def test_an_integer_that_javascript_cannot_count_is_refused_in_a_header(number: int) -> None:
+    expected = {b"mcp-param-count": ("count",)}
+    verify_parameters(expected, {b"mcp-param-count": b"%d" % (2**53 - 1)}, {"count": 2**53 - 1})
+    with pytest.raises(HeaderMismatch):
+        verify_parameters(expected, {b"mcp-param-count": b"%d" % number}, {"count": number})

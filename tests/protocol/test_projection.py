@@ -28,7 +28,7 @@ from carrel.wire.client_features import CreateMessageResult, ElicitResult, ToolU
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceContents, TextResourceContents
 from carrel.wire.tools import CallToolResult, Tool
-from protocol.speaking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST
+from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST
 
 #: The properties of each definition in the schemas, and in which revision they came.
 FIELDS: dict[str, dict[str, str]] = {

@@ -28,8 +28,8 @@ from carrel.wire.resources import (
     Resource,
 )
 from carrel.wire.tools import CallToolResult, ListToolsResult
-from protocol.speaking import ALL, HANDSHAKES, NOVEMBER
-from protocol.speaking import LATEST as NEWEST
+from support.server_connection import ALL, HANDSHAKES, NOVEMBER
+from support.server_connection import LATEST as NEWEST
 
 SOURCE = Path(carrel.__file__).parent
 

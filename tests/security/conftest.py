@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from security.issuer import Issuer
-from security.provider import Provider, provider
+from support.fixtures import issuer
+from support.openid_provider import Provider, provider
+
+__all__ = ["auth", "issuer"]
 
 
 @pytest.fixture(scope="session")
@@ -13,11 +15,3 @@ def auth() -> Iterator[Provider]:
     """A running OpenID provider."""
     with provider() as running:
         yield running
-
-
-@pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    """An issuer with keys of ours."""
-    running = Issuer()
-    yield running
-    running.close()

@@ -12,7 +12,7 @@ from carrel.security import Authorization, Introspection
 from carrel.security.discovery import discover, locations
 from carrel.security.fetch import MAX_ANSWER, Fetcher, NotThere, check_url
 from carrel.security.server.bearer import InvalidToken, Unverifiable
-from security.issuer import Issuer
+from support.token_issuer import Issuer
 
 OPENID = "/.well-known/openid-configuration"
 OAUTH = "/.well-known/oauth-authorization-server"

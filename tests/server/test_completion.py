@@ -17,7 +17,7 @@ from carrel.errors import ConfigError, InvalidParams
 from carrel.server.completion import filter_choices, limited
 from carrel.transports import memory
 from carrel.wire.completion import Completion
-from server.asking import ALL, LATEST, OLDEST, PLAIN, complete, error, result
+from support.memory_client import ALL, LATEST, OLDEST, PLAIN, complete, error, result
 
 
 class Colour(enum.Enum):

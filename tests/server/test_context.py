@@ -13,7 +13,7 @@ from carrel import Context, Implementation, Limits, Server
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.base import LoggingLevel
-from server.asking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PREFIX, call, result
+from support.memory_client import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PREFIX, call, result
 
 LEVELS = get_args(LoggingLevel)
 

@@ -18,7 +18,7 @@ from carrel.protocol.server import Call
 from carrel.server.invocation import Function, run_now
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
-from server.asking import LATEST, NOVEMBER, PREFIX, result
+from support.memory_client import LATEST, NOVEMBER, PREFIX, result
 
 
 async def word(text: str) -> str:

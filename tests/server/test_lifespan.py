@@ -12,8 +12,8 @@ import pytest
 from carrel import Context, Server
 from carrel.errors import ConfigError
 from carrel.transports import memory
-from server.asking import JUNE, call, listed, read
 from server.test_listing import Numbers
+from support.memory_client import JUNE, call, listed, read
 
 
 class Noted(Numbers):

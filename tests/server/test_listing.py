@@ -24,7 +24,7 @@ from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
-from server.asking import ALL, LATEST, error, listed, result
+from support.memory_client import ALL, LATEST, error, listed, result
 
 
 class Numbers:

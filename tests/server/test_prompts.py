@@ -17,7 +17,7 @@ from carrel.transports import memory
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.prompts import GetPromptResult, PromptMessage
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
-from server.asking import ALL, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PLAIN, error, listed, result
+from support.memory_client import ALL, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PLAIN, error, listed, result
 
 
 def user(text: str) -> dict[str, Any]:

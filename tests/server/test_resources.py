@@ -23,7 +23,20 @@ from carrel import Annotations, Contents, Context, Icon, Server
 from carrel.errors import ConfigError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.transports import memory
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
-from server.asking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PLAIN, error, listed, read, result
+from support.memory_client import (
+    ALL,
+    HANDSHAKES,
+    JUNE,
+    LATEST,
+    MARCH,
+    NOVEMBER,
+    OLDEST,
+    PLAIN,
+    error,
+    listed,
+    read,
+    result,
+)
 
 
 class Colour(enum.Enum):

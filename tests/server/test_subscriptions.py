@@ -11,15 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from carrel import Limits, Server
+from carrel import Context, Limits, Server
 from carrel.protocol.revisions import REVISIONS
 from carrel.server.source import Change
 from carrel.server.subscriptions import Hub, Subscription
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import SubscriptionFilter
-from server.asking import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER, OLDEST, PREFIX, error, result
 from server.test_listing import Numbers
+from support import capabilities
+from support.memory_client import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER, OLDEST, PREFIX, error, result
+
+CANCELLED = "notifications/cancelled"
 
 ID = f"{PREFIX}subscriptionId"
 
@@ -676,3 +679,48 @@ async def test_a_listener_that_goes_away_while_others_are_told_does_no_harm() ->
 
 def test_the_filter_says_nothing_it_was_not_asked() -> None:
     assert msgspec.json.encode(SubscriptionFilter()) == b"{}"
+
+
+# requirement: 2026-07-28:basic/patterns/cancellation#top-1
+@pytest.mark.requirement
+async def test_a_listener_that_the_server_gives_up_is_told_by_a_cancellation() -> None:
+    app = capabilities.everything()
+    async with memory.connect(app, LATEST) as peer:
+        stream = peer.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="mine")
+        await peer.notification()
+        app.end_streams()
+        assert "result" in await asyncio.wait_for(stream, 10)
+        assert not peer._notifications.empty()
+        told = await peer.notification()
+        assert (told["method"], told["params"]["requestId"]) == (CANCELLED, "mine")
+
+
+# requirement: 2026-07-28:basic/patterns/cancellation#top-1b
+@pytest.mark.requirement
+async def test_nothing_but_a_listener_is_cancelled_by_the_server() -> None:
+    app = capabilities.everything()
+    begun = asyncio.Event()
+
+    @app.tool()
+    async def slow(context: Context) -> str:
+        context.progress(1)
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    @app.tool()
+    async def broken() -> str:
+        inner = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(inner.cancel)
+        return await inner
+
+    async with memory.connect(app, LATEST, elicitation={}) as peer:
+        peer.start("tools/call", {"name": "slow"}, id="slow")
+        await asyncio.wait_for(begun.wait(), 10)
+        peer.notify(CANCELLED, {"requestId": "slow"})
+        await peer.request("tools/call", {"name": "broken"})
+        assert (await result(peer, "tools/call", name="talk"))["resultType"] == "complete"
+        told = []
+        while not peer._notifications.empty():
+            told.append(await peer.notification())
+    assert [message for message in told if message["method"] == CANCELLED] == []

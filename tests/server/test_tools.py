@@ -25,7 +25,7 @@ from carrel.wire.base import Annotations
 from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
 from carrel.wire.tools import CallToolResult, ToolAnnotations
-from server.asking import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, call, error, listed
+from support.memory_client import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, call, error, listed
 
 
 @dataclasses.dataclass

@@ -14,8 +14,10 @@ import pytest
 import pytest_asyncio
 
 from carrel import Context, Limits, Server
+from support.fixtures import issuer
+from support.raw_http import Site, serving
 
-from .site import Site, serving
+__all__ = ["issuer", "serve", "shop", "site"]
 
 #: Seconds that a test may take.
 LONGEST = 60.0
@@ -23,7 +25,7 @@ LONGEST = 60.0
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent == pathlib.Path(__file__).parent and inspect.iscoroutinefunction(item.obj):
+        if pathlib.Path(__file__).parent in item.path.parents and inspect.iscoroutinefunction(item.obj):
             item.obj = limited(item.obj)
 
 

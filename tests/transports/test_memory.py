@@ -10,8 +10,7 @@ import pytest
 from carrel import Context, Server
 from carrel.errors import ConfigError, TransportError
 from carrel.transports import memory
-
-from .child import text_of
+from support.stdio_process import text_of
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 EVERY_REVISION = pytest.mark.parametrize("revision", REVISIONS)

@@ -1,0 +1,1 @@
+"""Clients, servers and outside programs that the tests share."""

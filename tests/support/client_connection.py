@@ -1,0 +1,85 @@
+"""How the tests of the client's protocol speak: connections that are ready, what they write, and what is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from carrel.protocol.client import (
+    Connection,
+    ErrorResponse,
+    Event,
+    Ignored,
+    Notification,
+    OutgoingMessage,
+    Question,
+    Response,
+)
+from carrel.protocol.revisions import REVISIONS
+from carrel.wire.base import ClientCapabilities, Implementation, Params
+from support.server_connection import pack
+
+__all__ = ["answer", "failed", "heard", "notify", "question", "replied", "sent", "speaking", "strayed"]
+
+
+def speaking(revision: str | None, capabilities: ClientCapabilities | None = None) -> Connection:
+    """Return a connection that speaks a revision; None: nothing is agreed on yet."""
+    connection = Connection(Implementation("client", "1.0"), capabilities or ClientCapabilities())
+    if revision is not None:
+        connection.speak(REVISIONS[revision])
+    return connection
+
+
+def sent(outgoing: OutgoingMessage | None) -> dict[str, Any]:
+    """Return a message as it stands on the wire."""
+    assert outgoing is not None
+    assert b"\n" not in outgoing.data
+    message: dict[str, Any] = json.loads(outgoing.data)
+    return message
+
+
+def answer(connection: Connection, id: Any, result: Any) -> Event:
+    """Answer a request with a result."""
+    return connection.receive(pack({"jsonrpc": "2.0", "id": id, "result": result}))
+
+
+def replied(connection: Connection, operation: str, params: Params, result: Any, owner: Any = None) -> Any:
+    """Ask, answer, and return the result as it was read."""
+    event = answer(connection, connection.request(operation, params, owner).id, result)
+    assert isinstance(event, Response), event
+    return event.result
+
+
+def failed(connection: Connection, operation: str, params: Params, **members: Any) -> Exception:
+    """Ask, answer with these members, and return the error that comes of it."""
+    outgoing = connection.request(operation, params)
+    event = connection.receive(pack({"jsonrpc": "2.0", "id": outgoing.id, **members}))
+    assert isinstance(event, ErrorResponse), event
+    return event.error
+
+
+def heard(connection: Connection, message: Any) -> Notification:
+    """Receive what must be a notification that is known."""
+    event = connection.receive(pack(message))
+    assert isinstance(event, Notification), event
+    return event
+
+
+def question(connection: Connection, message: Any) -> Question:
+    """Receive what must be a request that is known."""
+    event = connection.receive(pack(message))
+    assert isinstance(event, Question), event
+    return event
+
+
+def strayed(connection: Connection, message: Any) -> Ignored:
+    """Receive what must mean nothing."""
+    event = connection.receive(pack(message))
+    assert isinstance(event, Ignored), event
+    return event
+
+
+def notify(method: str, params: Any = None) -> dict[str, Any]:
+    """Make a notification."""
+    message = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}

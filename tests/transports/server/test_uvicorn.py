@@ -1,0 +1,194 @@
+"""``app.run("http")``: a process that serves until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pathlib
+import signal
+import socket
+import sys
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+
+from carrel import Server
+from carrel.errors import ConfigError
+from carrel.transports.server import uvicorn as transport
+from support.raw_http import PATIENCE, Site
+from support.stdio_process import SERVERS, environment, text_of
+
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+
+
+class Process:
+    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+        self.process = process
+        self.url = url
+        self.site = Site(int(url.split(":")[-1].split("/")[0]))
+
+    async def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str, float]:
+        """Tell it to stop; return its status, what it wrote to its streams, and how long it took."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        out, errors = await asyncio.wait_for(self.process.communicate(), PATIENCE)
+        return self.process.returncode, out.decode(), errors.decode(), time.monotonic() - began
+
+
+async def spawn(*arguments, **options):
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, str(SERVERS / "web.py"), json.dumps(options), *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(),
+    )
+
+
+@asynccontextmanager
+async def running(**options):
+    process = await spawn(**options)
+    try:
+        lines = [(await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip() for _ in range(2)]
+        assert lines[0] == "started", (await process.communicate())[1].decode()
+        child = Process(process, lines[1])
+        yield child
+        child.site.close()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@SIGNALS
+async def test_it_says_where_it_is_and_ends_well_when_told_to(number):
+    async with running() as child:
+        assert child.url == f"http://127.0.0.1:{child.site.port}/mcp"
+        reply = await child.site.ask("resources/read", uri="memo://text")
+        assert (await reply.json())["result"]["contents"][0]["text"] == "text"
+        status, out, errors, seconds = await child.end(number)
+    assert (status, out, errors) == (0, "stopped\nafter\n", "")
+    assert seconds < 2
+
+
+@SIGNALS
+async def test_open_streams_end_properly_and_soon(number):
+    async with running() as child:
+        listening = [await child.site.listen("memo://text", id=id) for id in range(20)]
+        session = await child.site.open()
+        standing = await session.get()
+        working = await session.call("later", seconds=0.3)
+        assert (await working.message())["params"]["progress"] == 1
+        idle = await child.site.connect()
+        ending = asyncio.create_task(child.end(number))
+        for id, stream in enumerate(listening):
+            teardown, answer = await stream.messages()
+            assert (teardown["method"], teardown["params"]["requestId"]) == ("notifications/cancelled", id)
+            assert answer["id"] == id
+            assert answer["result"]["resultType"] == "complete"
+        assert await standing.messages() == []
+        assert text_of((await working.messages())[-1]) == "done"
+        await idle.closed()
+        status, _, errors, seconds = await ending
+    assert (status, errors) == (0, "")
+    assert seconds < 2
+
+
+async def test_requests_that_take_too_long_are_ended_quietly():
+    path = str(SERVERS / "web.py")
+    code = (
+        "import runpy, carrel.transports.server.uvicorn as t; t.GRACE = 0.2; "
+        f"runpy.run_path({path!r}, run_name='__main__')"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, "{}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(),
+    )
+    try:
+        await process.stdout.readline()
+        child = Process(process, (await process.stdout.readline()).decode().strip())
+        session = await child.site.open()
+        stream = await session.call("later", seconds=100)
+        await stream.message()
+        plain = asyncio.create_task(child.site.call("later", seconds=100))
+        hanging = await session.call("hang", id=3)
+        await hanging.message()
+        status, _, errors, seconds = await child.end()
+        assert (await plain).status == 503
+        assert await stream.messages() == []
+        child.site.close()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+    assert (status, errors) == (0, "")
+    assert seconds < 6
+
+
+async def test_an_ipv6_address_is_served():
+    async with running(host="::1") as child:
+        assert child.url == f"http://[::1]:{child.site.port}/mcp"
+        reader, writer = await asyncio.open_connection("::1", child.site.port)
+        writer.write(b"GET /other HTTP/1.1\r\nHost: [::1]:%d\r\n\r\n" % child.site.port)
+        assert b"404" in await reader.readline()
+        writer.close()
+
+
+async def test_localhost_is_served_on_every_address_it_has_at_one_port():
+    addresses = {info[4][0] for info in socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)}
+    async with running(host="localhost") as child:
+        for address in addresses:
+            try:
+                _, writer = await asyncio.open_connection(address, child.site.port)
+            except OSError:
+                assert ":" in address  # a machine without IPv6
+            else:
+                writer.close()
+
+
+async def test_by_default_only_this_machine_can_reach_it():
+    (listener,) = transport.listen("127.0.0.1", 0)
+    with listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+    async with running() as child:
+        listening = pathlib.Path(f"/proc/{child.process.pid}/net/tcp").read_text()
+        assert f"0100007F:{child.site.port:04X}" in listening
+        assert f"00000000:{child.site.port:04X}" not in listening
+
+
+def test_a_port_in_use_is_a_config_error_in_one_line():
+    app = Server("web")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"^cannot listen on 127\.0\.0\.1: port {port} is in use$"):
+            app.run("http", port=port)
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("192.0.2.1", "cannot listen on 192.0.2.1 port 8123: Cannot assign requested address"),
+        ("no.such.host.invalid", "cannot listen on no.such.host.invalid: there is no such host"),
+        ("a..b", "cannot listen on a..b: there is no such host"),
+    ],
+)
+def test_an_address_that_is_not_ours_is_a_config_error_in_one_line(host, reason):
+    with pytest.raises(ConfigError) as raised:
+        Server("web").run("http", host=host, port=8123)
+    assert str(raised.value) == reason
+
+
+async def test_a_start_that_fails_is_the_error_it_is():
+    process = await spawn("failing")
+    out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 1
+    assert out == b""
+    assert errors.endswith(b"\nRuntimeError: the database is not there\n")
+
+
+def test_without_uvicorn_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ConfigError, match=r"pip install 'carrel\[http\]'"):
+        Server("web").run("http")
