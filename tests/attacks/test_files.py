@@ -11,9 +11,10 @@ from types import FrameType
 
 import pytest
 
+from carrel.sources.folder.position import START, Position
 from carrel.sources.folder.sandbox import MOST, Root
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import START, Position, Tree
+from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.work import PAGE, Work
 from support.measured_server import Server, under_attack
 

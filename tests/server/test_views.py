@@ -16,9 +16,10 @@ from carrel.protocol.principal import Principal
 from carrel.security.server.scopes import Scopes
 from carrel.server.source import Change, Hit, Page
 from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.position import START, Position
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import START, Position, Tree
+from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import Work
 from carrel.wire.completion import Completion

@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 
 from carrel.errors import InvalidCursor
-from carrel.sources.folder.tree import Kind, Position
+from carrel.sources.folder.position import Kind, Position
 
 __all__ = ["read_cursor", "write_cursor"]
 

@@ -13,9 +13,10 @@ import pytest
 
 from carrel.errors import MCPError, ResourceForbidden, ResourceNotFound
 from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.position import START
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import START, Tree
+from carrel.sources.folder.tree import Tree
 from carrel.testing import listed
 from carrel.uri.parse import encode_path
 from carrel.uri.template import UriTemplate

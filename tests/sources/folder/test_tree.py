@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from carrel.errors import InvalidCursor
 from carrel.sources.cursor import check_sum, read_cursor, write_cursor
 from carrel.sources.files.source import FilesSource
+from carrel.sources.folder.position import START, Position
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import START, Position, Tree
+from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.work import PAGE, Work
 from carrel.testing import listed, running
 from carrel.uri.parse import file_uri

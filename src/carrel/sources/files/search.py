@@ -8,8 +8,9 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from carrel.sources.folder.notices import check_exhausted
-from carrel.sources.folder.sandbox import MAX_DEPTH, Parts
-from carrel.sources.folder.tree import START, Tree, Visit
+from carrel.sources.folder.position import START, Parts
+from carrel.sources.folder.sandbox import MAX_DEPTH
+from carrel.sources.folder.tree import Tree, Visit
 from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.uri.parse import UriError, percent_decode
 from carrel.wire.completion import Completion

@@ -35,9 +35,10 @@ from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.files.describe import describe, display
 from carrel.sources.files.read import Contents, read_file, windows_of
 from carrel.sources.folder.notices import check_exhausted
-from carrel.sources.folder.sandbox import Excluded, Parts, Root, relative_to
+from carrel.sources.folder.position import START, Parts
+from carrel.sources.folder.sandbox import Excluded, Root, relative_to
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import START, Tree
+from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.sources.workers import THREADS, THREADS_PER_CLIENT, WAITING_PER_CLIENT, Workers

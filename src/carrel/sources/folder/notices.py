@@ -6,7 +6,8 @@ import errno
 import os
 
 from carrel.log import Log
-from carrel.sources.folder.sandbox import Excluded, Parts
+from carrel.sources.folder.position import Parts
+from carrel.sources.folder.sandbox import Excluded
 
 __all__ = ["Notices", "check_exhausted"]
 

@@ -20,14 +20,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Generator
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
+from carrel.sources.folder.position import Parts
 from carrel.sources.folder.work import Work
 
-__all__ = ["MAX_DEPTH", "Costly", "Excluded", "Guard", "Node", "Parts", "Place", "Root"]
-
-Parts: TypeAlias = tuple[str, ...]
-"""A path under the root, as its names. The root itself is ``()``."""
+__all__ = ["MAX_DEPTH", "Costly", "Excluded", "Guard", "Node", "Place", "Root"]
 
 MAX_DEPTH = 128
 MAX_LINKS = 40

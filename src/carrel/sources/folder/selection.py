@@ -20,7 +20,8 @@ from typing import NamedTuple, TypeAlias
 
 from carrel.sources.folder.notices import Notices, check_exhausted
 from carrel.sources.folder.patterns import MAX_WEIGHT, WEIGHT, Patterns, TooMany, read_globs, read_lines
-from carrel.sources.folder.sandbox import FILE, Excluded, Parts, Place
+from carrel.sources.folder.position import Parts
+from carrel.sources.folder.sandbox import FILE, Excluded, Place
 from carrel.sources.folder.work import Work
 
 __all__ = ["IGNORE_FILE", "Passage", "Rule", "Selection"]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 from time import sleep
 from typing import Literal, NamedTuple, TypeAlias
 
-from carrel.sources.folder.sandbox import Node, Parts
+from carrel.sources.folder.position import Parts
+from carrel.sources.folder.sandbox import Node
 from carrel.sources.folder.tree import Tree
 
 __all__ = ["Changes", "Snapshot"]

@@ -19,12 +19,13 @@ from time import time_ns
 from typing import Literal, NamedTuple, TypeAlias
 
 from carrel.sources.folder.notices import Notices
-from carrel.sources.folder.sandbox import Costly, Guard, Node, Parts, Root
+from carrel.sources.folder.position import START, Kind, Parts, Position
+from carrel.sources.folder.sandbox import Costly, Guard, Node, Root
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.work import PAGE, Work
 from carrel.threads import stop_if_cancelled
 
-__all__ = ["START", "Directory", "Kind", "Position", "Tree", "TreeEntry", "Visit"]
+__all__ = ["Directory", "Tree", "TreeEntry", "Visit"]
 
 MAX_NAMES = 250_000  # names kept in the cache of directories
 MAX_ENTRIES = 250_000  # names in one directory
@@ -38,17 +39,6 @@ FINE = 50_000_000  # nanoseconds: a directory modified this recently may change 
 COARSE = 2_100_000_000  # the same on file systems with timestamps in seconds
 
 Key: TypeAlias = tuple[int, int, int, int]
-Kind: TypeAlias = Literal["file", "directory", "end"]
-
-
-class Position(NamedTuple):
-    """A position in a walk: after a file, before a directory and its contents, or after them."""
-
-    kind: Kind
-    parts: Parts
-
-
-START = Position("directory", ())
 
 
 class Directory(NamedTuple):

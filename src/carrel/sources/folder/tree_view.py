@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from carrel.sources.folder.sandbox import Excluded, Guard, Node, Parts, relative_to
-from carrel.sources.folder.tree import Directory, Key, Position, Tree, TreeEntry
+from carrel.sources.folder.position import Parts, Position
+from carrel.sources.folder.sandbox import Excluded, Guard, Node, relative_to
+from carrel.sources.folder.tree import Directory, Key, Tree, TreeEntry
 from carrel.sources.folder.work import Work
 from carrel.uri.parse import UriError, encode_path, file_uri
 

@@ -7,12 +7,9 @@ read, patterns tried. Time itself is not measured, so that a slow disk makes no 
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
 
+from carrel.sources.folder.position import Position
 from carrel.threads import stop_if_cancelled
-
-if TYPE_CHECKING:
-    from carrel.sources.folder.tree import Position
 
 __all__ = ["PAGE", "WHOLE", "Work"]
 

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple, TypeAlias
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
-from carrel.sources.folder.sandbox import Node, Parts, Root
+from carrel.sources.folder.position import START, Parts, Position
+from carrel.sources.folder.sandbox import Node, Root
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import START, Position, Tree, TreeEntry, Visit
+from carrel.sources.folder.tree import Tree, TreeEntry, Visit
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.threads import stop_if_cancelled
 

@@ -26,8 +26,8 @@ from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.files.describe import describe
 from carrel.sources.files.source import translate
 from carrel.sources.folder.patterns import read_globs
-from carrel.sources.folder.sandbox import Parts
-from carrel.sources.folder.tree import START, Position, TreeEntry
+from carrel.sources.folder.position import START, Parts, Position
+from carrel.sources.folder.tree import TreeEntry
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.sources.skills.folder import SkillFolder, Stop
