@@ -14,6 +14,7 @@ from msgspec import UNSET
 from carrel.errors import INTERNAL_ERROR
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Connection, Refusal
+from carrel.transports.server.direct import direct_writer
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
 from carrel.transports.server.streams import Session, Stream
 
@@ -159,6 +160,8 @@ async def pump(
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *extra]})
         if opening:
             await _send_body(send, opening)
+        if stream.connection == connection:
+            stream.direct = direct_writer(send)
         while stream.connection == connection and not (gone.done() or stream.lost):
             data = stream.take()
             if data:

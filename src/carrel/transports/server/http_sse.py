@@ -107,7 +107,7 @@ class Listener(Stream):
         self.ping = False
         size = count = 0
         for message in self._messages:
-            pieces.append(event(message, name="message"))
+            pieces.append(self._event(message))
             size += len(message)
             count += 1
             if size >= CHUNK:
@@ -115,11 +115,14 @@ class Listener(Stream):
         del self._messages[:count]
         if self._held:
             for message in self._held.values():
-                pieces.append(event(message, name="message"))
+                pieces.append(self._event(message))
                 size += len(message)
             self._held = None
         self._left(size)
         return b"".join(pieces)
+
+    def _event(self, message: bytes) -> bytes:
+        return event(message, name="message")
 
     # Closing
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
+from carrel.transports.server.direct import DirectWriter
 from carrel.transports.server.dispatcher import UNWEIGHED, InFlight, Work, cancel
 
 __all__ = ["MutedStream", "Session", "Stream"]
@@ -41,9 +42,10 @@ class Stream:
     """
 
     __slots__ = (
-        *("_counted", "_drained", "_held", "_kept", "_leaving", "_messages", "_next", "_owner", "_waiter", "_waiting"),
-        *("connection", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump", "retry"),
-        *("size", "stalls", "standing"),
+        *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_messages", "_next", "_owner"),
+        *("_waiter", "_waiting"),
+        *("connection", "direct", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump"),
+        *("retry", "size", "stalls", "standing"),
     )
 
     def __init__(self, owner: Connection, id: str = "", *, primed: bool = False) -> None:
@@ -67,11 +69,14 @@ class Stream:
         """The stream cannot be resumed any more."""
         self.pump: asyncio.Task[Any] | None = None
         """The task that sends to the connection."""
+        self.direct: DirectWriter | None = None
+        """Writer of small messages while the task waits, if the HTTP server has one."""
         self.stalls = 0
         """Number of consecutive keep-alive checks at which the previous ping had not been sent."""
         self.retry: int | None = None
         self.size = 0
         """Bytes of events that are kept for replay."""
+        self._burst = 0
         self._waiting = 0
         self._leaving = 0
         self._counted = UNWEIGHED
@@ -94,6 +99,10 @@ class Stream:
                 self._keep(message)
             return
         if self.lost:
+            return
+        if self.direct is not None and len(message) <= UNWEIGHED and self._resting and self.direct.ready:
+            self._burst += 1
+            self.direct.write(self._event(message))
             return
         if key is None:
             self._messages.append(message)
@@ -141,9 +150,13 @@ class Stream:
         self.wake()
 
     async def drain(self) -> None:
-        """Wait while the buffer is above its high-water mark (backpressure). Without a connection, only yield."""
-        if self.connection < 0 or self.lost:
-            await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled
+        """Wait while the buffer is above its high-water mark (backpressure). Without a connection, only yield.
+
+        A handler also yields after ``HIGH_WATER`` messages that were written at once.
+        """
+        if self.connection < 0 or self.lost or self._burst >= HIGH_WATER:
+            self._burst = 0
+            await asyncio.sleep(0)  # so that a handler whose client is gone can be cancelled, and others have a turn
         await self.fall(HIGH_WATER_BYTES, HIGH_WATER)
 
     async def fall(self, size: int, number: float = math.inf) -> None:
@@ -191,6 +204,11 @@ class Stream:
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
+    @property
+    def _resting(self) -> bool:
+        """Whether the task that sends has sent everything, and waits."""
+        return self._waiter is not None and not self._waiter.done()
+
     def take(self) -> bytes:
         """Return all buffered messages as SSE events; empty if there are none."""
         pieces: list[bytes] = []
@@ -202,8 +220,11 @@ class Stream:
             messages.extend(self._held.values())
             self._held = None
         self._left(self._waiting - self._leaving)
-        pieces.extend([self._keep(message) for message in messages] if self.id else map(event, messages))
+        pieces.extend([self._event(message) for message in messages])
         return b"".join(pieces)
+
+    def _event(self, message: bytes) -> bytes:
+        return self._keep(message) if self.id else event(message)
 
     def _keep(self, message: bytes) -> bytes:
         """Encode a message as an event with an id, keep it for replay, and return it."""
@@ -265,6 +286,7 @@ class Stream:
         if self.pump is not None and self._leaving:
             self.pump.cancel()  # it may be blocked by a client that does not read
         self.connection = abs(self.connection) + 1
+        self.direct = None
         self.pump = asyncio.current_task()
         self.wake()
         if after is None:
@@ -279,7 +301,7 @@ class Stream:
     def detach(self) -> None:
         """Detach the closed connection; unsent messages are kept for replay if the stream is resumable."""
         self.connection = -self.connection
-        self.pump = None
+        self.pump = self.direct = None
         self.lost = False
         messages, self._messages = self._messages, []
         self.discard()

@@ -1,0 +1,146 @@
+"""Direct writing of events to the connection: when it is used, and that order and flow control hold."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from carrel import Context
+from carrel.transports.server.direct import DirectWriter, direct_writer
+from carrel.transports.server.streams import HIGH_WATER
+
+from .child import encode, request
+from .site import BOTH, PATIENCE, head, modern, modern_headers, serving
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(name="written")
+def fixture_written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Record what is written past ASGI."""
+    written: list[bytes] = []
+    write = DirectWriter.write
+
+    def record(self: DirectWriter, data: bytes) -> None:
+        written.append(data)
+        write(self, data)
+
+    monkeypatch.setattr(DirectWriter, "write", record)
+    return written
+
+
+def announce(shop: Any, *uris: str) -> None:
+    shop.app.hub.changed(uris)
+    shop.app.hub._flush()
+
+
+async def test_a_notification_is_written_at_once_and_is_a_chunk_of_its_own(site, shop, written):
+    stream = await site.listen("memo://text")
+    await (await site.ask("tools/list")).json()
+    announce(shop, "memo://text")
+    assert len(written) == 1
+    assert (await stream.message())["params"]["uri"] == "memo://text"
+    stream.client.close()
+
+
+async def test_an_event_with_an_id_that_was_written_at_once_is_replayed(site, shop, written):
+    session = await site.open()
+    await session.subscribe("memo://text")
+    stream = await session.get()
+    first = await stream.event()
+    announce(shop, "memo://text")
+    assert len(written) == 1
+    event = await stream.event()
+    stream.client.close()
+    again = await session.get(first.id)
+    assert (await again.event()).id == event.id
+
+
+async def test_every_event_arrives_in_order_although_its_reader_stalls(site, shop, written):
+    stream = await site.listen("memo://text")
+    await (await site.ask("tools/list")).json()
+    stream.client.reader._transport.pause_reading()
+    (entry,) = shop.app.hub._entries
+    sent = 0
+    while entry.channel.direct is None or entry.channel.direct.ready:  # until the connection takes no more
+        entry.channel.send(b'{"number":%d,"text":"%b"}' % (sent, b"x" * 8000))
+        sent += 1
+        if sent % 50 == 0:
+            await asyncio.sleep(0)
+    for _ in range(20):
+        entry.channel.send(b'{"number":%d}' % sent)
+        sent += 1
+    assert 0 < len(written) < sent
+    stream.client.reader._transport.resume_reading()
+    assert [(await stream.message())["number"] for _ in range(sent)] == list(range(sent))
+
+
+async def test_a_middleware_sees_every_message(shop, written):
+    bodies: list[bytes] = []
+    endpoint = shop.app.asgi()
+
+    async def watching(scope: Any, receive: Any, send: Any) -> None:
+        async def record(message: Any) -> None:
+            bodies.append(message.get("body", b""))
+            await send(message)
+
+        await endpoint(scope, receive, record)
+
+    watching.stop = endpoint.stop  # type: ignore[attr-defined]
+    async with serving(watching) as site:
+        stream = await site.listen("memo://text")
+        announce(shop, "memo://text")
+        assert (await stream.message())["method"] == "notifications/resources/updated"
+    assert not written
+    assert b"resources/updated" in b"".join(bodies)
+
+
+async def test_another_http_implementation_gets_every_message_through_asgi(serve, shop, written):
+    site = await serve(http="h11")
+    stream = await site.listen("memo://text")
+    await (await site.ask("tools/list")).json()
+    announce(shop, "memo://text")
+    assert (await stream.message())["params"]["uri"] == "memo://text"
+    assert not written
+
+
+async def test_a_client_of_http_1_0_gets_its_events(site, shop):
+    client = await site.connect()
+    body = encode(modern("subscriptions/listen", notifications={"resourceSubscriptions": ["memo://text"]}))
+    headers = {"Content-Type": "application/json", "Accept": BOTH, **modern_headers("subscriptions/listen")}
+    await client.send(head("POST", "/mcp", site.host, headers, body).replace(b"HTTP/1.1", b"HTTP/1.0", 1) + body)
+    stream = await client.read()
+    assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+    announce(shop, "memo://text")
+    assert (await stream.message())["params"]["uri"] == "memo://text"
+
+
+async def test_a_handler_that_reports_without_end_lets_other_requests_run(site, shop, written):
+    stop = asyncio.Event()
+
+    @shop.app.tool()
+    async def endless(ctx: Context) -> str:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            await ctx.progress(number)
+        return "stopped"
+
+    call = request(1, "tools/call", {"name": "endless", "arguments": {}, "_meta": {"progressToken": 1}})
+    session = await site.open()
+    reply = await session.post(call)
+    await reply.message()
+    async with asyncio.timeout(PATIENCE):
+        while len(written) <= HIGH_WATER:
+            await reply.message()
+    stop.set()
+    assert (await reply.messages())[-1]["result"]["content"][0]["text"] == "stopped"
+
+
+async def test_only_the_send_of_the_http_server_can_be_passed_by():
+    async def send(message: Any) -> None: ...
+
+    assert direct_writer(send) is None
+    assert direct_writer([].append) is None
