@@ -6,15 +6,19 @@ from typing import Any
 
 __all__ = ["Lines"]
 
+#: Received pieces of a line are merged up to this size, so that many small ones take little more memory than one.
+PIECE = 4096
+
 
 class Lines:
     """Incremental line splitter with bounded memory. ``None`` stands for a line that was too long."""
 
-    __slots__ = ("_limit", "_rest", "_skipping")
+    __slots__ = ("_limit", "_pieces", "_size", "_skipping")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rest = bytearray()
+        self._pieces: list[bytes] = []  # joined once: to grow a buffer by each would cost much more
+        self._size = 0
         self._skipping = False
 
     @property
@@ -24,29 +28,41 @@ class Lines:
 
     def feed(self, data: bytes) -> list[bytes | None]:
         """Feed received bytes and return the lines that they complete, without line ends."""
+        if b"\n" not in data:
+            self._keep(data)
+            return []
         lines: list[Any] = data.split(b"\n")
         rest = lines.pop()
-        if lines and (self._rest or self._skipping):
+        if self._size or self._skipping:
             lines[0] = None if self._skipping else self._join(lines[0])
             self._skipping = False
-        if rest and not self._skipping:
-            self._rest += rest
-            if len(self._rest) > self._limit:
-                self._rest.clear()
-                self._skipping = True
+        if rest:
+            self._keep(rest)
         if len(data) > self._limit:
             return [line if line is not None and len(line) <= self._limit else None for line in lines]
         return lines
 
     def finish(self) -> list[bytes | None]:
         """Return the last line if the stream ended without a line end."""
-        lines: list[bytes | None] = [self._join(b"")] if self._rest else []
+        lines: list[bytes | None] = [self._join(b"")] if self._size else []
         if self._skipping:
             lines = [None]
             self._skipping = False
         return lines
 
+    def _keep(self, data: bytes) -> None:
+        if self._skipping:
+            return
+        self._size += len(data)
+        if self._size > self._limit:
+            self._pieces, self._size, self._skipping = [], 0, True
+        elif self._pieces and len(self._pieces[-1]) + len(data) <= PIECE:
+            self._pieces[-1] += data
+        else:
+            self._pieces.append(data)
+
     def _join(self, end: bytes) -> bytes | None:
-        line = bytes(self._rest + end) if len(self._rest) + len(end) <= self._limit else None
-        self._rest.clear()
-        return line
+        pieces, size = self._pieces, self._size + len(end)
+        self._pieces, self._size = [], 0
+        pieces.append(end)
+        return b"".join(pieces) if size <= self._limit else None

@@ -148,6 +148,15 @@ def test_lines_are_the_same_however_the_stream_is_cut(size):
     assert lines.finish() == []
 
 
+def test_a_line_that_comes_in_many_small_pieces_is_one_line():
+    lines = Lines(100_000)
+    for number in range(30_000):
+        assert lines.feed(b"%03d" % (number % 1000)) == []
+    (line,) = lines.feed(b"\n")
+    assert line == b"".join(b"%03d" % (number % 1000) for number in range(30_000))
+    assert lines.finish() == []
+
+
 # The end
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from carrel.transports.client.process_group import ProcessGroup
 from carrel.transports.lines import Lines
+from carrel.transports.pipes import LARGE, enlarge
 
 __all__ = ["ProcessPipes", "describe"]
 
@@ -74,6 +75,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._leaving: list[bytes] = []
         self._size = 0
         self._paused = False
+        self._large_requests = self._large_responses = False
         self._room = Room()
         self._loop: Any = None
         self._transport: Any = None
@@ -108,7 +110,11 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         leaving, self._leaving, self._size = self._leaving, [], 0
         if leaving and not self._stdin.is_closing():
             leaving.append(b"")
-            self._stdin.write(b"\n".join(leaving))
+            data = b"\n".join(leaving)
+            if len(data) >= LARGE and not self._large_requests:
+                self._large_requests = True
+                enlarge(self._stdin)
+            self._stdin.write(data)
         if not self._paused:
             self._room.event.set()
 
@@ -130,6 +136,9 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         if fd != 1:
             self._take_errors(data)
             return
+        if len(data) >= READ_SIZE and not self._large_responses:
+            self._large_responses = True
+            enlarge(self._transport.get_pipe_transport(1))
         receive = self._receive
         for line in self._lines.feed(data):
             if line is None:

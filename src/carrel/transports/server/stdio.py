@@ -26,6 +26,7 @@ from carrel.errors import INVALID_REQUEST, ConfigError
 from carrel.protocol.encoding import encode_error
 from carrel.transports import process
 from carrel.transports.lines import Lines
+from carrel.transports.pipes import LARGE, enlarge
 from carrel.transports.server.application import Application
 from carrel.transports.server.dispatcher import UNWEIGHED, Dispatcher
 
@@ -67,6 +68,7 @@ class Stdio(asyncio.Protocol):
         self._begun = 0
         self._next: asyncio.Handle | None = None
         self._reading = True
+        self._enlarged = False
         self._may_write = asyncio.Event()
         self._may_write.set()
         self.ended = asyncio.Event()
@@ -214,7 +216,11 @@ class Stdio(asyncio.Protocol):
     def _write(self, messages: list[bytes]) -> None:
         if not self._writer.is_closing():
             messages.append(b"")
-            self._writer.write(b"\n".join(messages))
+            data = b"\n".join(messages)
+            if not self._enlarged and len(data) >= LARGE:
+                self._enlarged = True
+                enlarge(self._writer)
+            self._writer.write(data)
 
     async def drain(self) -> None:
         """Wait until the client reads again (backpressure)."""
@@ -346,6 +352,9 @@ class ThreadWriter:
 
     def is_closing(self) -> bool:
         return self._closing
+
+    def get_extra_info(self, name: str) -> None:
+        """Return None: there is no pipe to poll."""
 
     def close(self) -> None:
         self._closing = True
