@@ -19,6 +19,7 @@ from carrel.errors import (
     ResourceNotFound,
     TransportError,
 )
+from carrel.protocol.methods import LIST_RESOURCES
 from carrel.wire.base import PageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.tools import Tool
@@ -242,7 +243,7 @@ def test_wrong_options_are_refused_at_once(target: Any, options: dict[str, Any])
 async def test_a_list_without_an_end_is_not_followed_for_ever() -> None:
     app = make_shelf()
     async with Client(app) as client:
-        first = await client.request("list_resources", PageParams())
+        first = await client.request(LIST_RESOURCES, PageParams())
 
         async def again(*_: Any, **__: Any) -> Any:
             return first

@@ -8,11 +8,9 @@ import pytest
 
 from carrel.client.cache import Cache
 from carrel.errors import ProtocolError
+from carrel.protocol.methods import LIST_TASKS
 from support.scripted_server import Partner, connected
 from support.server_connection import ALL, LATEST
-
-pytestmark = pytest.mark.requirement
-
 
 #: Cursors that a client might be tempted to understand.
 CURSORS = ["", "0", "null", "2", "page=3", "eyJvIjoxfQ==", "\u2028 \u00e9 \"'\\", " ", "x" * 50_000]
@@ -72,7 +70,7 @@ async def test_the_cursor_of_a_list_of_tasks_is_passed_on_as_it_is() -> None:
     partner = Partner("2025-11-25", {"tasks/list": {"tasks": []}})
     async with connected(partner) as client:
         for cursor in CURSORS:
-            await client.request("list_tasks", ListTasksParams(cursor=cursor))
+            await client.request(LIST_TASKS, ListTasksParams(cursor=cursor))
     assert [message["params"]["cursor"] for message in partner.sent_of("tasks/list")] == CURSORS
 
 

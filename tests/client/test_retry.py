@@ -22,6 +22,7 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
+from support.client_connection import row_of
 from support.http_process import free_port, restart, serving, start, stop
 from support.servers.demo import LATEST, NOVEMBER, reach
 
@@ -135,21 +136,21 @@ async def test_what_a_server_writes_on_standard_error_can_be_followed(tmp_path: 
     ],
 )
 def test_what_is_asked_again_is_what_can_be(operation: str, error: MCPError, asked_again: bool) -> None:
-    assert (Retries().pause(operation, error, 1) is not None) == asked_again
+    assert (Retries().pause(error, 1, safe=row_of(operation).idempotent) is not None) == asked_again
 
 
 def test_pauses_grow_up_to_a_bound_are_never_the_same_and_honour_the_server() -> None:
     retries = Retries(times=20, first=1, longest=4)
     for attempt, longest in ((1, 1), (2, 2), (3, 4), (4, 4), (20, 4)):
-        pauses = {retries.pause("ping", TransportError(), attempt) for _ in range(20)}
+        pauses = {retries.pause(TransportError(), attempt, safe=True) for _ in range(20)}
         assert len(pauses) > 10
         assert all(pause is not None and longest / 2 <= pause <= longest for pause in pauses)
-    assert retries.pause("ping", TransportError(), 21) is None
-    assert retries.pause("ping", HTTPStatusError(429, "slowly", retry_after=30), 1) == 30
+    assert retries.pause(TransportError(), 21, safe=True) is None
+    assert retries.pause(HTTPStatusError(429, "slowly", retry_after=30), 1, safe=True) == 30
 
 
 def test_what_its_caller_declares_repeatable_is_repeated() -> None:
-    assert Retries().pause("call_tool", TransportError(), 1, safe=True) is not None
+    assert Retries().pause(TransportError(), 1, safe=True) is not None
 
 
 @BOTH

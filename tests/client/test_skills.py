@@ -54,18 +54,17 @@ class Peer:
         found = (await self._peer.request("server/discover"))["result"]["capabilities"]
         return found.get("extensions", {})
 
-    async def request(self, operation: str, params: Any) -> Any:
-        row = ROWS[operation]
+    async def request(self, row: Any, params: Any) -> Any:
         fields = msgspec.to_builtins(params)
-        self.asked.append((operation, fields.get("uri", "")))
+        self.asked.append((row.operation, fields.get("uri", "")))
         reply = await self._peer.request(row.method, fields)
         if "error" in reply:
             raise PeerError(reply["error"]["code"], reply["error"]["message"])
         return msgspec.convert(reply["result"], row.result, dec_hook=lambda kind, value: read_contents(kind, value))
 
-    async def pages(self, operation: str, params: Any) -> AsyncIterator[Any]:
+    async def pages(self, row: Any, params: Any) -> AsyncIterator[Any]:
         while True:
-            page = await self.request(operation, params)
+            page = await self.request(row, params)
             yield page
             if page.next_cursor is msgspec.UNSET:
                 return

@@ -194,10 +194,10 @@ async def test_an_answer_that_was_lost_on_the_way_is_sent_again_and_not_asked_fo
         task = await client.start_tool("curious")
         request = client.request
 
-        async def lose(operation: str, *arguments: Any, **options: Any) -> Any:
-            if operation == "update_task":
+        async def lose(row: Any, *arguments: Any, **options: Any) -> Any:
+            if row.operation == "update_task":
                 raise TransportError("the connection is lost")
-            return await request(operation, *arguments, **options)
+            return await request(row, *arguments, **options)
 
         with monkeypatch.context() as broken:
             broken.setattr(client, "request", lose)

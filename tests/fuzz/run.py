@@ -77,6 +77,17 @@ def client() -> Target:
     from carrel.errors import PeerError, ProtocolError
     from carrel.protocol.client import Batch, Connection, ErrorResponse, Ignored, Notification, Question, Response
     from carrel.protocol.extensions.tasks import TASKS
+    from carrel.protocol.methods import (
+        CALL_TOOL,
+        DISCOVER,
+        GET_PROMPT,
+        LIST_PROMPTS,
+        LIST_RESOURCE_TEMPLATES,
+        LIST_RESOURCES,
+        LIST_TOOLS,
+        PING,
+        READ_RESOURCE,
+    )
     from carrel.protocol.revisions import REVISIONS
     from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params
     from carrel.wire.lifecycle import InitializeParams
@@ -85,12 +96,12 @@ def client() -> Target:
     from carrel.wire.tools import CallToolParams
 
     names = [*REVISIONS, None]
-    asked: dict[str, Params] = {
-        "call_tool": CallToolParams(name="t", arguments=Raw(b"{}")),
-        "read_resource": ReadResourceParams(uri="a:b"),
-        "get_prompt": GetPromptParams(name="p"),
-        **dict.fromkeys(("list_tools", "list_resources", "list_resource_templates", "list_prompts"), PageParams()),
-        **dict.fromkeys(("discover", "ping"), Params()),
+    asked: dict[Any, Params] = {
+        CALL_TOOL: CallToolParams(name="t", arguments=Raw(b"{}")),
+        READ_RESOURCE: ReadResourceParams(uri="a:b"),
+        GET_PROMPT: GetPromptParams(name="p"),
+        **dict.fromkeys((LIST_TOOLS, LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, LIST_PROMPTS), PageParams()),
+        **dict.fromkeys((DISCOVER, PING), Params()),
     }
 
     def asking(name: str | None) -> Connection:
@@ -100,9 +111,9 @@ def client() -> Target:
             connection.initialize(REVISIONS["2025-11-25"], InitializeParams)
             return connection
         connection.speak(REVISIONS[name])
-        for operation, params in asked.items():
-            if connection.knows(operation):
-                connection.request(operation, params)
+        for row, params in asked.items():
+            if connection.knows(row):
+                connection.request(row, params)
         return connection
 
     def check(connection: Connection, event: Any, *, outside: bool = True) -> None:

@@ -21,6 +21,7 @@ from msgspec import UNSET
 from carrel import Client
 from carrel.client.handlers import Form
 from carrel.errors import PeerError, RequestTimeout, ResourceNotFound
+from carrel.protocol.methods import LIST_RESOURCES
 from carrel.wire.base import PageParams
 from carrel.wire.client_features import CreateMessageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
@@ -137,7 +138,7 @@ class Shelf:
             ("memo://count", "count"),
         ]
         assert [resource.mime_type for resource in resources[:2]] == ["text/plain", "application/octet-stream"]
-        first = await client.request("list_resources", PageParams())
+        first = await client.request(LIST_RESOURCES, PageParams())
         assert (len(first.resources), first.next_cursor is UNSET) == (self.page, self.page == len(resources))
         templates = [template.uri_template async for template in client.resource_templates()]
         assert templates == ["book://{author}/{title}"]

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from carrel.protocol.client import Question
 from carrel.protocol.encoding import encode
+from carrel.protocol.methods import LIST_TOOLS
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Icon, Implementation, Params
 from carrel.wire.client_features import (
@@ -32,7 +33,7 @@ from carrel.wire.resources import ReadResourceParams
 from carrel.wire.tools import CallToolParams, TaskRequest
 from interop.oracle import Witness, definition_of, definitions
 from protocol.test_client import CASES, EVERYTHING, OPERATIONS
-from support.client_connection import speaking
+from support.client_connection import row_of, speaking
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
 
 #: Requests of a client whose messages the models do not know.
@@ -80,7 +81,7 @@ def test_a_request_with_everything_is_as_others_know_it(operation: str, revision
     )
     connection.set_log_level("debug")
     connection.speak(REVISIONS[revision])
-    outgoing = connection.request(operation, FULL.get(operation, OPERATIONS[operation][1]), progress=True)
+    outgoing = connection.request(row_of(operation), FULL.get(operation, OPERATIONS[operation][1]), progress=True)
     message = json.loads(outgoing.data)
     model = methods.CLIENT_REQUESTS.get((outgoing.method, revision))
     assert model is not None or outgoing.method in UNKNOWN
@@ -104,7 +105,7 @@ def test_a_handshake_is_as_others_know_it(revision: str) -> None:
 @pytest.mark.parametrize("revision", ALL)
 def test_a_notification_is_as_others_know_it(revision: str) -> None:
     connection = speaking(revision)
-    id = connection.request("list_tools", Params()).id
+    id = connection.request(LIST_TOOLS, Params()).id
     assert id is not None
     outgoing = [connection.give_up(id, "bored")]
     outgoing += [connection.announce(name) for name in ("initialized", "roots_list_changed") if revision != LATEST]
@@ -145,7 +146,7 @@ def test_an_answer_is_as_others_know_it(revision: str, method: str) -> None:
 )
 def test_the_oracles_complain_of_what_is_wrong(revision: str, method: str, change: dict[str, Any]) -> None:
     operation = "call_tool" if method == "tools/call" else "read_resource"
-    message = json.loads(speaking(revision).request(operation, OPERATIONS[operation][1]).data)
+    message = json.loads(speaking(revision).request(row_of(operation), OPERATIONS[operation][1]).data)
     message["params"] |= change
     with pytest.raises(AssertionError):
         judge(revision, methods.CLIENT_REQUESTS[method, revision], definition_of(revision, method), message, message)

@@ -25,9 +25,19 @@ from carrel.protocol.client import (
     Response,
 )
 from carrel.protocol.extension import Extension
-from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.skills import LIST_SKILLS, SKILLS
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.protocol.revision import Request
+from carrel.protocol.methods import (
+    CALL_TOOL,
+    COMPLETE,
+    DISCOVER,
+    GET_TASK,
+    INITIALIZED,
+    LIST_TOOLS,
+    PING,
+    NotificationType,
+    Request,
+)
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams, Params, Result
 from carrel.wire.client_features import (
@@ -65,7 +75,19 @@ from carrel.wire.resources import (
 from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksParams, ListTasksResult, Task, TaskParams
 from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, TaskRequest
 from carrel.wire.utilities import SetLevelParams
-from support.client_connection import answer, failed, heard, notify, question, replied, sent, speaking, strayed
+from support.client_connection import (
+    answer,
+    failed,
+    heard,
+    notice_of,
+    notify,
+    question,
+    replied,
+    row_of,
+    sent,
+    speaking,
+    strayed,
+)
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PREFIX, pack, request
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -158,7 +180,7 @@ def test_the_table_of_these_tests_has_every_operation_of_every_revision() -> Non
 @pytest.mark.parametrize(("operation", "revision"), CASES)
 def test_a_request_is_json_rpc_and_says_what_was_wanted(operation: str, revision: str) -> None:
     method, params, expected, *_ = OPERATIONS[operation]
-    outgoing = speaking(revision).request(operation, params)
+    outgoing = speaking(revision).request(row_of(operation), params)
     message = sent(outgoing)
     if revision == LATEST:
         assert set(message["params"].pop("_meta")) == {
@@ -174,17 +196,17 @@ def test_a_request_is_json_rpc_and_says_what_was_wanted(operation: str, revision
 @pytest.mark.parametrize(("operation", "revision"), NOWHERE)
 def test_what_the_revision_does_not_have_is_not_sent(operation: str, revision: str) -> None:
     connection = speaking(revision)
-    assert not connection.knows(operation)
+    assert not connection.knows(row_of(operation))
     with pytest.raises(MethodNotFound, match=f"speaks {revision}, which has no {operation.replace('_', ' ')}"):
-        connection.request(operation, params_of(operation))
+        connection.request(row_of(operation), params_of(operation))
     assert connection.waiting == {}
 
 
 def test_nothing_is_asked_before_a_revision_is_agreed_on() -> None:
     with pytest.raises(MethodNotFound, match="no revision yet"):
-        speaking(None).request("ping", Params())
+        speaking(None).request(PING, Params())
     with pytest.raises(MethodNotFound):
-        speaking(None).announce("initialized")
+        speaking(None).announce(INITIALIZED)
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -192,7 +214,7 @@ def test_nothing_is_asked_before_a_revision_is_agreed_on() -> None:
     ("operation", "name"), [("call_tool", "t"), ("get_prompt", "p"), ("read_resource", "a:b"), ("list_tools", None)]
 )
 def test_the_name_for_the_header_is_that_of_the_parameters(revision: str, operation: str, name: str | None) -> None:
-    assert speaking(revision).request(operation, params_of(operation)).name == name
+    assert speaking(revision).request(row_of(operation), params_of(operation)).name == name
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -202,25 +224,25 @@ def test_newer_parameters_are_left_out(revision: str) -> None:
     expected = {"name"} | ({"task"} if revision == NOVEMBER else set())
     if revision == LATEST:
         expected |= {"inputResponses", "requestState", "_meta"}
-    assert set(sent(connection.request("call_tool", call))["params"]) == expected
+    assert set(sent(connection.request(CALL_TOOL, call))["params"]) == expected
     complete = CompleteParams(
         ref=PromptReference("p", title="P"),
         argument=CompletionArgument("a", ""),
         context=CompletionContext(arguments={"b": "c"}),
     )
-    params = sent(connection.request("complete", complete))["params"]
+    params = sent(connection.request(COMPLETE, complete))["params"]
     assert ("context" in params, "title" in params["ref"]) == (revision >= JUNE, revision >= JUNE)
     assert call.request_state == "s", "what was passed in stays as it was"
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
 def test_a_request_within_a_session_has_no_metadata_of_its_own(revision: str) -> None:
-    assert sent(speaking(revision).request("list_tools", PageParams()))["params"] == {}
+    assert sent(speaking(revision).request(LIST_TOOLS, PageParams()))["params"] == {}
 
 
 def test_a_stateless_request_says_who_asks_and_what_may_be_asked_back() -> None:
     connection = speaking(LATEST, EVERYTHING)
-    meta = sent(connection.request("list_tools", PageParams()))["params"]["_meta"]
+    meta = sent(connection.request(LIST_TOOLS, PageParams()))["params"]["_meta"]
     assert meta == {
         f"{PREFIX}protocolVersion": LATEST,
         f"{PREFIX}clientInfo": {"name": "client", "version": "1.0"},
@@ -238,62 +260,62 @@ def test_the_log_level_rides_on_every_stateless_request_until_it_is_taken_back()
     connection = speaking(LATEST)
     connection.set_log_level("debug")
     for progress in (False, True):
-        meta = sent(connection.request("list_tools", PageParams(), progress=progress))["params"]["_meta"]
+        meta = sent(connection.request(LIST_TOOLS, PageParams(), progress=progress))["params"]["_meta"]
         assert meta[f"{PREFIX}logLevel"] == "debug"
     connection.set_log_level(None)
-    assert f"{PREFIX}logLevel" not in sent(connection.request("list_tools", PageParams()))["params"]["_meta"]
+    assert f"{PREFIX}logLevel" not in sent(connection.request(LIST_TOOLS, PageParams()))["params"]["_meta"]
     session = speaking(JUNE)
     session.set_log_level("debug")
-    assert sent(session.request("list_tools", PageParams()))["params"] == {}
+    assert sent(session.request(LIST_TOOLS, PageParams()))["params"] == {}
 
 
 def test_a_log_level_that_was_set_before_the_revision_was_known_counts() -> None:
     connection = speaking(None)
     connection.set_log_level("error")
     connection.speak(REVISIONS[LATEST])
-    assert sent(connection.request("discover", Params()))["params"]["_meta"][f"{PREFIX}logLevel"] == "error"
+    assert sent(connection.request(DISCOVER, Params()))["params"]["_meta"][f"{PREFIX}logLevel"] == "error"
 
 
 @pytest.mark.parametrize("revision", ALL)
 def test_the_progress_token_is_the_id_and_other_keys_stand_beside_it(revision: str) -> None:
     connection = speaking(revision)
-    outgoing = connection.request("call_tool", params_of("call_tool"), progress=True, meta={"com.example/k": [1]})
+    outgoing = connection.request(CALL_TOOL, params_of("call_tool"), progress=True, meta={"com.example/k": [1]})
     meta = sent(outgoing)["params"]["_meta"]
     assert (meta["progressToken"], meta["com.example/k"]) == (outgoing.id, [1])
     assert (f"{PREFIX}protocolVersion" in meta) is (revision == LATEST)
-    again = sent(connection.request("call_tool", params_of("call_tool")))["params"]
+    again = sent(connection.request(CALL_TOOL, params_of("call_tool")))["params"]
     assert "com.example/k" not in again.get("_meta", {})
 
 
 def test_further_keys_do_not_change_the_version_the_capabilities_or_the_token() -> None:
     meta = {f"{PREFIX}protocolVersion": "1999", f"{PREFIX}clientCapabilities": 5, "progressToken": "mine", "own": 1}
-    outgoing = speaking(LATEST).request("call_tool", params_of("call_tool"), progress=True, meta=meta)
+    outgoing = speaking(LATEST).request(CALL_TOOL, params_of("call_tool"), progress=True, meta=meta)
     found = sent(outgoing)["params"]["_meta"]
     assert found[f"{PREFIX}protocolVersion"] == LATEST
     assert found[f"{PREFIX}clientCapabilities"] == {}
     assert (found["progressToken"], found["own"]) == (outgoing.id, 1)
     louder = {f"{PREFIX}logLevel": "debug"}
-    found = sent(speaking(LATEST).request("call_tool", params_of("call_tool"), meta=louder))["params"]["_meta"]
+    found = sent(speaking(LATEST).request(CALL_TOOL, params_of("call_tool"), meta=louder))["params"]["_meta"]
     assert found[f"{PREFIX}logLevel"] == "debug"
 
 
 @pytest.mark.parametrize("revision", ALL)
 def test_no_id_is_used_twice(revision: str) -> None:
     connection = speaking(revision)
-    ids = [connection.request("list_tools", PageParams()).id for _ in range(100)]
+    ids = [connection.request(LIST_TOOLS, PageParams()).id for _ in range(100)]
     for id in ids[:50]:
         answer(connection, id, {"tools": []})
-    ids += [connection.request("list_tools", PageParams()).id for _ in range(100)]
+    ids += [connection.request(LIST_TOOLS, PageParams()).id for _ in range(100)]
     assert len(set(ids)) == 200
     assert all(type(id) is int for id in ids)
 
 
 def test_ids_go_on_when_the_revision_changes() -> None:
     connection = speaking(LATEST)
-    probe = connection.request("discover", Params())
+    probe = connection.request(DISCOVER, Params())
     handshake = connection.initialize(REVISIONS[NOVEMBER])
     connection.speak(REVISIONS[NOVEMBER])
-    assert len({probe.id, handshake.id, connection.request("ping", Params()).id}) == 3
+    assert len({probe.id, handshake.id, connection.request(PING, Params()).id}) == 3
 
 
 # The handshake
@@ -327,7 +349,7 @@ def test_a_handshake_declares_no_extension_that_only_stateless_servers_know() ->
     declared = sent(connection.initialize(REVISIONS[NOVEMBER]))["params"]["capabilities"]
     assert declared == {"extensions": {"com.example/x": {"a": 1}}}
     connection.speak(REVISIONS[LATEST])
-    meta = sent(connection.request("discover", Params()))["params"]["_meta"]
+    meta = sent(connection.request(DISCOVER, Params()))["params"]["_meta"]
     assert set(meta[f"{PREFIX}clientCapabilities"]["extensions"]) == {TASKS.name, "com.example/x"}
 
 
@@ -391,9 +413,9 @@ def test_a_notification_is_written_where_its_revision_has_it(
     connection = speaking(revision)
     if revision not in revisions:
         with pytest.raises(MethodNotFound):
-            connection.announce(operation)
+            connection.announce(notice_of(operation))
         return
-    outgoing = connection.announce(operation)
+    outgoing = connection.announce(notice_of(operation))
     assert sent(outgoing) == {"jsonrpc": "2.0", "method": method}
     assert (outgoing.id, outgoing.method) == (None, method)
 
@@ -402,13 +424,13 @@ def test_a_notification_is_written_where_its_revision_has_it(
 @pytest.mark.parametrize("operation", ["ping", "call_tool", "message", "tools_list_changed", "", "nothing"])
 def test_what_is_no_notification_of_a_client_is_not_announced(revision: str, operation: str) -> None:
     with pytest.raises(MethodNotFound):
-        speaking(revision).announce(operation)
+        speaking(revision).announce(notice_of(operation))
 
 
 @pytest.mark.parametrize("revision", ALL)
 def test_giving_up_tells_the_server_once_and_what_comes_later_is_a_stray(revision: str) -> None:
     connection = speaking(revision)
-    id = connection.request("call_tool", params_of("call_tool")).id
+    id = connection.request(CALL_TOOL, params_of("call_tool")).id
     assert id is not None
     assert sent(connection.give_up(id, "bored")) == {
         "jsonrpc": "2.0",
@@ -424,7 +446,7 @@ def test_giving_up_tells_the_server_once_and_what_comes_later_is_a_stray(revisio
 
 def test_a_request_that_was_answered_is_not_cancelled() -> None:
     connection = speaking(JUNE)
-    id = connection.request("ping", Params()).id
+    id = connection.request(PING, Params()).id
     assert id is not None
     assert isinstance(answer(connection, id, {}), Response)
     assert connection.give_up(id, "late") is None
@@ -437,7 +459,7 @@ def test_a_request_that_was_answered_is_not_cancelled() -> None:
 def test_every_result_is_read_into_its_type(operation: str, revision: str) -> None:
     _, params, _, result, kind, _ = OPERATIONS[operation]
     connection = speaking(revision)
-    outgoing = connection.request(operation, params, "owner")
+    outgoing = connection.request(row_of(operation), params, "owner")
     event = answer(connection, outgoing.id, result)
     assert isinstance(event, Response)
     assert (event.waiting.owner, event.id, event.waiting.request.operation) == ("owner", outgoing.id, operation)
@@ -515,7 +537,7 @@ def test_the_hints_of_a_cacheable_result_are_read() -> None:
 def test_a_request_may_ask_for_another_result_than_the_usual_one() -> None:
     connection = speaking(NOVEMBER)
     call = CallToolParams(name="t", task=TaskRequest(ttl=1000))
-    outgoing = connection.request("call_tool", call, result=CreateTaskResult)
+    outgoing = connection.request(CALL_TOOL, call, result=CreateTaskResult)
     event = answer(connection, outgoing.id, {"task": TASK})
     assert isinstance(event, Response)
     assert isinstance(event.result, CreateTaskResult)
@@ -676,7 +698,7 @@ def test_of_an_answer_with_both_a_result_and_an_error_the_error_counts() -> None
 @pytest.mark.parametrize("members", [{}, {"id": None}])
 def test_an_error_without_an_id_fails_nobody_and_says_what_it_said(revision: str, members: Any) -> None:
     connection = speaking(revision)
-    connection.request("list_tools", PageParams())
+    connection.request(LIST_TOOLS, PageParams())
     error = {"error": {"code": -32700, "message": "Parse error, dear"}}
     stray = strayed(connection, {"jsonrpc": "2.0", **members, **error})
     assert "Parse error, dear" in stray.reason
@@ -693,7 +715,7 @@ def test_an_error_without_an_id_fails_nobody_and_says_what_it_said(revision: str
 @pytest.mark.parametrize("members", [{"result": {}}, {"error": {"code": 1, "message": "no"}}, {}])
 def test_only_the_very_id_answers_a_request(id: Any, members: Any) -> None:
     connection = speaking(JUNE)
-    assert connection.request("ping", Params()).id == 1
+    assert connection.request(PING, Params()).id == 1
     stray = strayed(connection, {"jsonrpc": "2.0", **({} if id is UNSET else {"id": id}), **members})
     assert stray.reply is None
     assert len(stray.reason) < 500
@@ -703,14 +725,14 @@ def test_only_the_very_id_answers_a_request(id: Any, members: Any) -> None:
 
 def test_an_answer_counts_once() -> None:
     connection = speaking(JUNE)
-    id = connection.request("ping", Params()).id
+    id = connection.request(PING, Params()).id
     assert isinstance(answer(connection, id, {}), Response)
     assert isinstance(answer(connection, id, {}), Ignored)
 
 
 def test_answers_may_come_in_any_order() -> None:
     connection = speaking(LATEST)
-    ids = [connection.request("list_tools", PageParams(), number).id for number in range(50)]
+    ids = [connection.request(LIST_TOOLS, PageParams(), number).id for number in range(50)]
     for number in reversed(range(50)):
         event = answer(connection, ids[number], {"tools": []})
         assert isinstance(event, Response)
@@ -719,7 +741,7 @@ def test_answers_may_come_in_any_order() -> None:
 
 def test_a_question_with_an_id_of_ours_is_a_question_all_the_same() -> None:
     connection = speaking(JUNE)
-    id = connection.request("list_tools", PageParams()).id
+    id = connection.request(LIST_TOOLS, PageParams()).id
     assert question(connection, request("ping", id=id)).id == id
     assert isinstance(answer(connection, id, {"tools": []}), Response)
 
@@ -742,7 +764,7 @@ NOTICES: list[tuple[str, str, Any, tuple[str, ...]]] = [
 
 def test_the_table_of_these_tests_has_every_notification() -> None:
     for name, revision in REVISIONS.items():
-        assert set(revision.events.values()) == {row[0] for row in NOTICES if name in row[3]}
+        assert {row.method for row in revision.events.values()} == {row[0] for row in NOTICES if name in row[3]}
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -978,8 +1000,8 @@ def test_a_refusal_says_what_may_be_said(error: Exception, code: int, message: s
 
 def test_a_batch_is_read_message_by_message() -> None:
     connection = speaking(MARCH)
-    id = connection.request("list_tools", PageParams()).id
-    other = connection.request("ping", Params()).id
+    id = connection.request(LIST_TOOLS, PageParams()).id
+    other = connection.request(PING, Params()).id
     batch = connection.receive(
         pack(
             [
@@ -1061,7 +1083,7 @@ GARBAGE = [
 def test_what_is_no_message_is_a_stray_and_nothing_is_lost(revision: str | None, data: bytes) -> None:
     connection = speaking(revision)
     if revision is not None:
-        connection.request("list_tools", PageParams())
+        connection.request(LIST_TOOLS, PageParams())
     for _ in range(2):
         event = connection.receive(data)
         assert isinstance(event, Ignored | Batch)
@@ -1094,8 +1116,8 @@ def test_what_is_no_message_is_a_stray_and_nothing_is_lost(revision: str | None,
 )
 def test_a_result_that_attacks_the_decoder_ends_its_request_and_no_other(revision: str, result: bytes) -> None:
     connection = speaking(revision)
-    connection.request("list_tools", PageParams())
-    connection.request("list_tools", PageParams())
+    connection.request(LIST_TOOLS, PageParams())
+    connection.request(LIST_TOOLS, PageParams())
     event = connection.receive(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result)
     if isinstance(event, Ignored):  # the whole message could not be read
         assert set(connection.waiting) == {1, 2}
@@ -1120,15 +1142,15 @@ def test_a_result_that_attacks_the_decoder_ends_its_request_and_no_other(revisio
 )
 def test_text_that_is_not_utf_8_and_nesting_without_end_do_no_harm(message: bytes, kind: Any) -> None:
     connection = speaking(JUNE)
-    connection.request("ping", Params())
+    connection.request(PING, Params())
     assert isinstance(connection.receive(message), kind)
     assert isinstance(question(connection, request("ping", id="p")), Question)
 
 
 def test_of_duplicate_keys_the_last_one_counts() -> None:
     connection = speaking(JUNE)
-    connection.request("list_tools", PageParams(), "first")
-    connection.request("list_tools", PageParams(), "second")
+    connection.request(LIST_TOOLS, PageParams(), "first")
+    connection.request(LIST_TOOLS, PageParams(), "second")
     event = connection.receive(
         b'{"jsonrpc":"2.0","id":1,"id":2,"result":5,"result":{"tools":[{"name":"t","inputSchema":{}}],"tools":[]}}'
     )
@@ -1140,7 +1162,7 @@ def test_of_duplicate_keys_the_last_one_counts() -> None:
 def test_any_buffer_of_bytes_is_read() -> None:
     for kind in (bytes, bytearray, memoryview):
         connection = speaking(MARCH)
-        connection.request("list_tools", PageParams())
+        connection.request(LIST_TOOLS, PageParams())
         assert isinstance(connection.receive(kind(b"[1]")), Batch)
         assert isinstance(connection.receive(kind(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')), Response)
 
@@ -1155,29 +1177,29 @@ def test_an_extension_adds_its_operations_and_notifications_to_stateless_revisio
         connection.extend(SKILLS)
     before.speak(REVISIONS[LATEST])
     for connection in (before, after):
-        outgoing = connection.request("get_task", TaskParams(task_id="t"))
+        outgoing = connection.request(GET_TASK, TaskParams(task_id="t"))
         assert (outgoing.method, outgoing.name) == ("tasks/get", "t")
         assert isinstance(answer(connection, outgoing.id, DETAILED), Response)
         assert heard(connection, notify("notifications/tasks", DETAILED)).event == "task"
-        assert connection.knows("list_skills")
+        assert connection.knows(LIST_SKILLS)
     session = speaking(JUNE)
     session.extend(TASKS)
-    assert not session.knows("get_task")
+    assert not session.knows(GET_TASK)
     strayed(session, notify("notifications/tasks", DETAILED))
 
 
 def test_an_extension_with_a_handshake_is_for_sessions_too() -> None:
-    search = Request("com.example/search", "search")
+    search = Request("com.example/search", "search", Params, Result)
     extension = Extension(
         name="com.example/search",
         requests={search.method: search},
-        events={"found": "notifications/com.example/found"},
+        events={"found": NotificationType("notifications/com.example/found", "found")},
         handshake=True,
     )
     for revision in ALL:
         connection = speaking(revision)
         connection.extend(extension)
-        assert connection.request("search", Params()).method == "com.example/search"
+        assert connection.request(search, Params()).method == "com.example/search"
         assert heard(connection, notify("notifications/com.example/found", {"x": 1})).event == "found"
 
 
@@ -1185,8 +1207,8 @@ def test_a_revision_that_is_spoken_later_leaves_nothing_of_the_one_before() -> N
     connection = speaking(LATEST)
     connection.set_log_level("debug")
     connection.speak(REVISIONS[JUNE])
-    assert not connection.knows("discover")
-    assert sent(connection.request("ping", Params()))["params"] == {}
+    assert not connection.knows(DISCOVER)
+    assert sent(connection.request(PING, Params()))["params"] == {}
     strayed(connection, notify("notifications/subscriptions/acknowledged", {"notifications": {}}))
     assert question(connection, request("ping", id=1)).operation == "ping"
 
@@ -1195,7 +1217,7 @@ def test_a_revision_that_is_spoken_later_leaves_nothing_of_the_one_before() -> N
 def test_null_for_what_is_not_there_is_read_as_that(revision: str) -> None:
     connection = Connection(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[revision])
-    id = connection.request("list_tools", PageParams()).id
+    id = connection.request(LIST_TOOLS, PageParams()).id
     nulls = {"title": None, "annotations": None, "_meta": {"a": None}}
     tool = {"name": "t", "inputSchema": {"default": None}, **nulls}
     result = {"tools": [tool], "nextCursor": None}
@@ -1214,7 +1236,7 @@ def test_null_for_what_is_not_there_is_read_as_that(revision: str) -> None:
 def test_null_where_there_has_to_be_something_is_wrong() -> None:
     connection = Connection(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[LATEST])
-    id = connection.request("list_tools", PageParams()).id
+    id = connection.request(LIST_TOOLS, PageParams()).id
     event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": {"tools": None}}))
     assert isinstance(event, ErrorResponse)
 
@@ -1222,7 +1244,7 @@ def test_null_where_there_has_to_be_something_is_wrong() -> None:
 def test_what_is_described_is_cancelled_once_something_is_agreed_on() -> None:
     connection = Connection(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[LATEST])
-    first, second = (connection.request("discover", Params()).id for _ in range(2))
+    first, second = (connection.request(DISCOVER, Params()).id for _ in range(2))
     assert connection.give_up(first, "") is None
     connection.opening = False
     assert connection.give_up(second, "") is not None

@@ -13,6 +13,7 @@ from carrel.errors import InvalidParams, MethodNotFound, MissingCapability, Peer
 from carrel.protocol import client, server
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.methods import CALL_TOOL, COMPLETE, DISCOVER, INITIALIZED, PING, PROGRESS
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from carrel.wire.client_features import (
@@ -54,7 +55,7 @@ from carrel.wire.tasks import DetailedTask, ListTasksResult, Task, TaskParams, U
 from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, TaskRequest, Tool
 from carrel.wire.utilities import SEVERITY, CancelledParams, LoggingMessageParams, ProgressParams
 from protocol.test_client import CASES, EVERYTHING, OPERATIONS
-from support.client_connection import sent
+from support.client_connection import row_of, sent
 from support.server_connection import ALL, HANDSHAKES, LATEST, MARCH, NOVEMBER
 
 DESCRIPTION = server.Description(
@@ -113,7 +114,7 @@ class Pair:
         assert isinstance(event.result, InitializeResult)
         assert event.result.protocol_version == revision
         self.client.speak(self.revision)
-        self.signals(self.client.announce("initialized"), "initialized")
+        self.signals(self.client.announce(INITIALIZED), "initialized")
 
     def calls(self, outgoing: client.OutgoingMessage) -> server.Call:
         event = self.server.receive(outgoing.data)
@@ -128,7 +129,7 @@ class Pair:
         return event.params
 
     def asks(self, operation: str, **options: Any) -> server.Call:
-        return self.calls(self.client.request(operation, OPERATIONS[operation][1], **options))
+        return self.calls(self.client.request(row_of(operation), OPERATIONS[operation][1], **options))
 
     def hears(self, data: bytes) -> client.Event:
         event = self.client.receive(data)
@@ -233,7 +234,8 @@ def test_every_announcement_of_a_server_arrives(revision: str) -> None:
 def test_every_announcement_of_a_client_arrives(revision: str) -> None:
     pair = Pair(revision)
     for row in pair.revision.announcements.values():
-        pair.signals(pair.client.announce(row.operation), row.operation)
+        params = ProgressParams(progress_token=1, progress=0.5) if row is PROGRESS else UNSET
+        pair.signals(pair.client.announce(row, params), row.operation)
     call = pair.asks("call_tool")
     cancelled = pair.signals(pair.client.give_up(call.id, "bored"), "cancelled")
     assert (cancelled.request_id, cancelled.reason) == (call.id, "bored")
@@ -261,7 +263,7 @@ def test_questions_and_answers_arrive(revision: str, method: str, params: Any, r
     pair = Pair(revision)
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     event = pair.client.receive(json.dumps(message).encode())
-    if method not in {"ping", *pair.revision.questions.values()}:
+    if method not in {"ping", *(row.method for row in pair.revision.questions.values())}:
         assert isinstance(event, client.Ignored)
         assert event.reply is not None
         refused = pair.server.receive(event.reply)
@@ -284,14 +286,14 @@ def test_a_round_of_questions_arrives_and_its_answers_come_back() -> None:
     required = InputRequiredResult(result_type="input_required", input_requests=asked, request_state="sealed\u2028")
     for params in (CallToolParams(name="t"), ReadResourceParams(uri="a:b")):
         operation = "call_tool" if isinstance(params, CallToolParams) else "read_resource"
-        call = pair.calls(pair.client.request(operation, params))
+        call = pair.calls(pair.client.request(row_of(operation), params))
         event = pair.hears(pair.server.reply(call, required))
         assert isinstance(event, client.Response)
         assert isinstance(event.result, InputRequiredResult)
         assert event.result.input_requests == asked
         params.request_state = event.result.request_state
         params.input_responses = Raw(encode({"name": ElicitResult(action="decline")}))
-        again = pair.calls(pair.client.request(operation, params))
+        again = pair.calls(pair.client.request(row_of(operation), params))
         assert again.id != call.id
         assert again.params.request_state == "sealed\u2028"
         assert json.loads(bytes(again.params.input_responses)) == {"name": {"action": "decline"}}
@@ -311,7 +313,7 @@ def test_tasks_of_the_extension_arrive_both_ways() -> None:
         ("update_task", UpdateTaskParams(task_id="t", input_responses=Raw(b'{"a":1}'))),
         ("cancel_task", TaskParams(task_id="t")),
     ):
-        call = pair.calls(pair.client.request(operation, params))
+        call = pair.calls(pair.client.request(row_of(operation), params))
         assert (call.request.operation, call.params.task_id) == (operation, "t")
         result = DETAILED if operation == "get_task" else Result()
         assert isinstance(pair.hears(pair.server.reply(call, result)), client.Response)
@@ -323,15 +325,17 @@ def test_tasks_of_the_extension_arrive_both_ways() -> None:
 def test_a_task_of_the_november_revision_is_asked_for() -> None:
     params = CallToolParams(name="t", task=TaskRequest(ttl=60_000))
     pair = Pair(NOVEMBER)
-    assert pair.calls(pair.client.request("call_tool", params)).params.task == TaskRequest(ttl=60_000)
+    assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task == TaskRequest(ttl=60_000)
     for revision in set(ALL) - {NOVEMBER}:
         pair = Pair(revision)
-        assert pair.calls(pair.client.request("call_tool", params)).params.task is UNSET
+        assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task is UNSET
 
 
 def test_a_batch_of_everything_arrives() -> None:
     pair = Pair(MARCH)
-    outgoing = [pair.client.request(operation, OPERATIONS[operation][1]) for operation in ("ping", "list_tools")]
+    outgoing = [
+        pair.client.request(row_of(operation), OPERATIONS[operation][1]) for operation in ("ping", "list_tools")
+    ]
     batch = pair.server.receive(b"[" + b",".join(message.data for message in outgoing) + b"]")
     assert isinstance(batch, server.Batch)
     replies = [
@@ -356,14 +360,14 @@ def test_a_server_that_speaks_another_revision_offers_that(asked: str, spoken: s
     assert isinstance(event, client.Response)
     assert event.result.protocol_version == spoken
     here.speak(REVISIONS[spoken])
-    assert isinstance(there.receive(here.request("ping", Params()).data), server.Call)
+    assert isinstance(there.receive(here.request(PING, Params()).data), server.Call)
 
 
 def test_a_stateless_request_to_a_server_of_sessions_is_told_what_is_spoken() -> None:
     only = server.Description(DESCRIPTION.info, ServerCapabilities, revisions={NOVEMBER: REVISIONS[NOVEMBER]})
     there, here = server.Connection(only), client.Connection(Implementation("c", "1"), EVERYTHING)
     here.speak(REVISIONS[LATEST])
-    refusal = there.receive(here.request("discover", Params()).data)
+    refusal = there.receive(here.request(DISCOVER, Params()).data)
     assert isinstance(refusal, server.Refusal)
     event = here.receive(refusal.reply)
     assert isinstance(event, client.ErrorResponse)
@@ -378,8 +382,8 @@ def test_references_for_completion_arrive(revision: str) -> None:
         params = CompleteParams(
             ref=reference, argument=CompletionArgument("b", "x"), context=CompletionContext(arguments={"c": "d"})
         )
-        call = pair.calls(pair.client.request("complete", params))
+        call = pair.calls(pair.client.request(COMPLETE, params))
         assert type(call.params.ref) is type(reference)
         assert (call.params.context is UNSET) is (
-            "context" not in sent(pair.client.request("complete", params))["params"]
+            "context" not in sent(pair.client.request(COMPLETE, params))["params"]
         )

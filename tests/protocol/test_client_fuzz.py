@@ -15,7 +15,7 @@ from carrel.protocol.extensions.tasks import TASKS
 from carrel.wire.client_features import ElicitResult
 from protocol.test_client import DETAILED, NOTICES, OPERATIONS, QUESTIONS, TASK
 from protocol.test_server_fuzz import JSON, REVISIONS, bounded, replaced
-from support.client_connection import speaking
+from support.client_connection import row_of, speaking
 from support.damaged_messages import DAMAGE, damaged
 from support.server_connection import ALL, LATEST, PREFIX, pack, request
 
@@ -57,9 +57,9 @@ def asking(revision: str | None) -> Connection:
     connection = speaking(revision)
     connection.extend(TASKS)
     for number, operation in enumerate(ASKED, start=1):
-        if connection.knows(operation):
+        if connection.knows(row_of(operation)):
             connection._ids = number - 1
-            connection.request(operation, OPERATIONS[operation][1], operation)
+            connection.request(row_of(operation), OPERATIONS[operation][1], operation)
     return connection
 
 
@@ -112,7 +112,7 @@ def check(revision: str | None, *messages: bytes) -> None:
 def test_what_is_fuzzed_from_is_good(revision: str) -> None:
     connection = asking(revision)
     events = [connection.receive(pack(message)) for message in VALID[: len(ASKED)]]
-    asked = [operation for operation in ASKED if asking(revision).knows(operation)]
+    asked = [operation for operation in ASKED if asking(revision).knows(row_of(operation))]
     assert [event.waiting.owner for event in events if isinstance(event, Response)] == asked
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from carrel.protocol import client
 from carrel.protocol.client import Connection, ErrorResponse, Event, Ignored, Response
+from carrel.protocol.methods import CALL_TOOL, LIST_RESOURCES, READ_RESOURCE
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, PageParams
 from carrel.wire.resources import ReadResourceParams
@@ -33,9 +34,9 @@ def asking(revision: str) -> Connection:
     """A connection that waits for a list (1), a resource (2) and a tool (3)."""
     connection = Connection(Implementation("c", "1"), ClientCapabilities())
     connection.speak(REVISIONS[revision])
-    assert connection.request("list_resources", PageParams()).id == 1
-    assert connection.request("read_resource", ReadResourceParams(uri="memo://1")).id == 2
-    assert connection.request("call_tool", CallToolParams(name="t")).id == 3
+    assert connection.request(LIST_RESOURCES, PageParams()).id == 1
+    assert connection.request(READ_RESOURCE, ReadResourceParams(uri="memo://1")).id == 2
+    assert connection.request(CALL_TOOL, CallToolParams(name="t")).id == 3
     return connection
 
 

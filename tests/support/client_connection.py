@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from carrel.protocol.client import (
@@ -15,11 +16,34 @@ from carrel.protocol.client import (
     Question,
     Response,
 )
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.methods import NotificationType, Request
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire.base import ClientCapabilities, Implementation, Params
+from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from support.server_connection import pack
 
-__all__ = ["answer", "failed", "heard", "notify", "question", "replied", "sent", "speaking", "strayed"]
+ROWS: Mapping[str, Any] = {
+    row.operation: row
+    for row in (
+        *(row for revision in reversed(REVISIONS.values()) for row in revision.requests.values()),
+        *(row for extension in (SKILLS, TASKS) for row in extension.requests.values()),
+    )
+}
+
+__all__ = [
+    "answer",
+    "failed",
+    "heard",
+    "notice_of",
+    "notify",
+    "question",
+    "replied",
+    "row_of",
+    "sent",
+    "speaking",
+    "strayed",
+]
 
 
 def speaking(revision: str | None, capabilities: ClientCapabilities | None = None) -> Connection:
@@ -38,6 +62,19 @@ def sent(outgoing: OutgoingMessage | None) -> dict[str, Any]:
     return message
 
 
+def row_of(operation: str) -> Request[Any, Any]:
+    """Return the row of a request; one of a method that does not exist, if there is no such operation."""
+    return ROWS.get(operation) or Request(operation, operation, Params, Result)
+
+
+def notice_of(operation: str) -> NotificationType:
+    """Return the row of a notification; one of a method that does not exist, if there is no such notification."""
+    rows = [
+        row for revision in REVISIONS.values() for row in (*revision.announcements.values(), *revision.events.values())
+    ]
+    return next((row for row in rows if row.operation == operation), NotificationType(operation, operation))
+
+
 def answer(connection: Connection, id: Any, result: Any) -> Event:
     """Answer a request with a result."""
     return connection.receive(pack({"jsonrpc": "2.0", "id": id, "result": result}))
@@ -45,14 +82,14 @@ def answer(connection: Connection, id: Any, result: Any) -> Event:
 
 def replied(connection: Connection, operation: str, params: Params, result: Any, owner: Any = None) -> Any:
     """Ask, answer, and return the result as it was read."""
-    event = answer(connection, connection.request(operation, params, owner).id, result)
+    event = answer(connection, connection.request(row_of(operation), params, owner).id, result)
     assert isinstance(event, Response), event
     return event.result
 
 
 def failed(connection: Connection, operation: str, params: Params, **members: Any) -> Exception:
     """Ask, answer with these members, and return the error that comes of it."""
-    outgoing = connection.request(operation, params)
+    outgoing = connection.request(row_of(operation), params)
     event = connection.receive(pack({"jsonrpc": "2.0", "id": outgoing.id, **members}))
     assert isinstance(event, ErrorResponse), event
     return event.error

@@ -11,9 +11,11 @@ from msgspec import Raw
 
 from carrel.errors import MCPError
 from carrel.protocol.client import Connection, OutgoingMessage
+from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.tools import CallToolParams
+from protocol.answering import notice_of, row_of
 
 #: Seconds that anything may take.
 PATIENCE = 20.0
@@ -123,12 +125,12 @@ class Asker:
 
     def start(self, operation: str, params: Any, **options: Any) -> Any:
         """Send a request, and return its id."""
-        message = self.connection.request(operation, params, **options)
+        message = self.connection.request(row_of(operation), params, **options)
         self.transport.send(message)
         return message.id
 
     def start_tool(self, tool: str, headers: Any = None, **arguments: Any) -> Any:
-        message = self.connection.request("call_tool", call_of(tool, arguments), progress=True)
+        message = self.connection.request(CALL_TOOL, call_of(tool, arguments), progress=True)
         if headers:
             message.headers = headers
         self.transport.send(message)
@@ -142,7 +144,7 @@ class Asker:
         return await self.recorder.result(self.start_tool(tool, **arguments))
 
     def tell(self, operation: str, *params: Any) -> Any:
-        return self.transport.send(self.connection.announce(operation, *params))
+        return self.transport.send(self.connection.announce(notice_of(operation), *params))
 
     def answer(self, id: Any, result: Any) -> Any:
         """Answer a question of the server."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from carrel import __version__
 from carrel.protocol.encoding import encode
+from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import LATEST
 from carrel.wire.base import ClientCapabilities, Implementation, RequestMeta
 from carrel.wire.resources import ReadResourceParams, Resource
@@ -80,7 +81,7 @@ def curl(url: str, uri: str, *, token: bool = False) -> str:
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
     """
-    method = next(row.method for row in LATEST.requests.values() if row.operation == "read_resource")
+    method = READ_RESOURCE.method
     meta = RequestMeta(
         protocol_version=LATEST.name,
         client_info=Implementation(name="curl", version="1"),

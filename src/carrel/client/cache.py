@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cache
 from sys import getsizeof
@@ -25,12 +25,15 @@ from msgspec import UNSET
 from carrel.client.cache_files import CacheFiles, StoredFile
 from carrel.client.uri_index import UriIndex, are_related, normal_form
 from carrel.errors import ConfigError
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.methods import READ_RESOURCE
+from carrel.protocol.revisions import REQUESTS
 from carrel.wire.base import CacheableResult, Params
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, ResourceContents, read_contents
 
 __all__ = ["Cache", "CacheStatistics", "key_of"]
 
-READ = "read_resource"
+READ = READ_RESOURCE.operation
 MIB = 1024 * 1024
 DAY = 24 * 3600 * 1000
 #: Approximate overhead of an entry in memory, in bytes, besides its texts and blobs.
@@ -38,13 +41,8 @@ OVERHEAD = 600
 #: How many invalidations are remembered, for responses in flight when they come.
 REMEMBERED = 1000
 
-#: Operations whose results a notification invalidates, by Carrel's names for both. Skills are made of resources.
-STALE: Mapping[str, tuple[str, ...]] = {
-    "prompts_list_changed": ("list_prompts",),
-    "resource_updated": ("list_skills", "get_skill"),
-    "resources_list_changed": ("list_resources", "list_resource_templates", "list_skills", "get_skill"),
-    "tools_list_changed": ("list_tools",),
-}
+#: Methods whose results are cached.
+CACHED = tuple(row for row in (*REQUESTS.values(), *SKILLS.requests.values()) if row.cacheable)
 
 #: Server, principal (None: public), operation, key.
 Name: TypeAlias = tuple[str, str | None, str, str]
@@ -330,10 +328,9 @@ class Cache:
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#interaction-with-notifications
         """
-        if event == "resource_updated":
-            self.forget(server, READ, uri)
-        for operation in STALE.get(event, ()):
-            self.forget(server, operation)
+        for row in CACHED:
+            if event in row.stale_by:
+                self.forget(server, row.operation, uri if row is READ_RESOURCE else None)
 
     def _is_outdated(self, server: str, operation: str, key: str, since: int | None) -> bool:
         if since is None or since >= self._moment:

@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagina
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET
@@ -15,9 +15,8 @@ from msgspec import UNSET
 from carrel.client.session import Session
 from carrel.errors import InvalidMessage
 from carrel.protocol.client import Notification
-from carrel.protocol.extensions.skills import SKILLS
-from carrel.protocol.revisions import REQUESTS
-from carrel.wire.base import PageParams, Params
+from carrel.protocol.methods import Request
+from carrel.wire.base import CacheableResult, Params, Result
 from carrel.wire.client_features import InputRequiredResult
 
 if TYPE_CHECKING:
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CachedSession"]
 
-#: Operations whose results are cacheable.
-CACHEABLE = frozenset(row.operation for row in (*REQUESTS.values(), *SKILLS.requests.values()) if row.cacheable)
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Result)
+
 #: How many pages one list may have.
 MAX_PAGES = 10_000
 
@@ -38,20 +38,20 @@ class CachedSession(Session):
         super().__init__(*arguments, **options)
         self._cache = cache
 
-    async def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
+    async def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list; there are none if the server lacks the capability.
 
         Raises:
             InvalidMessage: a cursor is repeated, or there are too many pages.
         """
         await self.connect()
-        if not self.offers(operation):
+        if not self.offers(request):
             return
         seen: set[str] = set()
         while True:
-            page = await self._cached(operation, params)
+            page = await self._cached(request, params)
             yield page
-            cursor = page.next_cursor
+            cursor = getattr(page, "next_cursor", UNSET)
             if cursor is UNSET:
                 return
             if cursor in seen or len(seen) >= MAX_PAGES:
@@ -59,25 +59,25 @@ class CachedSession(Session):
             seen.add(cursor)
             params = msgspec.structs.replace(params, cursor=cursor)
 
-    async def _cached(self, operation: str, params: Params, **options: Any) -> Any:
+    async def _cached(self, request: Request[P, R], params: P, **options: Any) -> R:
         """Return the cached result of a request if it is fresh; send the request and cache its result otherwise.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
         """
         cache = self._cache
-        if cache is None or operation not in CACHEABLE:
-            return await self.request(operation, params, **options)
+        if cache is None or not request.cacheable:
+            return await self.request(request, params, **options)
         from carrel.client.cache import key_of
 
         key = key_of(params) or ""
-        kept = await cache.get(self._way.name, self._principal, operation, key)
+        kept = await cache.get(self._way.name, self._principal, request.operation, key)
         if kept is not None:
-            return kept
+            return cast("R", kept)
         since = cache.moment
         answered: list[InputRequiredResult] = []
-        result = await self.request(operation, params, answered=answered, **options)
-        if not answered:
-            await cache.put(self._way.name, self._principal, operation, key, result, since=since)
+        result = await self.request(request, params, answered=answered, **options)
+        if not answered and isinstance(result, CacheableResult):
+            await cache.put(self._way.name, self._principal, request.operation, key, result, since=since)
         return result
 
     @property

@@ -34,7 +34,24 @@ from carrel.protocol import VERSION
 from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extension import Extension
-from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.extensions.tasks import GET_TASK, TASKS
+from carrel.protocol.methods import (
+    CALL_TOOL,
+    COMPLETE,
+    DISCOVER,
+    FETCH_TASK_RESULT,
+    GET_PROMPT,
+    LIST_PROMPTS,
+    LIST_RESOURCE_TEMPLATES,
+    LIST_RESOURCES,
+    LIST_TASKS,
+    LIST_TOOLS,
+    PING,
+    READ_RESOURCE,
+    ROOTS_LIST_CHANGED,
+    SET_LEVEL,
+    Request,
+)
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.client.transport import Credentials
 from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
@@ -181,13 +198,13 @@ class Client(CachedSession):
 
     async def resources(self) -> AsyncIterator[Resource]:
         """Iterate over the resources. Pages are fetched on demand."""
-        async for page in self.pages("list_resources", PageParams()):
+        async for page in self.pages(LIST_RESOURCES, PageParams()):
             for resource in page.resources:
                 yield resource
 
     async def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
         """Iterate over the resource templates."""
-        async for page in self.pages("list_resource_templates", PageParams()):
+        async for page in self.pages(LIST_RESOURCE_TEMPLATES, PageParams()):
             for template in page.resource_templates:
                 yield template
 
@@ -231,9 +248,9 @@ class Client(CachedSession):
         params = ReadResourceParams(uri=uri)
         try:
             if self._cache is None or progress is not None or meta is not None:
-                result = await self.request("read_resource", params, timeout=timeout, progress=progress, meta=meta)
+                result = await self.request(READ_RESOURCE, params, timeout=timeout, progress=progress, meta=meta)
             else:
-                result = await self._cached("read_resource", params, timeout=timeout)
+                result = await self._cached(READ_RESOURCE, params, timeout=timeout)
         except PeerError as error:
             if is_not_found(error, uri, self._facts.revision.not_found):
                 raise ResourceNotFound(uri) from error
@@ -259,7 +276,7 @@ class Client(CachedSession):
     async def tools(self) -> AsyncIterator[Tool]:
         """Iterate over the tools. Their annotations are untrusted hints, not permissions."""
         mirrored = (await self.connect()).transport.mirrors and self.stateless
-        async for page in self.pages("list_tools", PageParams()):
+        async for page in self.pages(LIST_TOOLS, PageParams()):
             for tool in self._tools.take(page.tools, mirrored=mirrored):
                 yield tool
         self._tools.complete = True
@@ -304,11 +321,11 @@ class Client(CachedSession):
         if link is None or link.error is not None:
             link = await self.connect()
         if not (link.transport.mirrors and self.stateless):
-            return await self.request("call_tool", params, **options)
+            return await self.request(CALL_TOOL, params, **options)
         if not self._tools.complete and params.name not in self._tools:
             await self._list_tools()
         return await self.request(
-            "call_tool", params, headers=lambda: self._tools.headers(params.name, arguments or {}), **options
+            CALL_TOOL, params, headers=lambda: self._tools.headers(params.name, arguments or {}), **options
         )
 
     async def start_tool(
@@ -342,7 +359,7 @@ class Client(CachedSession):
         """
         from carrel.client.tasks import ToolTask
 
-        return ToolTask(self, await self.request("get_task", TaskParams(task_id=id)))
+        return ToolTask(self, await self.request(GET_TASK, TaskParams(task_id=id)))
 
     async def tasks(self) -> AsyncIterator[ToolTask]:
         """Iterate over this client's tasks on the server (2025-11-25).
@@ -352,7 +369,7 @@ class Client(CachedSession):
         """
         from carrel.client.tasks import ToolTask
 
-        async for page in self.pages("list_tasks", ListTasksParams()):
+        async for page in self.pages(LIST_TASKS, ListTasksParams()):
             for task in page.tasks:
                 yield ToolTask(self, task)
 
@@ -363,7 +380,7 @@ class Client(CachedSession):
         """
         link = await self.connect()
         tasks = self.capabilities.tasks
-        if self.stateless or tasks is UNSET or not link.connection.knows("fetch_task_result"):
+        if self.stateless or tasks is UNSET or not link.connection.knows(FETCH_TASK_RESULT):
             return False
         if "call" not in tasks.get("requests", {}).get("tools", {}):
             return False
@@ -410,7 +427,7 @@ class Client(CachedSession):
 
     async def prompts(self) -> AsyncIterator[Prompt]:
         """Iterate over the prompts."""
-        async for page in self.pages("list_prompts", PageParams()):
+        async for page in self.pages(LIST_PROMPTS, PageParams()):
             for prompt in page.prompts:
                 yield prompt
 
@@ -423,7 +440,7 @@ class Client(CachedSession):
             PeerError: there is no such prompt, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=UNSET if arguments is None else dict(arguments))
-        return await self.request("get_prompt", params, timeout=timeout)  # type: ignore[no-any-return]
+        return await self.request(GET_PROMPT, params, timeout=timeout)
 
     async def complete(
         self,
@@ -447,15 +464,15 @@ class Client(CachedSession):
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(context)) if context else UNSET,
         )
-        result = await self.request("complete", params)
-        return result.completion  # type: ignore[no-any-return]
+        result = await self.request(COMPLETE, params)
+        return result.completion
 
     # Ping, logging and roots
 
     async def ping(self, *, timeout: Wait = UNSET) -> None:
         """Ping the server: ``ping``, or ``server/discover`` in stateless revisions."""
         await self.connect()
-        await self.request("discover" if self.stateless else "ping", Params(), timeout=timeout)
+        await self.request(DISCOVER if self.stateless else PING, Params(), timeout=timeout)
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Set the minimum level of the server's log messages.
@@ -470,7 +487,7 @@ class Client(CachedSession):
         if self.stateless:
             link.connection.set_log_level(level)
         else:
-            await self.request("set_level", SetLevelParams(level=level))
+            await self.request(SET_LEVEL, SetLevelParams(level=level))
 
     async def change_roots(self, roots: RootsSource) -> None:
         """Replace the roots, and notify the server in revisions with sessions.
@@ -481,7 +498,7 @@ class Client(CachedSession):
         self._answers.change_roots(roots)
         link = await self.connect()
         if not self.stateless:
-            link.announce("roots_list_changed")
+            link.announce(ROOTS_LIST_CHANGED)
 
     # Change notifications
     def changed(self, notice: Notification) -> None:
@@ -494,12 +511,12 @@ class Client(CachedSession):
         self._tools.forget()
         super()._renewed()
 
-    async def _mend(self, error: PeerError, operation: str) -> bool:
-        if error.code == HEADER_MISMATCH and operation == "call_tool":
+    async def _mend(self, error: PeerError, request: Request[Any, Any]) -> bool:
+        if error.code == HEADER_MISMATCH and request is CALL_TOOL:
             self._tools.forget()
             await self._list_tools()
             return True
-        return await super()._mend(error, operation)
+        return await super()._mend(error, request)
 
 
 def check_level(level: LoggingLevel | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -36,9 +36,14 @@ from carrel.protocol.client import (
     Question,
     Response,
 )
+from carrel.protocol.methods import NotificationType, Request
 from carrel.transports.client.transport import Transport
 from carrel.wire.base import Id, Params, Result
+from carrel.wire.lifecycle import InitializeResult
 from carrel.wire.utilities import ProgressParams
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Result)
 
 __all__ = ["ClientConnection", "Progress", "Subscriber"]
 
@@ -138,8 +143,8 @@ class ClientConnection:
 
     def call(
         self,
-        operation: str,
-        params: Params,
+        request: Request[P, R],
+        params: P,
         *,
         timeout: float | None,
         progress: Progress | None = None,
@@ -147,7 +152,7 @@ class ClientConnection:
         headers: Mapping[str, str] | None = None,
         result: type[Result] | None = None,
         subscriber: Subscriber | None = None,
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Coroutine[Any, Any, R]:
         """Return a coroutine that sends a request and returns its result.
 
         If it is cancelled or times out, the request is cancelled at the server. ``timeout`` is in seconds and restarts
@@ -162,13 +167,13 @@ class ClientConnection:
         """
         waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout)
         message = self.connection.request(
-            operation, params, waiter, meta=meta, progress=progress is not None, result=result
+            request, params, waiter, meta=meta, progress=progress is not None, result=result
         )
         if headers:
             message.headers = headers
         return self._ask(message, waiter)
 
-    def initialize(self, message: OutgoingMessage, timeout: float) -> Coroutine[Any, Any, Any]:
+    def initialize(self, message: OutgoingMessage, timeout: float) -> Coroutine[Any, Any, InitializeResult]:
         """Return a coroutine that sends an ``initialize`` request and returns its result, as ``call`` does."""
         waiter = Waiter(self._loop.create_future(), timeout=timeout)
         self.connection.waiting[message.id].owner = waiter  # type: ignore[index]
@@ -205,13 +210,13 @@ class ClientConnection:
         finally:
             room.cancel()
 
-    def announce(self, operation: str, params: Any = UNSET) -> None:
+    def announce(self, notification: NotificationType, params: Any = UNSET) -> None:
         """Send a notification.
 
         Raises:
             MethodNotFound: the revision has no such notification.
         """
-        self._send(self.connection.announce(operation, params))
+        self._send(self.connection.announce(notification, params))
 
     def _send(self, message: OutgoingMessage) -> None:
         if self.error is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -16,12 +16,14 @@ from msgspec import UNSET, Raw
 from carrel.client.handlers import ClientHandlers
 from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerError, ProtocolError
 from carrel.printable import printable
-from carrel.protocol.client import QUESTIONS
 from carrel.protocol.encoding import encode
+from carrel.protocol.revisions import QUESTIONS
 from carrel.wire.base import Params
 from carrel.wire.client_features import ElicitParams, InputRequest, InputRequiredResult
 
 __all__ = ["MAX_ROUNDS", "answer_all", "next_round", "visit_pages"]
+
+P = TypeVar("P", bound=Params)
 
 #: How many ``input_required`` results one request may get.
 MAX_ROUNDS = 20
@@ -31,7 +33,7 @@ PAUSE = 0.1
 PAGE_TIME = 600.0
 
 
-async def next_round(params: Params, result: InputRequiredResult, answers: ClientHandlers, server: str) -> Params:
+async def next_round(params: P, result: InputRequiredResult, answers: ClientHandlers, server: str) -> P:
     """Return the parameters of the next round: the previous ones, with the input responses and the request state.
 
     Raises:
@@ -55,12 +57,12 @@ async def answer_all(requests: Mapping[str, InputRequest], answers: ClientHandle
     """
     responses: dict[str, Any] = {}
     for key, request in requests.items():
-        operation, kind = QUESTIONS.get(request.method, ("", None))
-        if kind is None:
+        row = QUESTIONS.get(request.method)
+        if row is None:
             raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
         try:
-            params = msgspec.convert({} if request.params is UNSET else request.params, kind)
-            responses[key] = await answers.answer(operation, params, server)
+            params = msgspec.convert({} if request.params is UNSET else request.params, row.params)
+            responses[key] = await answers.answer(row.operation, params, server)
         except msgspec.ValidationError as error:
             raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
         except (MethodNotFound, InvalidParams) as error:

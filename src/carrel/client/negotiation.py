@@ -26,6 +26,7 @@ from carrel.errors import (
     ProtocolError,
     RequestTimeout,
 )
+from carrel.protocol.methods import DISCOVER, INITIALIZED
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REVISIONS
 from carrel.wire.base import Implementation, Params
@@ -115,7 +116,7 @@ async def discover(link: ClientConnection, revision: Revision, *, timeout: float
     """
     link.connection.speak(revision)
     try:
-        result: DiscoverResult = await link.call("discover", Params(), timeout=timeout)
+        result: DiscoverResult = await link.call(DISCOVER, Params(), timeout=timeout)
     except PeerError as error:
         if error.code == UNSUPPORTED_VERSION and isinstance(error.data, dict):
             offered = error.data.get("supported")
@@ -154,7 +155,7 @@ async def shake_hands(link: ClientConnection, revision: Revision, *, timeout: fl
     if agreed is None or agreed.stateless or (insist and agreed is not revision):
         raise unspoken([result.protocol_version[:100]], revision if insist else None)
     connection.speak(agreed)
-    link.announce("initialized")
+    link.announce(INITIALIZED)
     link.transport.settle(agreed)
     instructions = None if result.instructions is UNSET else result.instructions
     return Found(agreed, result.server_info, result.capabilities, instructions)

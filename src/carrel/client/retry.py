@@ -13,14 +13,6 @@ from carrel.errors import HTTPStatusError, MCPError, RequestTimeout, SessionExpi
 
 __all__ = ["Retries"]
 
-#: Idempotent operations, by Carrel's names, which may be retried although they were delivered.
-SAFE = frozenset(
-    (
-        *("complete", "discover", "get_prompt", "get_skill", "get_task", "fetch_task_result", "list_prompts"),
-        *("list_resource_templates", "list_resources", "list_skills", "list_tasks", "list_tools", "ping"),
-        *("read_directory", "read_resource", "set_level", "subscribe", "unsubscribe", "cancel_task"),
-    )
-)
 #: HTTP statuses of temporary failures.
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 #: The longest Retry-After that is honoured, in seconds.
@@ -37,11 +29,14 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     first: float = 0.2
     longest: float = 10.0
 
-    def pause(self, operation: str, error: MCPError, attempt: int, *, safe: bool = False) -> float | None:
-        """Return the seconds to wait before the next retry, after ``attempt`` failures; None to give up."""
+    def pause(self, error: MCPError, attempt: int, *, safe: bool) -> float | None:
+        """Return the seconds to wait before the next retry, after ``attempt`` failures; None to give up.
+
+        ``safe``: the request is idempotent, and may be retried although it was delivered.
+        """
         if attempt > self.times or not isinstance(error, TransportError) or isinstance(error, RequestTimeout):
             return None
-        if error.delivered and operation not in SAFE and not safe:
+        if error.delivered and not safe:
             return None
         if isinstance(error, SessionExpired):
             return 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -34,7 +34,9 @@ from carrel.printable import printable
 from carrel.protocol.client import Connection, Notification, Question
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.methods import SET_LEVEL, Request
 from carrel.protocol.revision import Revision
+from carrel.protocol.revisions import REQUESTS
 from carrel.wire.base import Implementation, LoggingLevel, Params, Result
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.lifecycle import ServerCapabilities
@@ -47,23 +49,14 @@ __all__ = ["LogReceiver", "Session", "Wait", "Watcher"]
 
 logger = Log("carrel.client")
 
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Result)
+
 #: Timeout in seconds; UNSET for the client's own timeout, None for no limit.
 Wait: TypeAlias = float | UnsetType | None
 #: Receives the log messages of a server.
 LogReceiver: TypeAlias = Callable[[LoggingMessageParams], Awaitable[None] | None]
 
-#: Server capability that an operation requires.
-NEEDS: Mapping[str, str] = {
-    "call_tool": "tools",
-    "complete": "completions",
-    "get_prompt": "prompts",
-    "list_prompts": "prompts",
-    "list_resource_templates": "resources",
-    "list_resources": "resources",
-    "list_tools": "tools",
-    "read_resource": "resources",
-    "set_level": "logging",
-}
 COMPLETING = ServerCapabilities(completions={})
 
 
@@ -110,7 +103,7 @@ class Session:
         self._log_level = log_level
         self._link: ClientConnection | None = None
         self._found: Found | None = None
-        self._missing: frozenset[str] = frozenset()
+        self._missing: frozenset[Request[Any, Any]] = frozenset()
         self._has_tasks = False
         self.task_answers: dict[str, TaskAnswers] = {}
         """Answered input requests of tasks, by task id."""
@@ -148,13 +141,13 @@ class Session:
                 self._way, self._new_connection, self, self._wanted, timeout=self.timeout, patience=self._patience
             )
             self._link = link
-            self._missing = frozenset(operation for operation in NEEDS if not self.offers(operation))
+            self._missing = frozenset(row for row in REQUESTS.values() if not self.offers(row))
             self._has_tasks = self.capabilities.tasks is not UNSET
             self._lost[link] = asyncio.Event()
             self._held = {}
             self._renewed()
-            if self._log_level is not None and not self.stateless and self.offers("set_level"):
-                await link.call("set_level", SetLevelParams(level=self._log_level), timeout=self.timeout)
+            if self._log_level is not None and not self.stateless and self.offers(SET_LEVEL):
+                await link.call(SET_LEVEL, SetLevelParams(level=self._log_level), timeout=self.timeout)
             return link
 
     async def _leave(self, link: ClientConnection) -> None:
@@ -229,9 +222,9 @@ class Session:
         shown = printable(self._way.shown)
         return shown if server is None else f"{printable(server.name, 100)} ({shown})"
 
-    def offers(self, operation: str) -> bool:
-        """Return whether the server has declared the capability that an operation requires."""
-        need = NEEDS.get(operation)
+    def offers(self, request: Request[Any, Any]) -> bool:
+        """Return whether the server has declared the capability that a request requires."""
+        need = request.capability
         if need is None or getattr(self.capabilities, need) is not UNSET:
             return True
         # The oldest revision had completion without a capability for it.
@@ -246,8 +239,8 @@ class Session:
 
     async def request(
         self,
-        operation: str,
-        params: Params,
+        request: Request[P, R],
+        params: P,
         *,
         timeout: Wait = UNSET,
         progress: Progress | None = None,
@@ -256,8 +249,8 @@ class Session:
         result: type[Result] | None = None,
         repeatable: bool = False,
         answered: list[InputRequiredResult] | None = None,
-    ) -> Any:
-        """Send a request, by Carrel's name for its operation, and return its result.
+    ) -> R:
+        """Send a request and return its result.
 
         Input requests of the server are answered, lost connections reopened, and requests that are safe to repeat
         retried; ``repeatable`` marks this one as safe. ``answered`` collects the ``input_required`` results.
@@ -276,10 +269,10 @@ class Session:
             try:
                 if link is None or link.error is not None:
                     link = await self.connect()
-                if operation in self._missing:
-                    raise MethodNotFound(f"The server does not offer {NEEDS[operation]}")
+                if request in self._missing:
+                    raise MethodNotFound(f"The server does not offer {request.capability}")
                 answer = await link.call(
-                    operation,
+                    request,
                     params,
                     timeout=self.timeout if timeout is UNSET else timeout,
                     progress=progress,
@@ -289,7 +282,8 @@ class Session:
                 )
             except TransportError as error:
                 failures += 1
-                pause = self._retries.pause(operation, error, failures, safe=repeatable) if self._open else None
+                safe = repeatable or request.idempotent
+                pause = self._retries.pause(error, failures, safe=safe) if self._open else None
                 if pause is None:
                     raise
                 if isinstance(error, SessionExpired) and link is not None:
@@ -298,12 +292,12 @@ class Session:
                 link = self._link
                 continue
             except PeerError as error:
-                if mended or not await self._mend(error, operation):
+                if mended or not await self._mend(error, request):
                     raise
                 mended = True
                 link = self._link
                 continue
-            if type(answer) is not InputRequiredResult:
+            if not isinstance(answer, InputRequiredResult):
                 return answer
             if answered is not None:
                 answered.append(answer)
@@ -312,7 +306,7 @@ class Session:
                 raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")
             params = await next_round(params, answer, self._answers, self._server_name)
 
-    async def _mend(self, error: PeerError, operation: str) -> bool:
+    async def _mend(self, error: PeerError, request: Request[Any, Any]) -> bool:
         """Recover from an error response, if possible; return whether to send the request again."""
         if error.code == UNSUPPORTED_VERSION and self._link is not None:
             self._link.closed(TransportError("the server does not speak the revision any more", delivered=False))

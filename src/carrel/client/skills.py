@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from copy import deepcopy
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -28,14 +28,26 @@ from carrel.errors import (
     ResourceTooLarge,
 )
 from carrel.protocol.extensions.frontmatter import FrontmatterError, check_skill, read_frontmatter
-from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE, SKILLS
+from carrel.protocol.extensions.skills import (
+    GET_SKILL,
+    LIST_SKILLS,
+    MAX_BYTES,
+    MAX_FILES,
+    READ_DIRECTORY,
+    SKILL_FILE,
+    SKILLS,
+)
+from carrel.protocol.methods import READ_RESOURCE, Request
 from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
-from carrel.wire.base import PageParams, Params
+from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.resources import ReadResourceParams, Resource, ResourceContents, TextResourceContents
 from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, SkillResource
 from carrel.wire.skills import Skill as SkillEntry
 
 __all__ = ["Skill", "SkillServer", "get_skill", "list_skills", "read_directory"]
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Result)
 
 DIRECTORY = "inode/directory"
 DIGEST = "sha256:"
@@ -54,10 +66,10 @@ class SkillServer(Protocol):
     async def declared(self) -> Mapping[str, Any]:
         """Return the settings of the extensions that the server has declared."""
 
-    async def request(self, operation: str, params: Params) -> Any:
+    async def request(self, request: Request[P, R], params: P) -> R:
         """Send a request to the server, bypassing the cache, and return its result."""
 
-    def pages(self, operation: str, params: PageParams) -> AsyncIterator[Any]:
+    def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list, possibly from the cache."""
 
 
@@ -68,7 +80,7 @@ async def list_skills(server: SkillServer) -> AsyncIterator[Skill]:
         MethodNotFound: the server does not support skills.
     """
     await _require(server)
-    async for page in server.pages("list_skills", PageParams()):
+    async for page in server.pages(LIST_SKILLS, PageParams()):
         for entry in page.skills:
             yield Skill(server, entry)
 
@@ -83,7 +95,7 @@ async def get_skill(server: SkillServer, uri: str) -> Skill:
     """
     await _require(server)
     try:
-        entry: SkillEntry = (await server.request("get_skill", GetSkillParams(uri=uri))).skill
+        entry: SkillEntry = (await server.request(GET_SKILL, GetSkillParams(uri=uri))).skill
     except PeerError as error:
         if error.code == INVALID_PARAMS:
             raise ResourceNotFound(uri, "No skill is served there") from error
@@ -102,7 +114,7 @@ async def read_directory(server: SkillServer, uri: str) -> AsyncIterator[Resourc
     """
     if not (await _require(server)).get("directoryRead"):
         raise MethodNotFound(f"{server.name} does not say what is in directories")
-    async for page in server.pages("read_directory", ReadDirectoryParams(uri=uri)):
+    async for page in server.pages(READ_DIRECTORY, ReadDirectoryParams(uri=uri)):
         for resource in page.resources:
             yield resource
 
@@ -277,7 +289,7 @@ class Skill:
     async def _fetch(self, uri: str, listed: SkillResource | None) -> ResourceContents:
         """Fetch one file, and verify its size and digest if it is listed."""
         try:
-            result = await self._server.request("read_resource", ReadResourceParams(uri=uri))
+            result = await self._server.request(READ_RESOURCE, ReadResourceParams(uri=uri))
         except PeerError as error:
             if error.code in (INVALID_PARAMS, NOT_FOUND):
                 raise ResourceNotFound(uri, "The server does not have this file of the skill any more") from error

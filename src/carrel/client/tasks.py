@@ -18,6 +18,8 @@ from carrel.client.input_required import answer_all
 from carrel.errors import InvalidMessage, PeerError, TaskCancelled
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
+from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
+from carrel.protocol.methods import FETCH_TASK_RESULT
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
@@ -115,7 +117,7 @@ class ToolTask:
         """Poll the status (``tasks/get``), and answer the input requests that the task waits for."""
         if self.id is None or self.status in TERMINAL:
             return self.status
-        state: DetailedTask | Task = await self._client.request("get_task", TaskParams(task_id=self.id))
+        state: DetailedTask | Task = await self._client.request(GET_TASK, TaskParams(task_id=self.id))
         self._state = state
         if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not UNSET:
             await self._answer(state.task_id, state.input_requests)
@@ -139,7 +141,7 @@ class ToolTask:
                 return
             params = UpdateTaskParams(task_id=id, input_responses=Raw(encode(answers.unsent)))
             try:
-                await self._client.request("update_task", params, repeatable=True)
+                await self._client.request(UPDATE_TASK, params, repeatable=True)
             except PeerError:
                 answers.refused()
                 raise
@@ -171,15 +173,15 @@ class ToolTask:
         """
         try:
             if isinstance(self._state, Task):
-                return await self._client.request(  # type: ignore[no-any-return]
-                    "fetch_task_result", TaskParams(task_id=self._state.task_id), timeout=None
+                return await self._client.request(
+                    FETCH_TASK_RESULT, TaskParams(task_id=self._state.task_id), timeout=None
                 )
             async for _ in self:
                 pass
         except asyncio.CancelledError:
             link = self._client._link
             if link is not None and self.id is not None and self.status not in TERMINAL:
-                link.spawn(link.call("cancel_task", TaskParams(task_id=self.id), timeout=self._client.timeout))
+                link.spawn(link.call(CANCEL_TASK, TaskParams(task_id=self.id), timeout=self._client.timeout))
             raise
         return self._end()
 
@@ -201,6 +203,6 @@ class ToolTask:
     async def cancel(self) -> None:
         """Request cancellation of the task (``tasks/cancel``). It may still complete or fail."""
         if self.id is not None and self.status not in TERMINAL:
-            state = await self._client.request("cancel_task", TaskParams(task_id=self.id))
+            state = await self._client.request(CANCEL_TASK, TaskParams(task_id=self.id))
             if isinstance(state, Task):
                 self._state = state

@@ -25,6 +25,7 @@ from carrel.errors import (
     TransportError,
 )
 from carrel.protocol.client import Notification
+from carrel.protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
 from carrel.wire.resources import ListenParams, SubscribeParams, SubscriptionFilter
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Watch:
         for event, kind in LISTS.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
-        await link.call("listen", ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
+        await link.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
 
     async def _subscribe(self, link: ClientConnection) -> None:
         """Send ``resources/subscribe`` for every resource, wait until the connection is lost, and unsubscribe."""
@@ -234,7 +235,7 @@ class Watch:
             for uri in uris:
                 try:
                     if self.client.hold(uri):
-                        await link.call("subscribe", SubscribeParams(uri=uri), timeout=self.client.timeout)
+                        await link.call(SUBSCRIBE, SubscribeParams(uri=uri), timeout=self.client.timeout)
                 except PeerError:
                     self.client.release(link, uri)
                     refused.append(uri)
@@ -254,7 +255,7 @@ class Watch:
         finally:
             for uri in held:
                 if uri not in refused and self.client.release(link, uri) and link.error is None:
-                    link.spawn(link.call("unsubscribe", SubscribeParams(uri=uri), timeout=self.client.timeout))
+                    link.spawn(link.call(UNSUBSCRIBE, SubscribeParams(uri=uri), timeout=self.client.timeout))
         raise TransportError("the connection was lost")
 
 

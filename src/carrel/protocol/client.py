@@ -10,7 +10,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -27,6 +27,7 @@ from carrel.errors import (
 from carrel.printable import printable
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.extension import Extension
+from carrel.protocol.methods import CANCELLED, DISCOVER, GET_TASK, INITIALIZE, PING, NotificationType, Request
 from carrel.protocol.results import (
     LARGE,
     UNREADABLE,
@@ -37,19 +38,12 @@ from carrel.protocol.results import (
     read_result,
     reader,
 )
-from carrel.protocol.revision import Request, Revision
+from carrel.protocol.revision import Revision
+from carrel.protocol.revisions import QUESTIONS
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
-from carrel.wire.client_features import (
-    CreateMessageParams,
-    ElicitationCompleteParams,
-    ElicitParams,
-    ListRootsParams,
-)
 from carrel.wire.jsonrpc import Message, NotificationMessage, RequestMessage, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams
-from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams
-from carrel.wire.tasks import DetailedTask, Task
-from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams
+from carrel.wire.utilities import CancelledParams
 
 __all__ = [
     "Batch",
@@ -67,6 +61,10 @@ __all__ = [
 _read_message = msgspec.json.Decoder(Message).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
 
+P = TypeVar("P", bound=Params)
+
+#: Requests that are not cancelled while a connection is opened: the server's revision is not known yet.
+OPENING = (DISCOVER, INITIALIZE)
 #: Maximum number of messages in a batch.
 MAX_BATCH = 500
 
@@ -75,28 +73,6 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 #: Keys of ``_meta`` that callers cannot override: headers and responses depend on them.
 OURS = (VERSION, "io.modelcontextprotocol/clientCapabilities")
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-
-#: Parameter types of server notifications, by their names in Carrel.
-NOTICES: Mapping[str, type[Wire]] = {
-    "cancelled": CancelledParams,
-    "elicitation_complete": ElicitationCompleteParams,
-    "message": LoggingMessageParams,
-    "progress": ProgressParams,
-    "resource_updated": ResourceUpdatedParams,
-    "subscription_acknowledged": AcknowledgedParams,
-    "task": DetailedTask,
-    "task_status": Task,
-}
-
-#: Server requests by method: operation name and parameter type.
-QUESTIONS: Mapping[str, tuple[str, type[Wire]]] = {
-    "elicitation/create": ("elicit", ElicitParams),
-    "roots/list": ("list_roots", ListRootsParams),
-    "sampling/createMessage": ("sample", CreateMessageParams),
-}
-
-#: Operations that are not cancelled: the server's revision is not known yet.
-OPENING = frozenset(("discover", "initialize"))
 
 
 class OutgoingMessage(msgspec.Struct, gc=False):
@@ -186,9 +162,9 @@ class Connection:
         """Whether the revision is still being negotiated."""
         self.log_level: str | None = None
         self._ids = 0
-        self._rows: dict[str, Request] = {}
+        self._rows: dict[str, Request[Any, Any]] = {}
         self._extended: dict[str, Extension] = {}
-        self._notices: dict[str, str] = {}
+        self._notices: dict[str, NotificationType] = {}
         self._members: dict[str, Any] = {}
         self._meta: Raw | UnsetType = UNSET
 
@@ -196,7 +172,7 @@ class Connection:
         """Set the negotiated revision."""
         self.revision = revision
         self._rows = {row.operation: row for row in revision.requests.values()}
-        self._notices = {method: name for name, method in revision.events.items()}
+        self._notices = {row.method: row for row in revision.events.values()}
         for extension in self._extended.values():
             self._add(extension, revision)
         self._write_meta()
@@ -210,7 +186,7 @@ class Connection:
     def _add(self, extension: Extension, revision: Revision) -> None:
         if revision.stateless or extension.handshake:
             self._rows.update({row.operation: row for row in extension.requests.values()})
-            self._notices.update({method: name for name, method in extension.events.items()})
+            self._notices.update({row.method: row for row in extension.events.values()})
 
     def set_log_level(self, level: str | None) -> None:
         """Set the minimum log level that every request asks for (stateless revisions)."""
@@ -236,14 +212,14 @@ class Connection:
 
     # Calls in, bytes out
 
-    def knows(self, operation: str) -> bool:
-        """Return whether the revision, or an extension, has an operation."""
-        return operation in self._rows
+    def knows(self, request: Request[Any, Any]) -> bool:
+        """Return whether the revision, or an extension, has the operation of a request."""
+        return request.operation in self._rows
 
     def request(
         self,
-        operation: str,
-        params: Params,
+        request: Request[P, Any],
+        params: P,
         owner: Any = None,
         *,
         meta: Mapping[str, Any] | None = None,
@@ -258,11 +234,11 @@ class Connection:
         Raises:
             MethodNotFound: the revision has no such operation.
         """
-        row = self._rows.get(operation)
+        row = self._rows.get(request.operation)
         revision = self.revision
         if row is None or revision is None:
             spoken = "no revision yet" if revision is None else revision.name
-            raise MethodNotFound(f"The server speaks {spoken}, which has no {operation.replace('_', ' ')}")
+            raise MethodNotFound(f"The server speaks {spoken}, which has no {request.operation.replace('_', ' ')}")
         self._ids = id = self._ids + 1
         projection = revision.projections.get(type(params))
         if projection is not None:
@@ -278,17 +254,16 @@ class Connection:
         name = None if row.name_field is None else getattr(params, row.name_field)
         data = encode(RequestMessage("2.0", id, row.method, params))
         self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
-        return OutgoingMessage(data, row.method, id, name, revision, {}, operation == "listen")
+        return OutgoingMessage(data, row.method, id, name, revision, {}, row.endless)
 
     def initialize(self, revision: Revision, owner: Any = None) -> OutgoingMessage:
         """Encode the ``initialize`` request that proposes ``revision``; the server may choose another.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
         """
-        row = next(row for row in revision.requests.values() if row.operation == "initialize")
         self.revision = None  # not negotiated until the response, whatever was tried before
         self._ids = id = self._ids + 1
-        self.waiting[id] = Waiting(row, row.result, owner)
+        self.waiting[id] = Waiting(INITIALIZE, INITIALIZE.result, owner)
         capabilities = self.capabilities
         if capabilities.extensions is not UNSET:
             others = {name for name, extension in self._extended.items() if not extension.handshake}
@@ -297,19 +272,19 @@ class Connection:
         params = revision.project(
             InitializeParams(protocol_version=revision.name, capabilities=capabilities, client_info=self.info)
         )
-        return OutgoingMessage(encode(RequestMessage("2.0", id, row.method, params)), row.method, id)
+        return OutgoingMessage(encode(RequestMessage("2.0", id, INITIALIZE.method, params)), INITIALIZE.method, id)
 
-    def announce(self, operation: str, params: Any = UNSET) -> OutgoingMessage:
-        """Encode a notification, by its operation name.
+    def announce(self, notification: NotificationType, params: Any = UNSET) -> OutgoingMessage:
+        """Encode a notification.
 
         Raises:
             MethodNotFound: the revision has no such notification.
         """
         revision = self.revision
-        rows = {} if revision is None else {row.operation: row for row in revision.announcements.values()}
-        if operation not in rows:
-            raise MethodNotFound(f"There is no notification {operation.replace('_', ' ')} in what the server speaks")
-        method = rows[operation].method
+        method = notification.method
+        if revision is None or method not in revision.announcements:
+            name = notification.operation.replace("_", " ")
+            raise MethodNotFound(f"There is no notification {name} in what the server speaks")
         return OutgoingMessage(encode(NotificationMessage("2.0", method, params)), method, revision=revision)
 
     def give_up(self, id: Id, reason: str) -> OutgoingMessage | None:
@@ -318,9 +293,9 @@ class Connection:
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
         """
         waiting = self.waiting.pop(id, None)
-        if waiting is None or self.revision is None or (self.opening and waiting.request.operation in OPENING):
+        if waiting is None or self.revision is None or (self.opening and waiting.request in OPENING):
             return None
-        return self.announce("cancelled", CancelledParams(request_id=id, reason=reason))
+        return self.announce(CANCELLED, CancelledParams(request_id=id, reason=reason))
 
     def answer(self, question: Question, result: Any) -> OutgoingMessage:
         """Encode the response to a server request; one that belongs to a task carries the related-task metadata.
@@ -395,22 +370,22 @@ class Connection:
         typed = self.revision is not None and self.revision.stateless
         try:
             return Response(
-                waiting, id, read_result(waiting, message.result, typed=typed, tasks="get_task" in self._rows)
+                waiting, id, read_result(waiting, message.result, typed=typed, tasks=GET_TASK.operation in self._rows)
             )
         except ProtocolError as error:
             return ErrorResponse(waiting, id, error)
 
     def _receive_notice(self, method: str, params: Raw) -> Event:
-        event = self._notices.get(method)
-        if event is None:
+        row = self._notices.get(method)
+        if row is None:
             return Ignored(f"the notification {printable(method, 100)}, not known here")
         try:
-            read: Any = reader(NOTICES.get(event, _Anything))(params)
+            read: Any = reader(row.params)(params)
         except UNREADABLE as error:
             return Ignored(f"the notification {method} is wrong: {printable(error)}")
         meta = getattr(read, "meta", None)
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-        return Notification(event, read, subscription if _is_id(subscription) else None)
+        return Notification(row.operation, read, subscription if _is_id(subscription) else None)
 
     def _receive_question(self, id: Any, method: str, params: Raw) -> Event:
         """Decode a server request. Stateless revisions have none, and they must not be answered."""
@@ -419,14 +394,15 @@ class Connection:
             return Ignored(f"the request {printable(method, 100)} has no proper id")
         if revision is not None and revision.stateless:
             return Ignored(f"the request {printable(method, 100)}, which servers of this revision must not send")
-        if method == "ping":
-            return Question(id, "ping", None)
-        operation, kind = QUESTIONS.get(method, ("", Wire))
-        if not operation or revision is None or method not in revision.questions.values():
+        if method == PING.method:
+            return Question(id, PING.operation, None)
+        row = QUESTIONS.get(method)
+        if row is None or revision is None or row not in revision.questions.values():
             refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {printable(method, 200)}")
             return Ignored(f"the request {printable(method, 100)}, not known here", refusal)
+        kind: type[Wire] = row.params
         try:
-            return Question(id, operation, reader(kind)(params))
+            return Question(id, row.operation, reader(kind)(params))
         except UNREADABLE as error:
             refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
             return Ignored(f"the request {method} is wrong: {printable(error)}", refusal)
@@ -441,12 +417,6 @@ class Connection:
         return Batch(
             [Ignored("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages]
         )
-
-
-class _Anything(Wire, kw_only=True):
-    """Notification parameters without a type of their own: only ``_meta`` is decoded."""
-
-    meta: dict[str, Any] | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 def _is_id(id: Any) -> bool:

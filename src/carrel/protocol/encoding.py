@@ -32,7 +32,7 @@ def encode_event(revision: Revision, event: str, params: Any = UNSET, extension:
     """Encode a notification from the server, by its name in Carrel, for ``revision`` or ``extension``."""
     if isinstance(params, msgspec.Struct):
         params = revision.project(params)
-    return encode(NotificationMessage("2.0", (extension or revision).events[event], params))
+    return encode(NotificationMessage("2.0", (extension or revision).events[event].method, params))
 
 
 def encode_error(id: Id | UnsetType | None, code: int, message: str, data: Any = UNSET) -> bytes:

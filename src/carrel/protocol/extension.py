@@ -8,11 +8,12 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extens
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.protocol.revision import Request
+from carrel.protocol.methods import NotificationType, Request
 
 __all__ = ["Extension"]
 
@@ -28,10 +29,10 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
-    requests: Mapping[str, Request] = {}
+    requests: Mapping[str, Request[Any, Any]] = {}
     """Requests that clients may send, by wire name."""
-    events: Mapping[str, str] = {}
-    """Notifications that a server may send: wire names by the names used in Carrel."""
+    events: Mapping[str, NotificationType] = {}
+    """Notifications that a server may send, by operation name."""
     mutual: bool = False
     """Only clients that declare the extension too may call its methods; others are refused (-32021)."""
     handshake: bool = False

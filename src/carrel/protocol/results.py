@@ -18,7 +18,7 @@ from carrel.errors import InvalidMessage, PeerError, ProtocolError
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
 from carrel.protocol.json_values import without_nulls
-from carrel.protocol.revision import Request
+from carrel.protocol.methods import Request
 from carrel.wire.base import Result
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.jsonrpc import ErrorObject
@@ -53,8 +53,6 @@ UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult,
 MEANT = frozenset(
     ("_meta", "data", "default", "inputSchema", "outputSchema", "resultType", "structuredContent", "ttl", "ttlMs")
 )
-#: Operations that may be answered with an ``InputRequiredResult``.
-ASKING = frozenset(("call_tool", "get_prompt", "read_resource"))
 
 _read_error = msgspec.json.Decoder(ErrorObject).decode
 _read_type = msgspec.json.Decoder(Result).decode
@@ -63,7 +61,7 @@ _read_type = msgspec.json.Decoder(Result).decode
 class Waiting(msgspec.Struct, gc=False):
     """Pending request. ``owner`` is an opaque value of the application."""
 
-    request: Request
+    request: Request[Any, Any]
     result: type[Result]
     owner: Any
 
@@ -134,12 +132,12 @@ def read_result(waiting: Waiting, raw: Raw, *, typed: bool, tasks: bool, strict:
 
 def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
     """Decode an intermediate result."""
-    operation = waiting.request.operation
+    request = waiting.request
     unfinished = UNFINISHED.get(kind)
     if (
         unfinished is None
-        or (kind == "input_required" and operation not in ASKING)
-        or (kind == "task" and not (operation == "call_tool" and tasks))
+        or (kind == "input_required" and not request.asks)
+        or (kind == "task" and not (request.deferred and tasks))
     ):
         shown = printable(kind, 100)
         raise InvalidMessage(f"The answer to {waiting.request.method} has the type {shown!r}, not known here")

@@ -14,48 +14,29 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from carrel.wire.base import CacheableResult, Params, Result
+from carrel.protocol.methods import NotificationType, Request
+from carrel.wire.base import CacheableResult, Result
 
-__all__ = ["Downgrade", "NotificationType", "Request", "Revision", "Without", "without"]
+__all__ = ["Downgrade", "Revision", "Without", "without"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 Downgrade: TypeAlias = Callable[[Any], Any]
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A request method: its name on the wire, its operation name in Carrel, its parameters and its result."""
-
-    method: str
-    operation: str
-    params: type[Params] = Params
-    result: type[Result] = Result
-    cacheable: bool = False
-    name_field: str | None = None
-    """The parameter that is mirrored in the Mcp-Name header (2026-07-28, Streamable HTTP)."""
-
-
-class NotificationType(msgspec.Struct, frozen=True):
-    """A notification: its name on the wire, its operation name in Carrel, and its parameters if clients may send it."""
-
-    method: str
-    operation: str
-    params: type[Params] = Params
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One revision of the protocol.
 
     ``requests`` and ``announcements`` are the requests and notifications that a client may send, by wire name; a method
-    that is not in the table is "method not found". ``events`` are the wire names of a server's notifications, by the
-    names used in Carrel.
+    that is not in the table is "method not found". ``events`` are the notifications of a server, by operation name.
     """
 
     name: str
-    requests: Mapping[str, Request]
+    requests: Mapping[str, Request[Any, Any]]
     announcements: Mapping[str, NotificationType]
-    events: Mapping[str, str]
-    questions: Mapping[str, str] = {}
-    """Requests that a server may send to a client: wire names by operation names."""
+    events: Mapping[str, NotificationType]
+    questions: Mapping[str, Request[Any, Any]] = {}
+    """Requests that a server may send to a client, by their operation names and by those of variants with more
+    features."""
     stateless: bool = False
     """Every request carries version, identity and capabilities in ``_meta``; there is no handshake."""
     batches: bool = False
@@ -93,7 +74,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return value if projection is None else projection(value)
 
     def complete(
-        self, result: Result, request: Request, server_meta: dict[str, Any], ttl_ms: int, scope: str
+        self, result: Result, request: Request[Any, Any], server_meta: dict[str, Any], ttl_ms: int, scope: str
     ) -> Result:
         """Return ``result`` projected, with the fields that every result of this revision has.
 

@@ -35,10 +35,11 @@ from carrel.errors import (
 )
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.members import FRAME, NO_PARAMS, SMALL, DuplicateId, names_of, refuse_duplicates
+from carrel.protocol.methods import PING, Request
 from carrel.protocol.peer import Peer
-from carrel.protocol.revision import Request, Revision
+from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
-from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result
+from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result, Wire
 from carrel.wire.jsonrpc import ErrorObject, Identified, Message, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
 from carrel.wire.utilities import SEVERITY
@@ -58,10 +59,10 @@ _read_id = msgspec.json.Decoder(Identified).decode
 _check_json = msgspec.json.Decoder(Raw).decode
 
 
-class _ParamsReaders(dict[type[Params], Callable[[Any], Any]]):
+class _ParamsReaders(dict[type[Wire], Callable[[Any], Any]]):
     """Decoders of parameters by type, created on first use: most servers never receive most methods."""
 
-    def __missing__(self, kind: type[Params]) -> Callable[[Any], Any]:
+    def __missing__(self, kind: type[Wire]) -> Callable[[Any], Any]:
         read = self[kind] = msgspec.json.Decoder(kind).decode
         return read
 
@@ -131,7 +132,7 @@ class Call(msgspec.Struct):
     connection: Connection
     peer: Peer
     id: Id
-    request: Request
+    request: Request[Any, Any]
     params: Any
     raw: Raw
     headers: Mapping[bytes, bytes] | None = None
@@ -312,11 +313,11 @@ class Connection:
                 pass
         raise self._invalid_params(method, raw, error) from None
 
-    def _added(self, method: str) -> Request | None:
+    def _added(self, method: str) -> Request[Any, Any] | None:
         extension = self.description.extended.get(method)
         return None if extension is None else extension.requests[method]
 
-    def _extended(self, method: str, peer: Peer) -> Request:
+    def _extended(self, method: str, peer: Peer) -> Request[Any, Any]:
         """Return the request type of a method that an extension adds.
 
         Raises:
@@ -433,7 +434,7 @@ class Connection:
         """
         handshakes = [revision for revision in self.description.revisions.values() if not revision.stateless]
         if not isinstance(params, InitializeParams):
-            if handshakes and method == "ping":
+            if handshakes and method == PING.method:
                 return Peer(handshakes[0])
             raise _malformed("io.modelcontextprotocol/protocolVersion", "; clients with a session initialize it first")
         if not handshakes:

@@ -30,6 +30,7 @@ from carrel.errors import (
 )
 from carrel.limits import Budget, Limits
 from carrel.log import Log
+from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Connection, Description, Refusal
 from carrel.server.completion import CompletableFunction
 from carrel.server.context import CLIENT
@@ -168,12 +169,12 @@ class Server:
         self._extensions: dict[str, dict[str, Any]] = {}
         self._skills: Skills | None = None
         # Operations refused where nothing of their kind is registered; lists are answered all the same, empty.
-        self._needs: dict[str, Resources | Tools | Prompts] = {
-            "call_tool": self.tools,
-            "get_prompt": self.prompts,
-            "read_resource": self.resources,
-            "subscribe": self.resources,
-            "unsubscribe": self.resources,
+        kinds: dict[str | None, Resources | Tools | Prompts]
+        kinds = {"prompts": self.prompts, "resources": self.resources, "tools": self.tools}
+        self._needs = {
+            row.operation: kinds[row.capability]
+            for row in REQUESTS.values()
+            if row.capability in kinds and row.verb != "list"
         }
 
     @property
@@ -545,7 +546,7 @@ class Server:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
             result = answer(call, channel)
             if hasattr(result, "__await__"):
-                waits = operation == "listen" and isinstance(result, asyncio.Future)  # until the server ends it
+                waits = call.request.endless and isinstance(result, asyncio.Future)  # until the server ends it
                 return result if waits else self._answer_later(call, result)
             return call.connection.reply(call, result)
         except BaseException as error:  # not a cancellation: nothing has been awaited yet

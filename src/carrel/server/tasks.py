@@ -604,7 +604,7 @@ def detailed(record: Record) -> DetailedTask:
     )
     if record.status == "input_required":
         task.input_requests = {
-            key: InputRequest(method=revision.questions[question.operation], params=question.params)
+            key: InputRequest(method=revision.questions[question.operation].method, params=question.params)
             for key, (question, future) in record.questions.items()
             if not future.done()
         }

@@ -15,16 +15,15 @@ import msgspec
 
 from carrel.errors import ConfigError, TransportError
 from carrel.protocol.client import OutgoingMessage
+from carrel.protocol.methods import INITIALIZED
 from carrel.protocol.revision import Revision
-from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, REVISIONS
+from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.transports.client.transport import Receiver
 from carrel.transports.server.application import Application
 from carrel.transports.server.dispatcher import Dispatcher
 from carrel.wire.base import Id
 
 __all__ = ["MemoryPeer", "MemoryTransport", "connect"]
-
-INITIALIZED = next(row.method for row in ANNOUNCEMENTS.values() if row.operation == "initialized")
 
 
 class MemoryPeer:
@@ -256,7 +255,7 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
                 await peer.request(
                     "initialize", {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client}
                 )
-                peer.notify(INITIALIZED)
+                peer.notify(INITIALIZED.method)
             yield peer
         finally:
             await peer.dispatcher.close()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import ConfigError, MCPError, PeerError, SessionExpired
+from carrel.protocol.methods import LIST_RESOURCES
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.client.http import HTTPTransport, load_endpoint, probe
 from carrel.transports.client.http_sse import HTTPSSETransport
@@ -75,7 +76,7 @@ async def test_a_name_that_is_no_plain_ascii_is_encoded_in_its_header(site: Site
 
 async def test_an_error_with_a_status_says_which(site: Site) -> None:
     async with asker(site) as client:
-        message = client.connection.request("list_resources", PageParams())
+        message = client.connection.request(LIST_RESOURCES, PageParams())
         message.data = message.data.replace(b"resources/list", b"resources/lost")
         message.method = "resources/lost"
         client.transport.send(message)

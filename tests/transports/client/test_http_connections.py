@@ -16,6 +16,7 @@ from carrel.errors import (
     HTTPStatusError,
     TransportError,
 )
+from carrel.protocol.methods import LIST_RESOURCES
 from carrel.transports.client import http as http_client
 from carrel.transports.client.http import HTTPTransport
 from carrel.wire.base import PageParams
@@ -189,7 +190,7 @@ async def test_endless_requests_do_not_keep_others_waiting() -> None:
 
     async with scripted(serve) as server, client_of(server, connections=1) as client:
         for _ in range(5):
-            message = client.connection.request("list_resources", PageParams())
+            message = client.connection.request(LIST_RESOURCES, PageParams())
             message.data = message.data.replace(b"resources/list", b"subscriptions/listen")
             message.endless = True
             client.transport.send(message)

@@ -4,7 +4,7 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 """
 
 from carrel.protocol.extension import Extension
-from carrel.protocol.revision import Request
+from carrel.protocol.methods import RESOURCE_UPDATED, RESOURCES_LIST_CHANGED, Request
 from carrel.wire.base import PageParams
 from carrel.wire.skills import (
     GetSkillParams,
@@ -21,10 +21,41 @@ SKILL_FILE = "SKILL.md"
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
 
-REQUESTS = (
-    Request("skills/list", "list_skills", PageParams, ListSkillsResult, cacheable=True),
-    Request("skills/get", "get_skill", GetSkillParams, GetSkillResult, cacheable=True),
-    Request("resources/directory/read", "read_directory", ReadDirectoryParams, ReadDirectoryResult),
+#: Skills are made of resources.
+STALE_BY = (RESOURCE_UPDATED.operation, RESOURCES_LIST_CHANGED.operation)
+
+LIST_SKILLS = Request(
+    "skills/list",
+    "list_skills",
+    PageParams,
+    ListSkillsResult,
+    idempotent=True,
+    cacheable=True,
+    stale_by=STALE_BY,
+    verb="list",
+)
+GET_SKILL = Request(
+    "skills/get",
+    "get_skill",
+    GetSkillParams,
+    GetSkillResult,
+    idempotent=True,
+    cacheable=True,
+    stale_by=STALE_BY,
+    verb="read",
+    target="uri",
+)
+READ_DIRECTORY = Request(
+    "resources/directory/read",
+    "read_directory",
+    ReadDirectoryParams,
+    ReadDirectoryResult,
+    idempotent=True,
+    verb="list_directory",
+    target="uri",
 )
 
-SKILLS = Extension(name="io.modelcontextprotocol/skills", requests={row.method: row for row in REQUESTS})
+SKILLS = Extension(
+    name="io.modelcontextprotocol/skills",
+    requests={row.method: row for row in (LIST_SKILLS, GET_SKILL, READ_DIRECTORY)},
+)

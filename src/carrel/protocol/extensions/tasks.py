@@ -4,20 +4,20 @@ https://modelcontextprotocol.io/extensions/tasks/overview
 """
 
 from carrel.protocol.extension import Extension
-from carrel.protocol.revision import Request
+from carrel.protocol.methods import NotificationType, Request
+from carrel.wire.base import Result
 from carrel.wire.tasks import DetailedTask, TaskParams, UpdateTaskParams
 
-__all__ = ["TASKS"]
+__all__ = ["CANCEL_TASK", "GET_TASK", "TASK", "TASKS", "UPDATE_TASK"]
 
-REQUESTS = (
-    Request("tasks/get", "get_task", TaskParams, DetailedTask, name_field="task_id"),
-    Request("tasks/update", "update_task", UpdateTaskParams, name_field="task_id"),
-    Request("tasks/cancel", "cancel_task", TaskParams, name_field="task_id"),
-)
+GET_TASK = Request("tasks/get", "get_task", TaskParams, DetailedTask, idempotent=True, name_field="task_id")
+UPDATE_TASK = Request("tasks/update", "update_task", UpdateTaskParams, Result, name_field="task_id")
+CANCEL_TASK = Request("tasks/cancel", "cancel_task", TaskParams, Result, idempotent=True, name_field="task_id")
+TASK = NotificationType("notifications/tasks", "task", DetailedTask)
 
 TASKS = Extension(
     name="io.modelcontextprotocol/tasks",
-    requests={row.method: row for row in REQUESTS},
-    events={"task": "notifications/tasks"},
+    requests={row.method: row for row in (GET_TASK, UPDATE_TASK, CANCEL_TASK)},
+    events={TASK.operation: TASK},
     mutual=True,
 )

@@ -4,14 +4,16 @@ A method or field that a revision does not list does not exist for its peers.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from carrel.protocol.methods import NotificationType, Request
 from carrel.protocol.projection import build
-from carrel.protocol.revision import NotificationType, Request, Revision
+from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
 
-__all__ = ["ANNOUNCEMENTS", "LATEST", "LATEST_HANDSHAKE", "REQUESTS", "REVISIONS"]
+__all__ = ["ANNOUNCEMENTS", "LATEST", "LATEST_HANDSHAKE", "QUESTIONS", "REQUESTS", "REVISIONS"]
 
 WRITTEN = [module.REVISION for module in (v2026_07_28, v2025_11_25, v2025_06_18, v2025_03_26, v2024_11_05)]
 
@@ -27,9 +29,13 @@ LATEST = next(iter(REVISIONS.values()))
 LATEST_HANDSHAKE = next(revision for revision in REVISIONS.values() if not revision.stateless)
 
 #: Requests of all revisions: a request has to be decoded before its revision is known.
-REQUESTS: Mapping[str, Request] = {
+REQUESTS: Mapping[str, Request[Any, Any]] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.requests.items()
 }
 ANNOUNCEMENTS: Mapping[str, NotificationType] = {
     method: row for revision in reversed(list(REVISIONS.values())) for method, row in revision.announcements.items()
+}
+#: Requests that servers may send to clients.
+QUESTIONS: Mapping[str, Request[Any, Any]] = {
+    row.method: row for revision in REVISIONS.values() for row in revision.questions.values()
 }

@@ -1,59 +1,47 @@
 """2024-11-05, the first revision. https://modelcontextprotocol.io/specification/2024-11-05"""
 
-from carrel.protocol.revision import NotificationType, Request, Revision
-from carrel.wire.base import PageParams
-from carrel.wire.completion import CompleteParams, CompleteResult
-from carrel.wire.lifecycle import InitializeParams, InitializeResult
-from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult
-from carrel.wire.resources import (
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ReadResourceParams,
-    ReadResourceResult,
-    SubscribeParams,
+from carrel.protocol.methods import (
+    CALL_TOOL,
+    CANCELLED,
+    COMPLETE,
+    GET_PROMPT,
+    INITIALIZE,
+    INITIALIZED,
+    LIST_PROMPTS,
+    LIST_RESOURCE_TEMPLATES,
+    LIST_RESOURCES,
+    LIST_ROOTS,
+    LIST_TOOLS,
+    MESSAGE,
+    PING,
+    PROGRESS,
+    PROMPTS_LIST_CHANGED,
+    READ_RESOURCE,
+    RESOURCE_UPDATED,
+    RESOURCES_LIST_CHANGED,
+    ROOTS_LIST_CHANGED,
+    SAMPLE,
+    SET_LEVEL,
+    SUBSCRIBE,
+    TOOLS_LIST_CHANGED,
+    UNSUBSCRIBE,
 )
-from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
-from carrel.wire.utilities import CancelledParams, SetLevelParams
+from carrel.protocol.revision import Revision
 
 REQUESTS = (
-    Request("initialize", "initialize", InitializeParams, InitializeResult),
-    Request("ping", "ping"),
-    Request("resources/list", "list_resources", PageParams, ListResourcesResult, cacheable=True),
-    Request(
-        "resources/templates/list", "list_resource_templates", PageParams, ListResourceTemplatesResult, cacheable=True
-    ),
-    Request(
-        "resources/read", "read_resource", ReadResourceParams, ReadResourceResult, cacheable=True, name_field="uri"
-    ),
-    Request("resources/subscribe", "subscribe", SubscribeParams),
-    Request("resources/unsubscribe", "unsubscribe", SubscribeParams),
-    Request("prompts/list", "list_prompts", PageParams, ListPromptsResult, cacheable=True),
-    Request("prompts/get", "get_prompt", GetPromptParams, GetPromptResult, name_field="name"),
-    Request("tools/list", "list_tools", PageParams, ListToolsResult, cacheable=True),
-    Request("tools/call", "call_tool", CallToolParams, CallToolResult, name_field="name"),
-    Request("logging/setLevel", "set_level", SetLevelParams),
-    Request("completion/complete", "complete", CompleteParams, CompleteResult),
+    *(INITIALIZE, PING, LIST_RESOURCES, LIST_RESOURCE_TEMPLATES, READ_RESOURCE, SUBSCRIBE, UNSUBSCRIBE),
+    *(LIST_PROMPTS, GET_PROMPT, LIST_TOOLS, CALL_TOOL, SET_LEVEL, COMPLETE),
 )
-
-ANNOUNCEMENTS = (
-    NotificationType("notifications/initialized", "initialized"),
-    NotificationType("notifications/cancelled", "cancelled", CancelledParams),
-    NotificationType("notifications/progress", "progress"),
-    NotificationType("notifications/roots/list_changed", "roots_list_changed"),
+ANNOUNCEMENTS = (INITIALIZED, CANCELLED, PROGRESS, ROOTS_LIST_CHANGED)
+EVENTS = (
+    *(CANCELLED, MESSAGE, PROGRESS, PROMPTS_LIST_CHANGED, RESOURCE_UPDATED, RESOURCES_LIST_CHANGED),
+    TOOLS_LIST_CHANGED,
 )
 
 REVISION = Revision(
     name="2024-11-05",
     requests={row.method: row for row in REQUESTS},
     announcements={row.method: row for row in ANNOUNCEMENTS},
-    questions={"list_roots": "roots/list", "sample": "sampling/createMessage"},
-    events={
-        "cancelled": "notifications/cancelled",
-        "message": "notifications/message",
-        "progress": "notifications/progress",
-        "prompts_list_changed": "notifications/prompts/list_changed",
-        "resource_updated": "notifications/resources/updated",
-        "resources_list_changed": "notifications/resources/list_changed",
-        "tools_list_changed": "notifications/tools/list_changed",
-    },
+    questions={row.operation: row for row in (LIST_ROOTS, SAMPLE)},
+    events={row.operation: row for row in EVENTS},
 )

@@ -5,6 +5,7 @@ https://modelcontextprotocol.io/specification/2025-03-26/changelog
 
 import msgspec
 
+from carrel.protocol.methods import SAMPLE
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2024_11_05
 from carrel.wire.client_features import CreateMessageResult
@@ -34,7 +35,7 @@ REVISION = PREVIOUS.followed_by(
     "2025-03-26",
     batches=True,
     resumable=True,
-    questions={**PREVIOUS.questions, "sample_with_audio": "sampling/createMessage"},
+    questions={**PREVIOUS.questions, "sample_with_audio": SAMPLE},
     before={
         AudioContent: audio_as_resource,
         CreateMessageResult: audio_in_words,

@@ -6,6 +6,7 @@ https://modelcontextprotocol.io/specification/2025-06-18/changelog
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from carrel.protocol.methods import ELICIT
 from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2025_03_26
 from carrel.wire.base import Annotations, ClientCapabilities, Implementation
@@ -38,7 +39,7 @@ REVISION = PREVIOUS.followed_by(
     batches=False,
     resource_metadata=True,
     version_header=True,
-    questions={**PREVIOUS.questions, "elicit": "elicitation/create"},
+    questions={**PREVIOUS.questions, ELICIT.operation: ELICIT},
     before={
         ClientCapabilities: without("elicitation"),
         CompleteParams: without("context"),

@@ -8,7 +8,17 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from carrel.protocol.revision import Request, without
+from carrel.protocol.methods import (
+    CANCEL_TASK,
+    ELICIT,
+    ELICITATION_COMPLETE,
+    FETCH_TASK_RESULT,
+    GET_TASK,
+    LIST_TASKS,
+    SAMPLE,
+    TASK_STATUS,
+)
+from carrel.protocol.revision import without
 from carrel.protocol.revisions import v2025_06_18
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.client_features import (
@@ -22,16 +32,11 @@ from carrel.wire.content import ResourceLink, TextContent
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import Resource, ResourceTemplate
-from carrel.wire.tasks import ListTasksParams, ListTasksResult, Task, TaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, Tool
+from carrel.wire.tools import CallToolParams, Tool
 
 PREVIOUS = v2025_06_18.REVISION
-TASKS = (
-    Request("tasks/get", "get_task", TaskParams, Task),
-    Request("tasks/result", "fetch_task_result", TaskParams, CallToolResult),
-    Request("tasks/list", "list_tasks", ListTasksParams, ListTasksResult),
-    Request("tasks/cancel", "cancel_task", TaskParams, Task),
-)
+TASKS = (GET_TASK, FETCH_TASK_RESULT, LIST_TASKS, CANCEL_TASK)
+EVENTS = (ELICITATION_COMPLETE, TASK_STATUS)
 
 
 def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
@@ -89,17 +94,8 @@ def plain_field(field: dict[str, Any]) -> dict[str, Any]:
 REVISION = PREVIOUS.followed_by(
     "2025-11-25",
     requests={**PREVIOUS.requests, **{row.method: row for row in TASKS}},
-    events={
-        **PREVIOUS.events,
-        "elicitation_complete": "notifications/elicitation/complete",
-        "task_status": "notifications/tasks/status",
-    },
-    questions={
-        **PREVIOUS.questions,
-        "elicit_page": "elicitation/create",
-        "elicit_several": "elicitation/create",
-        "sample_with_tools": "sampling/createMessage",
-    },
+    events={**PREVIOUS.events, **{row.operation: row for row in EVENTS}},
+    questions={**PREVIOUS.questions, "elicit_page": ELICIT, "elicit_several": ELICIT, "sample_with_tools": SAMPLE},
     primed=True,
     pkce_advertised=True,
     anonymous_errors=True,

@@ -9,7 +9,24 @@ import msgspec
 from msgspec import UNSET
 
 from carrel.errors import INVALID_PARAMS
-from carrel.protocol.revision import Downgrade, Request, without
+from carrel.protocol.methods import (
+    CANCEL_TASK,
+    CANCELLED,
+    DISCOVER,
+    ELICITATION_COMPLETE,
+    FETCH_TASK_RESULT,
+    GET_TASK,
+    INITIALIZE,
+    LIST_TASKS,
+    LISTEN,
+    PING,
+    SET_LEVEL,
+    SUBSCRIBE,
+    SUBSCRIPTION_ACKNOWLEDGED,
+    TASK_STATUS,
+    UNSUBSCRIBE,
+)
+from carrel.protocol.revision import Downgrade, without
 from carrel.protocol.revisions import v2025_11_25
 from carrel.wire.base import ClientCapabilities
 from carrel.wire.client_features import ElicitResult, ListRootsResult
@@ -17,8 +34,6 @@ from carrel.wire.completion import CompleteResult
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
 from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult
 from carrel.wire.resources import (
-    ListenParams,
-    ListenResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ReadResourceParams,
@@ -26,15 +41,12 @@ from carrel.wire.resources import (
 )
 from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult, Tool
 
-REMOVED = {
-    *("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"),
-    *("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"),
-}
-REMOVED_EVENTS = {"elicitation_complete", "task_status"}
-ADDED = (
-    Request("server/discover", "discover", result=DiscoverResult, cacheable=True),
-    Request("subscriptions/listen", "listen", ListenParams, ListenResult),
+REMOVED = (
+    *(INITIALIZE, PING, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE),
+    *(GET_TASK, FETCH_TASK_RESULT, LIST_TASKS, CANCEL_TASK),
 )
+REMOVED_EVENTS = (ELICITATION_COMPLETE, TASK_STATUS)
+ADDED = (DISCOVER, LISTEN)
 PREVIOUS = v2025_11_25.REVISION
 
 
@@ -85,11 +97,11 @@ REVISION = PREVIOUS.followed_by(
     resumable=False,
     primed=False,
     not_found=INVALID_PARAMS,
-    requests={row.method: row for row in (*PREVIOUS.requests.values(), *ADDED) if row.method not in REMOVED},
-    announcements={"notifications/cancelled": PREVIOUS.announcements["notifications/cancelled"]},
+    requests={row.method: row for row in (*PREVIOUS.requests.values(), *ADDED) if row not in REMOVED},
+    announcements={CANCELLED.method: CANCELLED},
     events={
-        **{name: event for name, event in PREVIOUS.events.items() if name not in REMOVED_EVENTS},
-        "subscription_acknowledged": "notifications/subscriptions/acknowledged",
+        **{name: row for name, row in PREVIOUS.events.items() if row not in REMOVED_EVENTS},
+        SUBSCRIPTION_ACKNOWLEDGED.operation: SUBSCRIPTION_ACKNOWLEDGED,
     },
     before=BEFORE,
     drops={

@@ -26,6 +26,7 @@ from msgspec import UNSET
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
+from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Call
 from carrel.uri.parse import UriError, resolve
@@ -42,7 +43,7 @@ EVERYTHING = "*"
 REMEMBERED = 4096
 MAX_REMEMBERED = 256
 METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
-READING = next(row.method for row in REQUESTS.values() if row.operation == "read_resource")
+READING = READ_RESOURCE.method
 
 
 class Access(NamedTuple):
@@ -206,7 +207,7 @@ class Scopes:
             name = getattr(call.params, call.request.name_field or "", None)
             needed = needed.union(*(scopes for pattern, scopes in rows if name is None or pattern.matches(name)))
         if self._uris or self._read_uris:
-            for uri in named_resources(call.params):
+            for uri in named_resources(call):
                 needed |= self._of_resource(uri, reading=method == READING)
         return needed
 
@@ -275,17 +276,15 @@ def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
     return found
 
 
-def named_resources(params: Any) -> Iterator[str]:
-    """Yield the resource URIs in the parameters of a request: to read, to complete, or to subscribe to."""
-    uri = getattr(params, "uri", None)
-    if isinstance(uri, str):
-        yield uri
-    template = getattr(getattr(params, "ref", None), "uri", None)
-    if isinstance(template, str):
-        yield completed_place(template, params)
-    uris = getattr(getattr(params, "notifications", None), "resource_subscriptions", UNSET)
-    if isinstance(uris, list):
-        yield from uris
+def named_resources(call: Call) -> Iterator[str]:
+    """Yield the resource URIs that a request is about: to read, to complete, or to subscribe to."""
+    target = call.request.find_target(call.params) if call.request.names_resources else None
+    if isinstance(target, str):
+        yield target
+    elif isinstance(target, list):
+        yield from target
+    elif isinstance(template := getattr(target, "uri", None), str):
+        yield completed_place(template, call.params)
 
 
 def completed_place(template: str, params: Any) -> str:

@@ -28,6 +28,7 @@ from carrel.errors import (
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
+from carrel.protocol.methods import CANCELLED
 from carrel.wire.client_features import InputRequest, InputRequiredResult
 from carrel.wire.jsonrpc import ErrorObject, NotificationMessage, RequestMessage
 
@@ -137,7 +138,7 @@ def begin(context: Context) -> Round:
 def is_repeatable(context: Context) -> bool:
     """Return whether the request of a call may be repeated: a read, a prompt, or a tool that declares it."""
     call = context.call
-    return call.request.operation != "call_tool" or context.app.tools.is_repeatable(call.params.name)
+    return call.request.idempotent or context.app.tools.is_repeatable(call.params.name)
 
 
 async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -224,7 +225,9 @@ def required(context: Context) -> InputRequiredResult:
     current = context.round
     revision = context.call.peer.revision
     requests = {
-        key: InputRequest(method=revision.questions[question.operation], params=revision.project(question.params))
+        key: InputRequest(
+            method=revision.questions[question.operation].method, params=revision.project(question.params)
+        )
         for key, question in current.needed.items()
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
@@ -249,7 +252,7 @@ async def _ask_session(context: Context, question: Question) -> Any:
             return question.read(answer)
         except ValueError as error:
             if not question.again:
-                method = context.call.peer.revision.questions[question.operation]
+                method = context.call.peer.revision.questions[question.operation].method
                 raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
             problem = printable(error)
     raise ProtocolError(f"The client's answers do not fit: {problem}")
@@ -279,7 +282,7 @@ class Pending(msgspec.Struct, eq=False):
         """Notify the client, if the request was sent to one, that it is cancelled."""
         if self.channel is not None:
             params = {"requestId": self.id, "reason": "the answer is not needed any more"}
-            self.channel.send(encode(NotificationMessage("2.0", self.call.peer.revision.events["cancelled"], params)))
+            self.channel.send(encode(NotificationMessage("2.0", CANCELLED.method, params)))
 
     def forget(self) -> None:
         """Drop the request: a later answer is ignored."""
@@ -294,7 +297,7 @@ async def _request(context: Context, question: Question) -> Any:
     revision = call.peer.revision
     if getattr(context.channel, "muted", False):  # only HTTP has a channel without a reader
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
-    method, params = revision.questions[question.operation], revision.project(question.params)
+    method, params = revision.questions[question.operation].method, revision.project(question.params)
     pending = Pending(call, method, params, asyncio.get_running_loop().create_future())
     limit: float | None = context.app.state_ttl
     if call.task is None:

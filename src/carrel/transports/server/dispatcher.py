@@ -11,6 +11,7 @@ from carrel.errors import InvalidMessage, ServerUnavailable
 from carrel.limits import NO_ROOM
 from carrel.protocol.channel import Channel
 from carrel.protocol.encoding import encode_error
+from carrel.protocol.methods import INITIALIZE, PING
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
 from carrel.transports.server.application import Application
 
@@ -140,7 +141,7 @@ def check_load(call: Call, count: int, limit: int) -> None:
     Raises:
         ServerUnavailable: the limit is reached.
     """
-    if count >= limit and call.request.operation != "ping":
+    if count >= limit and call.request is not PING:
         raise ServerUnavailable(f"Too many requests at a time: at most {limit} (max_requests_in_flight)")
 
 
@@ -350,7 +351,7 @@ def _answer_in_batch(
     """Return the response to one message of a batch, or the pending work for it; None if it has no response."""
     if type(event) is not Call:
         return receive_other(event)
-    if event.request.operation == "initialize":
+    if event.request is INITIALIZE:
         return event.connection.refuse(event, InvalidMessage("Invalid request: initialize within a batch"))
     try:
         in_flight.check(event, app.limits.max_requests_in_flight)

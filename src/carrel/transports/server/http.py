@@ -30,6 +30,7 @@ from carrel.errors import (
 from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import verify
+from carrel.protocol.methods import INITIALIZE
 from carrel.protocol.principal import Caller, Challenge
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
@@ -395,7 +396,7 @@ class StreamableHTTP:
         permit(self._authorization, caller, event)
         if type(event) is not Call:
             return await self._post_other(event, session, headers, send, extra, json=json, events=events)
-        if not events and event.request.operation == "listen":
+        if not events and event.request.endless:
             refusal = connection.refuse(event, _needs_stream(event))
             await respond(send, refusal.status, refusal.reply, extra)
             return None
@@ -410,7 +411,7 @@ class StreamableHTTP:
                 return None
             session = None
         elif session is None:
-            if event.request.operation != "initialize":
+            if event.request is not INITIALIZE:
                 if version not in self._stateless:
                     raise _no_session()
                 refusal = connection.refuse(event, _not_stateless(version))
@@ -441,7 +442,7 @@ class StreamableHTTP:
         if session is None:
             self._in_flight[client] = self._in_flight.get(client, 0) + 1
             work.add_done_callback(lambda _: self._count_down(client))
-        if caller is not None and event.request.operation == "listen":
+        if caller is not None and event.request.endless:
             lease = Lease(stream.expire)
             lease.extend(caller)
             work.add_done_callback(lease.cancel)

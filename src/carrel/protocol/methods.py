@@ -1,0 +1,296 @@
+"""Table of all methods of the five revisions: one row per method, with everything that depends on it.
+
+A revision (``carrel.protocol.revisions``) lists the rows that it has. The methods of extensions have rows of the same
+type, in ``carrel.protocol.extensions``.
+
+https://modelcontextprotocol.io/specification/2026-07-28/schema
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+from carrel.wire.base import PageParams, Params, Result, Wire
+from carrel.wire.client_features import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitationCompleteParams,
+    ElicitParams,
+    ElicitResult,
+    ListRootsParams,
+    ListRootsResult,
+)
+from carrel.wire.completion import CompleteParams, CompleteResult
+from carrel.wire.lifecycle import DiscoverResult, InitializeParams, InitializeResult
+from carrel.wire.prompts import GetPromptParams, GetPromptResult, ListPromptsResult
+from carrel.wire.resources import (
+    AcknowledgedParams,
+    ListenParams,
+    ListenResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceParams,
+    ReadResourceResult,
+    ResourceUpdatedParams,
+    SubscribeParams,
+)
+from carrel.wire.tasks import ListTasksParams, ListTasksResult, Task, TaskParams
+from carrel.wire.tools import CallToolParams, CallToolResult, ListToolsResult
+from carrel.wire.utilities import CancelledParams, LoggingMessageParams, ProgressParams, SetLevelParams
+
+P = TypeVar("P", bound=Wire)
+R = TypeVar("R", bound=Wire, covariant=True)
+
+#: Verb that access control asks about.
+Verb: TypeAlias = Literal["list", "read", "list_directory", "complete", "subscribe", "call", "get"]
+#: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
+URI_FIELDS = ("uri", "ref")
+#: Targets that are resources.
+RESOURCES = (*URI_FIELDS, "notifications.resource_subscriptions")
+
+
+class AnyParams(Wire, kw_only=True):
+    """Parameters of notifications that define none of their own: only ``_meta`` is decoded."""
+
+    meta: dict[str, Any] | UnsetType = field(default=UNSET, name="_meta")
+
+
+class Request(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
+    """Row of a request method: its name on the wire, its operation name in Carrel, and all that depends on the method.
+
+    ``target`` is the path of the parameter with the name or URI that a request is about. By default it is the parameter
+    ``uri`` or ``ref``, if there is one, so that rules for resources also hold for the methods of extensions.
+    """
+
+    method: str
+    operation: str
+    params: type[P]
+    result: type[R]
+    capability: str | None = None
+    """The server capability that the method requires; for requests of servers, the client capability."""
+    idempotent: bool = False
+    """A request may be sent again, although it may have been handled already."""
+    asks: bool = False
+    """The result may be an ``InputRequiredResult`` (2026-07-28)."""
+    deferred: bool = False
+    """The result may be a task."""
+    endless: bool = False
+    """The response comes when the server ends it, perhaps never."""
+    cacheable: bool = False
+    """Results have a freshness hint (2026-07-28), and may be cached."""
+    stale_by: tuple[str, ...] = ()
+    """Notifications, by operation name, that make cached results stale."""
+    name_field: str | None = None
+    """The parameter that is mirrored in the Mcp-Name header (2026-07-28, Streamable HTTP)."""
+    verb: Verb | None = None
+    """The verb that access control asks about; None for requests that are about no resource, tool or prompt."""
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.target is None:
+            found = next((name for name in URI_FIELDS if name in self.params.__struct_fields__), self.name_field)
+            msgspec.structs.force_setattr(self, "target", found)
+
+    @property
+    def names_resources(self) -> bool:
+        """Whether the target is a resource, or several."""
+        return self.target in RESOURCES
+
+    def find_target(self, params: P) -> Any:
+        """Return the target in the parameters of a request; None if there is none."""
+        value: Any = params
+        for name in () if self.target is None else self.target.split("."):
+            value = getattr(value, name, UNSET)
+        return None if value is UNSET or value is params else value
+
+
+class NotificationType(msgspec.Struct, frozen=True, eq=False):
+    """Row of a notification method: its name on the wire, its operation name in Carrel, and its parameters."""
+
+    method: str
+    operation: str
+    params: type[Wire] = AnyParams
+
+
+# Notifications of both sides
+
+CANCELLED = NotificationType("notifications/cancelled", "cancelled", CancelledParams)
+PROGRESS = NotificationType("notifications/progress", "progress", ProgressParams)
+
+# Notifications of clients
+
+INITIALIZED = NotificationType("notifications/initialized", "initialized", Params)
+ROOTS_LIST_CHANGED = NotificationType("notifications/roots/list_changed", "roots_list_changed", Params)
+
+# Notifications of servers
+
+MESSAGE = NotificationType("notifications/message", "message", LoggingMessageParams)
+PROMPTS_LIST_CHANGED = NotificationType("notifications/prompts/list_changed", "prompts_list_changed")
+RESOURCE_UPDATED = NotificationType("notifications/resources/updated", "resource_updated", ResourceUpdatedParams)
+RESOURCES_LIST_CHANGED = NotificationType("notifications/resources/list_changed", "resources_list_changed")
+TOOLS_LIST_CHANGED = NotificationType("notifications/tools/list_changed", "tools_list_changed")
+ELICITATION_COMPLETE = NotificationType(
+    "notifications/elicitation/complete", "elicitation_complete", ElicitationCompleteParams
+)
+TASK_STATUS = NotificationType("notifications/tasks/status", "task_status", Task)
+SUBSCRIPTION_ACKNOWLEDGED = NotificationType(
+    "notifications/subscriptions/acknowledged", "subscription_acknowledged", AcknowledgedParams
+)
+
+# Requests of both sides
+
+PING = Request("ping", "ping", Params, Result, idempotent=True)
+
+# Requests of clients: opening
+
+INITIALIZE = Request("initialize", "initialize", InitializeParams, InitializeResult)
+DISCOVER = Request("server/discover", "discover", Params, DiscoverResult, idempotent=True, cacheable=True)
+
+# Resources
+
+LIST_RESOURCES = Request(
+    "resources/list",
+    "list_resources",
+    PageParams,
+    ListResourcesResult,
+    capability="resources",
+    idempotent=True,
+    cacheable=True,
+    stale_by=(RESOURCES_LIST_CHANGED.operation,),
+    verb="list",
+)
+LIST_RESOURCE_TEMPLATES = Request(
+    "resources/templates/list",
+    "list_resource_templates",
+    PageParams,
+    ListResourceTemplatesResult,
+    capability="resources",
+    idempotent=True,
+    cacheable=True,
+    stale_by=(RESOURCES_LIST_CHANGED.operation,),
+    verb="list",
+)
+READ_RESOURCE = Request(
+    "resources/read",
+    "read_resource",
+    ReadResourceParams,
+    ReadResourceResult,
+    capability="resources",
+    idempotent=True,
+    asks=True,
+    cacheable=True,
+    stale_by=(RESOURCE_UPDATED.operation,),
+    name_field="uri",
+    verb="read",
+    target="uri",
+)
+SUBSCRIBE = Request(
+    "resources/subscribe",
+    "subscribe",
+    SubscribeParams,
+    Result,
+    capability="resources",
+    idempotent=True,
+    verb="subscribe",
+    target="uri",
+)
+UNSUBSCRIBE = Request(
+    "resources/unsubscribe",
+    "unsubscribe",
+    SubscribeParams,
+    Result,
+    capability="resources",
+    idempotent=True,
+    verb="subscribe",
+    target="uri",
+)
+LISTEN = Request(
+    "subscriptions/listen",
+    "listen",
+    ListenParams,
+    ListenResult,
+    endless=True,
+    verb="subscribe",
+    target="notifications.resource_subscriptions",
+)
+
+# Tools and prompts
+
+LIST_TOOLS = Request(
+    "tools/list",
+    "list_tools",
+    PageParams,
+    ListToolsResult,
+    capability="tools",
+    idempotent=True,
+    cacheable=True,
+    stale_by=(TOOLS_LIST_CHANGED.operation,),
+    verb="list",
+)
+CALL_TOOL = Request(
+    "tools/call",
+    "call_tool",
+    CallToolParams,
+    CallToolResult,
+    capability="tools",
+    asks=True,
+    deferred=True,
+    name_field="name",
+    verb="call",
+    target="name",
+)
+LIST_PROMPTS = Request(
+    "prompts/list",
+    "list_prompts",
+    PageParams,
+    ListPromptsResult,
+    capability="prompts",
+    idempotent=True,
+    cacheable=True,
+    stale_by=(PROMPTS_LIST_CHANGED.operation,),
+    verb="list",
+)
+GET_PROMPT = Request(
+    "prompts/get",
+    "get_prompt",
+    GetPromptParams,
+    GetPromptResult,
+    capability="prompts",
+    idempotent=True,
+    asks=True,
+    name_field="name",
+    verb="get",
+    target="name",
+)
+
+# Completion and logging
+
+COMPLETE = Request(
+    "completion/complete",
+    "complete",
+    CompleteParams,
+    CompleteResult,
+    capability="completions",
+    idempotent=True,
+    verb="complete",
+    target="ref",
+)
+SET_LEVEL = Request("logging/setLevel", "set_level", SetLevelParams, Result, capability="logging", idempotent=True)
+
+# Tasks of 2025-11-25; the extension has rows of its own. Whether they are offered depends on the tool too.
+
+GET_TASK = Request("tasks/get", "get_task", TaskParams, Task, idempotent=True, target="task_id")
+FETCH_TASK_RESULT = Request(
+    "tasks/result", "fetch_task_result", TaskParams, CallToolResult, idempotent=True, target="task_id"
+)
+LIST_TASKS = Request("tasks/list", "list_tasks", ListTasksParams, ListTasksResult, idempotent=True)
+CANCEL_TASK = Request("tasks/cancel", "cancel_task", TaskParams, Task, idempotent=True, target="task_id")
+
+# Requests of servers
+
+ELICIT = Request("elicitation/create", "elicit", ElicitParams, ElicitResult, capability="elicitation")
+SAMPLE = Request("sampling/createMessage", "sample", CreateMessageParams, CreateMessageResult, capability="sampling")
+LIST_ROOTS = Request("roots/list", "list_roots", ListRootsParams, ListRootsResult, capability="roots", idempotent=True)
