@@ -146,6 +146,18 @@ async def test_the_way_of_a_call_is_short(revision: str, call: str, frames: int,
     assert not way.codecs - Counter(codecs), way.codecs
 
 
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_answer_is_decoded_once_for_its_envelope_and_once_for_its_result(way: str, revision: str) -> None:
+    """Over HTTP the transport, too, has to know whether a body is the answer: the receiver tells it."""
+    async with reach(way, revision) as client:
+        read = await watched(lambda: client.read("memo://1"))
+        called = await watched(lambda: client.call_tool("add", {"a": 1, "b": 2}))
+        streamed = await watched(lambda: client.call_tool("add", {"a": 1, "b": 2}, progress=lambda *_: None))
+    assert [each.codecs["decode"] for each in (read, called, streamed)] == [2, 2, 2]
+    assert read.codecs["encode"] == 1
+
+
 class Tasks:
     """Counts the tasks that are made in a loop."""
 

@@ -41,6 +41,9 @@ class Recorder:
             self.messages.append(None)
         self._changed.set()
 
+    def awaits(self, id: Any) -> bool:
+        return self.answer(id) is None
+
     def fail(self, id: Any, error: MCPError) -> None:
         assert isinstance(error, MCPError)
         assert id not in self.failures
@@ -66,7 +69,13 @@ class Recorder:
 
     def answer(self, id: Any) -> Any:
         """Return the answer to a request, so far as it is there."""
-        return next((each for each in self.messages if each and each.get("id") == id and "method" not in each), None)
+        for message in self.messages:
+            for each in message if isinstance(message, list) else [message]:
+                if isinstance(each, dict) and each.get("id") == id and "method" not in each:
+                    if each.get("jsonrpc") != "2.0":
+                        continue
+                    return each
+        return None
 
     def notices(self, method: str) -> list[Any]:
         return [each for each in self.messages if each and each.get("method") == method]

@@ -267,6 +267,10 @@ class ClientConnection:
             return
         self._take(event)
 
+    def awaits(self, id: Id) -> bool:
+        """Return whether a request still waits for its response."""
+        return id in self.connection.waiting
+
     def fail(self, id: Id, error: MCPError) -> None:
         """Fail a pending request that will have no response."""
         waiting = self.connection.waiting.pop(id, None)

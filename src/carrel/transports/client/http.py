@@ -17,9 +17,6 @@ from collections.abc import Awaitable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import UNSET, Raw
-
 from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
 from carrel.log import Log
 from carrel.printable import printable
@@ -33,7 +30,6 @@ from carrel.transports.client.backoff import Backoff
 from carrel.transports.client.http_errors import read_answered_error
 from carrel.transports.client.transport import Credentials, Receiver
 from carrel.wire.base import Id
-from carrel.wire.jsonrpc import Message
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -58,25 +54,6 @@ GREETING = 5.0
 PROBE_AFTER = 30
 #: Transient statuses, worth a retry. 409: the server has not noticed yet that the previous stream is broken.
 PASSING = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
-
-
-_read_message = msgspec.json.Decoder(Message).decode
-_read_batch = msgspec.json.Decoder(list[Raw]).decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def answers(data: bytes | Raw, id: Id) -> bool:
-    """Return whether a message, or one in a batch, is the response to the request ``id``."""
-    try:
-        message = _read_message(data)
-    except _UNREADABLE:
-        if bytes(data)[:64].lstrip()[:1] != b"[":
-            return False
-        try:
-            return any(answers(each, id) for each in _read_batch(data) if bytes(each)[:1] == b"{")
-        except _UNREADABLE:
-            return False
-    return bool(message.id == id) and message.method is UNSET and message.jsonrpc == "2.0"
 
 
 @lru_cache(32)
@@ -318,14 +295,13 @@ class HTTPTransport:
 
     def _take_json(self, body: bytes, id: Id | None) -> None:
         assert self._receiver is not None
-        if id is None or answers(body, id):
-            self._receiver.receive(body)
+        self._receiver.receive(body)
+        if id is None or not self._receiver.awaits(id):
             return
         error = read_answered_error(body)
         if error is not None:
             self._receiver.fail(id, read_error(error))
             return
-        self._receiver.receive(body)
         raise TransportError(f"{self._endpoint.name} answered with something that is no answer to the request")
 
     async def _take_events(self, response: ClientResponse, stream: EventStream, id: Id | None) -> bool:
@@ -338,7 +314,7 @@ class HTTPTransport:
                     if event.name != "message" or not event.data:
                         continue
                     self._receiver.receive(event.data)
-                    if id is not None and answers(event.data, id):
+                    if id is not None and not self._receiver.awaits(id):
                         if not content.at_eof():
                             await self._await_end(response)
                         return True

@@ -23,6 +23,9 @@ class Receiver(Protocol):
     def receive(self, data: bytes) -> None:
         """Process one received message or batch. Never raises."""
 
+    def awaits(self, id: Id) -> bool:
+        """Return whether the request ``id`` still waits for its response, which may have been received meanwhile."""
+
     def fail(self, id: Id, error: MCPError) -> None:
         """Fail the request ``id`` with an error: there will be no response.
 
