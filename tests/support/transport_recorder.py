@@ -15,7 +15,7 @@ from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.tools import CallToolParams
-from protocol.answering import notice_of, row_of
+from support.client_connection import notice_of, row_of
 
 #: Seconds that anything may take.
 PATIENCE = 20.0

@@ -2,8 +2,8 @@
 
 ``server`` and ``client`` are the state machines of the two ends of a connection, ``methods`` is the table of all
 methods, ``results`` decodes responses for the client, ``revision`` defines a protocol revision and ``revisions`` the
-five of them, ``extension`` and ``extensions`` do the same for extensions, ``http`` has the rules of Streamable HTTP, ``sse``
-parses server-sent events, and ``json_schema`` validates values.
+five of them, ``extension`` and ``extensions`` do the same for extensions, ``http`` has the rules of Streamable HTTP,
+``sse`` parses server-sent events, and ``json_schema`` validates values.
 """
 
 #: The version of Carrel, which is sent to the peer.
