@@ -1,0 +1,1 @@
+"""State that replicas of a server share, as records: interfaces, the store in memory, and their contract tests."""

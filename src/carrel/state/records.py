@@ -1,0 +1,194 @@
+"""Records of the state that replicas share: structs that can be encoded, without sockets, futures or functions.
+
+A *slot* is the number of a replica. Lifetimes are relative, in seconds, and measured by the clock of the store.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from carrel.wire.base import ClientCapabilities, Id, Implementation
+from carrel.wire.client_features import InputRequest
+from carrel.wire.jsonrpc import ErrorObject
+from carrel.wire.tasks import TaskStatus
+
+__all__ = [
+    "MAX_SLOT",
+    "AnswerLetter",
+    "Batch",
+    "CancelTaskLetter",
+    "Changed",
+    "FollowLetter",
+    "Gap",
+    "Letter",
+    "Notice",
+    "Replay",
+    "RequestCancelled",
+    "SessionEnded",
+    "SessionRecord",
+    "SubscriptionChanged",
+    "TailLetter",
+    "TaskAnswerLetter",
+    "TaskChanged",
+    "TaskRecord",
+    "slot_of_question",
+    "slot_of_stream",
+]
+
+#: The highest slot: ids of questions to clients are ``slot << 32 | n``, and stay below 2^53 as JSON numbers.
+MAX_SLOT = (1 << 21) - 1
+
+
+class SessionRecord(msgspec.Struct, frozen=True):
+    """Session of a client of a revision with a handshake: the content of ``initialize``, and the log level.
+
+    ``owner`` is the id of the principal that opened it, ``client`` the client key for limits.
+    """
+
+    revision: str
+    owner: str | None = None
+    client: str = ""
+    info: Implementation | None = None
+    capabilities: ClientCapabilities | None = None
+    log_level: int | None = None
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """Events of one stream after a given one, oldest first; ``done`` if no event will follow."""
+
+    events: list[tuple[int, bytes]]
+    done: bool = False
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Task: a tool call that goes on after its response. ``slot`` is the replica that runs it.
+
+    ``owner`` is the key of the principal or session that may see it; ``created`` and ``updated`` are seconds since
+    1970, for display only. ``result`` is the encoded result of the request.
+    """
+
+    id: str
+    owner: str
+    slot: int
+    created: float
+    updated: float
+    ttl_ms: int
+    status: TaskStatus = "working"
+    message: str | None = None
+    questions: dict[str, InputRequest] = {}
+    result: bytes | None = None
+    error: ErrorObject | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the status is terminal."""
+        return self.status in ("completed", "failed", "cancelled")
+
+
+# Notices: messages to all replicas, on the bus
+
+
+class Changed(msgspec.Struct, frozen=True, tag=True):
+    """Resources or lists have changed; ``lists`` are names of their events."""
+
+    uris: list[str] = []
+    lists: list[str] = []
+
+
+class SessionEnded(msgspec.Struct, frozen=True, tag=True):
+    """A session has ended: its requests are cancelled, and its streams are closed."""
+
+    session: str
+
+
+class RequestCancelled(msgspec.Struct, frozen=True, tag=True):
+    """The client has cancelled a request of its session, which may run on any replica."""
+
+    session: str
+    request: Id
+
+
+class SubscriptionChanged(msgspec.Struct, frozen=True, tag=True):
+    """A session has subscribed to a resource, spelled as the client does, or unsubscribed (None)."""
+
+    session: str
+    uri: str
+    spelled: str | None
+
+
+class TaskChanged(msgspec.Struct, frozen=True, tag=True):
+    """The record of a task has changed."""
+
+    task: str
+
+
+Notice: TypeAlias = Changed | SessionEnded | RequestCancelled | SubscriptionChanged | TaskChanged
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Notices were lost before they were read: everything may have changed (passed to handlers, not stored)."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Notices after a position of the bus; ``gap`` if some before them are not kept any more."""
+
+    position: int
+    notices: list[Notice]
+    gap: bool = False
+
+
+# Letters: messages to one replica, in its mailbox
+
+
+class AnswerLetter(msgspec.Struct, frozen=True, tag=True):
+    """The client's response to a request from a handler; ``body`` is the message as received."""
+
+    session: str
+    body: bytes
+
+
+class FollowLetter(msgspec.Struct, frozen=True, tag=True):
+    """A client resumes a stream of the addressed replica on the replica ``slot``, which wants to know of new events."""
+
+    session: str
+    stream: str
+    slot: int
+
+
+class TailLetter(msgspec.Struct, frozen=True, tag=True):
+    """The log of a followed stream has new events."""
+
+    session: str
+    stream: str
+
+
+class CancelTaskLetter(msgspec.Struct, frozen=True, tag=True):
+    """A task of the addressed replica was cancelled; its record says so already."""
+
+    task: str
+
+
+class TaskAnswerLetter(msgspec.Struct, frozen=True, tag=True):
+    """An answer to a question of a task of the addressed replica; ``answer`` is JSON."""
+
+    task: str
+    key: str
+    answer: bytes
+
+
+Letter: TypeAlias = AnswerLetter | FollowLetter | TailLetter | CancelTaskLetter | TaskAnswerLetter
+
+
+def slot_of_question(id: Id) -> int | None:
+    """Return the slot of the replica whose handler waits for the answer to a question; None for a foreign id."""
+    return id >> 32 if isinstance(id, int) and id >= 0 else None
+
+
+def slot_of_stream(stream: str) -> int | None:
+    """Return the slot of the replica that writes a stream, from its id ``slot.stream``; None for a foreign id."""
+    slot, dot, _ = stream.partition(".")
+    if not dot or not (slot.isascii() and slot.isdigit() and len(slot) < 8):
+        return None
+    return int(slot) if int(slot) <= MAX_SLOT else None
