@@ -19,7 +19,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from msgspec import UNSET
 
@@ -40,7 +40,7 @@ from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.operations import operations_of
 from carrel.server.prompts import Prompts
 from carrel.server.resources import Resources
-from carrel.server.subscriptions import LISTS, Hub
+from carrel.server.subscriptions import LISTS, Hub, Subscription
 from carrel.server.tools import TaskSupport, Tools
 from carrel.wire.base import Annotations, Icon, Implementation, Result
 from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from carrel.server.source import Source
     from carrel.server.tasks import Tasks
     from carrel.server.watching import Following
+    from carrel.state.interfaces import State
+    from carrel.state.replica import Replica
     from carrel.threads import ThreadPool
     from carrel.wire.apps import PageSecurity
 
@@ -68,6 +70,7 @@ TASKS_CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tool
 #: Seconds that threads get to finish when the server stops.
 CLEANUP = 1.0
 
+Seen: TypeAlias = Literal["here", "everywhere"]
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 Hook = Callable[[], Awaitable[None] | None]
@@ -84,7 +87,8 @@ class Server:
     an elicitation, sampling or roots request, in seconds. ``state_keys`` (32 bytes each; the first one encrypts, all
     of them decrypt) protect the ``requestState`` of stateless clients; replicas have to share them, one process makes
     its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get the message of an
-    exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
+    exception of a tool only if it is a ToolError; otherwise they get a reference to the log. ``state`` is the store of
+    sessions, streams and tasks that replicas share; without it, they are in the memory of this process (docs/scale.md).
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -110,6 +114,7 @@ class Server:
         state_ttl: float = 600.0,
         limits: Limits | None = None,
         mask_errors: bool = False,
+        state: State | None = None,
     ) -> None:
         if not name:
             raise ConfigError("A server needs a name")
@@ -153,6 +158,8 @@ class Server:
         self._state_keys = tuple(state_keys)
         self._state_cipher: RequestStateCipher | None = None
         self._exchanges: Exchanges | None = None
+        self._shared_state = state
+        self._replica: Replica | None = None
         self._tasks: Tasks | None = None
         self._threads: ThreadPool | None = None
         self._on_startup: list[Hook] = []
@@ -431,6 +438,9 @@ class Server:
             self._observe()
         self._stack = AsyncExitStack()
         try:
+            if self._shared_state is not None:
+                await self.replica.start()
+                self._stack.push_async_callback(self.replica.stop)
             if self._lifespan is not None:
                 self.state = await self._stack.enter_async_context(self._lifespan(self))
             for hook in self._on_startup:
@@ -502,13 +512,21 @@ class Server:
         self._acknowledging.add(task)
         task.add_done_callback(self._acknowledging.discard)
 
-    def announce(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
-        """Notify subscribers that resources or lists changed. May be called from any thread, and at any time."""
+    def announce(self, uris: Iterable[str] = (), lists: Iterable[str] = (), *, seen: Seen = "here") -> None:
+        """Notify subscribers that resources or lists changed. May be called from any thread, and at any time.
+
+        ``seen`` is "everywhere" for changes that each replica sees itself; those seen "here" it publishes to others.
+        """
         loop = self._loop
         if loop is None:
             return
         if not self._list_changed:
             lists = ()
+        if seen == "here" and self._replica is not None and self._replica.shared:
+            from carrel.state.records import Changed
+
+            loop.call_soon_threadsafe(self._replica.publish, Changed(list(uris), list(lists)))
+            return
         if threading.get_ident() == self._thread:
             self.hub.changed(uris, lists)
             return
@@ -516,6 +534,23 @@ class Server:
             loop.call_soon_threadsafe(self.hub.changed, list(uris), list(lists))
         except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
+
+    @property
+    def replica(self) -> Replica:
+        """This server among its replicas, with the state that they share. The default state is in memory."""
+        if self._replica is None:
+            from carrel.state.records import Changed, Gap
+            from carrel.state.replica import Replica
+
+            state = self._shared_state
+            if state is None:
+                from carrel.state.memory import MemoryState
+
+                state = MemoryState()
+            self._replica = Replica(state)
+            self._replica.on(Changed, lambda notice: self.hub.changed(notice.uris, notice.lists))
+            self._replica.on(Gap, lambda _: self.hub.resync_all())
+        return self._replica
 
     # Requests
 
@@ -529,6 +564,37 @@ class Server:
         if connection.subscriptions is not None:
             self.hub.close(connection.subscriptions)
             connection.subscriptions = None
+
+    def restore(self, connection: Connection, subscriptions: Mapping[str, str]) -> None:
+        """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
+
+        Raises:
+            ServerUnavailable: there is no room for it in the budget of its client.
+        """
+        assert connection.peer is not None
+        lists, revision = frozenset(self.announced()), connection.peer.revision
+        entry = Subscription(connection.channel, revision, lists, dict(subscriptions), connection=connection)
+        self.hub.open(entry)
+        entry.save = connection.channel.save_subscription
+        connection.subscriptions = entry
+
+    def resync(self, connection: Connection) -> None:
+        """Notify a client that everything it has subscribed to may have changed."""
+        if connection.subscriptions is not None:
+            self.hub.resync(connection.subscriptions)
+
+    def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
+        """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
+        entry = connection.subscriptions
+        if entry is not None:
+            save, entry.save = entry.save, None  # it is stored already
+            try:
+                if spelled is None:
+                    self.hub.unsubscribe(entry, uri)
+                else:
+                    self.hub.subscribe(entry, uri, spelled)
+            finally:
+                entry.save = save
 
     def answer(self, call: Call, channel: Channel) -> Any:
         """Handle a request: return bytes or a ``Refusal`` at once, or an awaitable of one of them.

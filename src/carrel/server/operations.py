@@ -91,6 +91,7 @@ class Operations:
             entry.give(entry.size)
             connection.peer = None
             raise
+        entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
         connection.subscriptions = entry
         return result
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,7 +48,8 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
 
     ``tag`` is the id of its listen request, if it has one; ``farewell`` is the response to that, sent when the server
     ends it. ``uris`` are the resources subscribed to: the normal form of each, and the spelling of the client. ``size``
-    is how many bytes count as kept for the client of ``connection``, if there is one.
+    is how many bytes count as kept for the client of ``connection``, if there is one. ``save`` is called with each URI
+    that is added, with its spelling, or removed (None), so that other replicas know of it.
     """
 
     channel: Channel
@@ -61,6 +62,7 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     farewell: bytes = b""
     connection: Connection | None = None
     size: int = 0
+    save: Callable[[str, str | None], None] | None = None
 
     def weigh(self, uri: str, spelled: str) -> int:
         """Return the bytes that a subscription to a resource takes, with one notification that waits to be sent."""
@@ -153,12 +155,16 @@ class Hub:
         entry.take(size)
         entry.uris[uri] = spelled
         self._by_uri.setdefault(uri, set()).add(entry)
+        if entry.save is not None:
+            entry.save(uri, spelled)
 
     def unsubscribe(self, entry: Subscription, uri: str) -> None:
         """Remove a resource from a subscription; one that was never there is no error."""
         if entry.uris is not None and uri in entry.uris:
             entry.give(entry.weigh(uri, entry.uris.pop(uri)))
             self._forget(self._by_uri, uri, entry)
+            if entry.save is not None:
+                entry.save(uri, None)
 
     def shut(self) -> None:
         """End every listen request gracefully, after sending the pending notifications."""
@@ -190,6 +196,17 @@ class Hub:
             now = loop.time()
             wait = max(0.0, max((self._last.get(what, 0.0) for what in self._pending), default=0.0) + QUIET - now)
             self._timer = loop.call_later(wait, self._flush) if wait else loop.call_soon(self._flush)
+
+    def resync(self, entry: Subscription) -> None:
+        """Notify one subscriber that everything it has subscribed to may have changed."""
+        for name in entry.lists:
+            self._tell({entry}, name, "")
+        for uri in entry.uris or ():
+            self._tell({entry}, "resource_updated", uri)
+
+    def resync_all(self) -> None:
+        """Schedule notifications that everything may have changed."""
+        self.changed(list(self._by_uri), LISTS)
 
     def _flush(self) -> None:
         self._timer = None

@@ -48,7 +48,7 @@ class Following:
                     self._begin()
                 uris = [change.uri for change in changes if app.offers_subscriptions]
                 listed = any(change.kind != "changed" for change in changes)
-                app.announce(uris, ("resources_list_changed",) if listed else ())
+                app.announce(uris, ("resources_list_changed",) if listed else (), seen="everywhere")
         except MCPError as error:
             log.warning("%s is not watched: %s", source.name, error)
         except Exception:
@@ -62,7 +62,7 @@ class Following:
         self._app.forming.discard(self)
         if self.late:
             uris = [uri for uri in self._app.hub.uris if self.source.owns(uri)]
-            self._app.announce(uris, ("resources_list_changed",))
+            self._app.announce(uris, ("resources_list_changed",), seen="everywhere")
 
 
 async def listening(sources: Collection[Following], patience: float, *, promised: bool) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable
 from time import monotonic
 from typing import Generic, TypeVar
 
+from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
 from carrel.state.records import MAX_SLOT, Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
 
 __all__ = ["MemoryState", "MemoryStore"]
@@ -367,13 +368,13 @@ class MemoryState:
         self.shared = store is not None
         self._store = store = store or MemoryStore()
         self.slot = store.take_slot()
-        self.sessions = store.sessions
-        self.events = store.events
-        self.tasks = store.tasks
-        self.used = store.used
-        self.quotas = store.quotas
-        self.bus = store.bus
-        self.mailbox = MemoryMailbox(store.boxes, self.slot)
+        self.sessions: Sessions = store.sessions
+        self.events: EventLog = store.events
+        self.tasks: TaskStore = store.tasks
+        self.used: UsedStates = store.used
+        self.quotas: Quotas = store.quotas
+        self.bus: Bus = store.bus
+        self.mailbox: Mailbox = MemoryMailbox(store.boxes, self.slot)
 
     async def start(self) -> None:
         """Open the mailbox of this replica."""

@@ -115,10 +115,10 @@ async def test_a_session_that_nobody_uses_ends(serve, shop):
 
 
 async def test_a_session_is_over_when_its_time_is_although_nothing_has_swept_it_away(serve):
-    site = await serve(limits=Limits(session_ttl=0.01))
+    site = await serve(limits=Limits(session_ttl=0.5))
     session = await site.open()
     loop = asyncio.get_running_loop()
-    end = loop.time() + 0.02
+    end = loop.time() + 0.6
     over = loop.create_future()
     loop.call_at(end, over.set_result, None)
     await over

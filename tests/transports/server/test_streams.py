@@ -11,7 +11,8 @@ import socket
 import pytest
 
 from carrel import Context, Limits
-from carrel.transports.server.streams import MAX_EVENTS, MAX_STREAMS
+from carrel.transports.server.session import MAX_STREAMS
+from carrel.transports.server.streams import MAX_EVENTS
 from support.raw_http import BOTH, PATIENCE, head, modern, modern_headers, serving
 from support.stdio_process import encode, request, text_of
 

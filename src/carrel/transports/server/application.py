@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Answer, Call, Connection, Refusal
+from carrel.state.replica import Replica
 
 __all__ = ["Application"]
 
@@ -20,6 +22,10 @@ class Application(Protocol):
     def limits(self) -> Limits:
         """Limits on messages, buffers, connections and requests of clients."""
 
+    @property
+    def replica(self) -> Replica:
+        """Access to the state that the application shares with its replicas."""
+
     async def start(self) -> None:
         """Start the application. Called once before the first call."""
 
@@ -31,6 +37,19 @@ class Application(Protocol):
 
     def disconnect(self, connection: Connection) -> None:
         """Remove a connection and its subscriptions."""
+
+    def restore(self, connection: Connection, subscriptions: Mapping[str, str]) -> None:
+        """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
+
+        Raises:
+            ServerUnavailable: there is no room for it.
+        """
+
+    def resync(self, connection: Connection) -> None:
+        """Notify a client that everything it has subscribed to may have changed."""
+
+    def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
+        """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
 
     def answer(self, call: Call, channel: Channel) -> Any:
         """Answer a call: bytes or a ``Refusal`` at once, or a coroutine or future of one of them.

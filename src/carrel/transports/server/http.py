@@ -11,8 +11,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,7 +35,7 @@ from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notif
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, let_in, owner_of, permit
 from carrel.transports.server.dispatcher import CLEANUP, Work, absorb, answer_batch, begin, cancel, check_load, spawn
-from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, no_place, read_headers
+from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, read_headers
 from carrel.transports.server.http_response import (
     PendingResponse,
     Receive,
@@ -49,7 +47,9 @@ from carrel.transports.server.http_response import (
     respond,
 )
 from carrel.transports.server.origin import Origins
-from carrel.transports.server.streams import MutedStream, Session, Stream
+from carrel.transports.server.session import Session
+from carrel.transports.server.sessions import SessionTable
+from carrel.transports.server.streams import MutedStream, Stream
 
 if TYPE_CHECKING:
     from carrel.transports.server.http_sse import HTTPWithSSE
@@ -61,9 +61,6 @@ Scope = dict[str, Any]
 
 #: Path of the health check for monitoring. It needs no authorization, and returns only that the server runs.
 HEALTH = "/healthz"
-
-#: Maximum number of sessions of a client that are searched for an idle one.
-MAX_TRIES = 32
 
 
 class StreamableHTTP:
@@ -106,9 +103,8 @@ class StreamableHTTP:
         self._bodies = Bodies(app.limits)
         self._keep_alive = keep_alive
         self._patience = patience
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
-        self._sessions_of: dict[str, OrderedDict[str, Session]] = {}
         self._places = Quota(app.limits.max_sessions, app.limits.max_sessions_per_client)
+        self._sessions = SessionTable(app, self._places)
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
         self._in_flight: dict[str, int] = {}
@@ -183,7 +179,7 @@ class StreamableHTTP:
     def end_streams(self) -> None:
         """End all open streams gracefully, for example before the process stops."""
         self._app.end_streams()
-        for session in self._sessions.values():
+        for session in self._sessions:
             for stream in session.listening:
                 stream.done = True
                 stream.wake()
@@ -192,8 +188,7 @@ class StreamableHTTP:
 
     def cancel(self) -> None:
         """End all sessions and cancel all requests in flight, for example after the shutdown timeout."""
-        for id in list(self._sessions):
-            self._end(id)
+        self._sessions.close()
         for work in self._answers:
             cancel(work)
         if self._sse is not None:
@@ -222,12 +217,17 @@ class StreamableHTTP:
 
     async def _keep(self) -> None:
         """Send keep-alive comments on streams, and end expired sessions, periodically."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._keep_alive
         while not self._stopping.is_set():
+            wait = min(due - loop.time(), self._sessions.interval)
             try:
-                await asyncio.wait_for(self._stopping.wait(), self._keep_alive)
+                await asyncio.wait_for(self._stopping.wait(), max(wait, 0.0))
             except TimeoutError:
-                self._look_after_streams()
-                self._sweep()
+                if loop.time() >= due:
+                    due = loop.time() + self._keep_alive
+                    self._look_after_streams()
+                self._sessions.sweep()
 
     def _look_after_streams(self) -> None:
         """Send a comment on each stream, and close those that have not sent the last ones for ``write_timeout``."""
@@ -238,27 +238,6 @@ class StreamableHTTP:
             else:
                 stream.ping = True
                 stream.wake()
-
-    def _sweep(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for id in [id for id, session in self._sessions.items() if self._is_over(session, now)]:
-            self._end(id)
-        for session in self._sessions.values():
-            session.end_replays(now - self._limits.replay_ttl)
-
-    def _is_over(self, session: Session, now: float) -> bool:
-        return session.touched < now - self._limits.session_ttl and not session.busy
-
-    def _end(self, id: str) -> None:
-        session = self._sessions.pop(id)
-        client = session.connection.client
-        own = self._sessions_of[client]
-        del own[id]
-        if not own:
-            del self._sessions_of[client]
-        self._places.give(client)
-        session.close()
-        self._app.disconnect(session.connection)
 
     # One request
 
@@ -343,7 +322,7 @@ class StreamableHTTP:
             raise Rejection(404, f"The MCP endpoint is {root}{self._path}")
         return str(path)
 
-    def _session(self, headers: Headers, caller: Caller | None, *, required: bool) -> Session | None:
+    async def _session(self, headers: Headers, caller: Caller | None, *, required: bool) -> Session | None:
         """Return the session that a request belongs to.
 
         A request of a stateless revision has none, whatever its headers say.
@@ -355,18 +334,11 @@ class StreamableHTTP:
             if required:
                 raise _no_session(version if stateless else None)
             return None
-        session = self._sessions.get(id.decode("latin-1"))
-        now = asyncio.get_running_loop().time()
-        if session is not None and self._is_over(session, now):
-            self._end(session.id)
-            session = None
-        if session is None or session.owner != owner_of(caller):
+        session = await self._sessions.find(id.decode("latin-1"), owner_of(caller))
+        if session is None:
             raise Rejection(404, "There is no such session (any more): initialize a new one")
         if version is not None and version not in self._known:
             raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not spoken here")
-        session.touched = now
-        self._sessions.move_to_end(session.id)
-        self._sessions_of[session.connection.client].move_to_end(session.id)
         return session
 
     async def _post(
@@ -383,7 +355,7 @@ class StreamableHTTP:
         json, events = accepts(headers.get(b"accept", b"*/*"))
         if not json and not events:
             raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
-        session = self._session(headers, caller, required=False)
+        session = await self._session(headers, caller, required=False)
         body = await self._bodies.read(headers, receive, client)
         version = headers.get(b"mcp-protocol-version")
         if session is None:
@@ -417,8 +389,7 @@ class StreamableHTTP:
                 refusal = connection.refuse(event, _not_stateless(version))
                 await respond(send, refusal.status, refusal.reply, extra)
                 return None
-            session = opened = self._new_session(connection)
-            session.owner = owner_of(caller)
+            session = opened = await self._sessions.open(connection, event.peer, owner_of(caller))
             granted = [*extra, (b"mcp-session-id", session.id.encode())]
         stream = _stream(connection, session, events=events)
         try:
@@ -430,9 +401,12 @@ class StreamableHTTP:
         await absorb()
         if type(reply) is Refusal:
             if opened is not None:
-                self._end(opened.id)
+                await self._sessions.end(opened)
             await respond(send, reply.status, reply.reply, extra)
             return None
+        if session is not None:
+            session.save()
+            await self._app.replica.written()  # so that other replicas know of it before the client does
         if type(reply) is bytes:
             if stream.idle and json:
                 await answer(send, connection, event.id, reply, granted)
@@ -498,10 +472,10 @@ class StreamableHTTP:
     def _take(self, event: Event, session: Session | None) -> bytes | None:
         if type(event) is Refusal:
             return event.reply
-        if type(event) is Notification and event.operation == "cancelled" and session is not None:
-            session.in_flight.cancel(event.params.request_id)
+        if type(event) is Notification and session is not None:
+            self._sessions.take_notification(session, event)
         elif type(event) is Answer and session is not None:
-            self._app.take_answer(session.connection, event)
+            self._sessions.take_answer(session, event)
         return None
 
     async def _answer_batch(self, batch: Batch, session: Session, stream: Stream) -> bytes:
@@ -509,38 +483,6 @@ class StreamableHTTP:
             self._app, batch, stream, session.in_flight, lambda event: self._take(event, session)
         )
         return b"[%b]" % b",".join(replies) if replies else b""
-
-    def _new_session(self, connection: Connection) -> Session:
-        """Create a session. At the limit, it replaces an expired session, or an idle one of the same client.
-
-        Raises:
-            Rejection: this client, or all of them, have too many sessions in use.
-        """
-        client, now = connection.client, asyncio.get_running_loop().time()
-        if not self._places.take(client):
-            oldest = next(iter(self._sessions.values()), None)
-            if oldest is None or not self._is_over(oldest, now):
-                oldest = self._find_idle(self._sessions_of.get(client), now)
-            if oldest is not None:
-                self._end(oldest.id)
-            if oldest is None or not self._places.take(client):
-                raise no_place(self._places, client)
-        session = Session(secrets.token_urlsafe(16), connection, now)
-        self._sessions[session.id] = session
-        self._sessions_of.setdefault(client, OrderedDict())[session.id] = session
-        return session
-
-    def _find_idle(self, sessions: OrderedDict[str, Session] | None, now: float) -> Session | None:
-        """Return the least recently used idle session of a client. Busy sessions are marked as used now."""
-        for _ in range(min(len(sessions or ()), MAX_TRIES)):
-            assert sessions is not None
-            session = next(iter(sessions.values()))
-            if not session.busy:
-                return session
-            session.touched = now
-            sessions.move_to_end(session.id)
-            self._sessions.move_to_end(session.id)
-        return None
 
     # GET and DELETE: sessions only
 
@@ -554,26 +496,33 @@ class StreamableHTTP:
     ) -> None:
         if not accepts(headers.get(b"accept", b""))[1]:
             raise Rejection(406, "This is an MCP endpoint: GET is for streams, and must accept text/event-stream")
-        session = self._session(headers, caller, required=True)
+        session = await self._session(headers, caller, required=True)
         assert session is not None
-        last = headers.get(b"last-event-id")
-        found = None if last is None else session.find_stream(last.decode("latin-1"))
-        stream, after = (session.new_stream(), None) if found is None else found
-        standing = found is None or stream.standing
-        if standing:
-            stream.standing = True
+        last = headers.get(b"last-event-id", b"").decode("latin-1")
+        after, replay = None, b""
+        fetched = None
+        found = session.find_stream(last)
+        if found is not None:
+            stream, after = found
+        else:
+            fetched = await session.fetch_stream(last)
+            stream, replay = fetched or (session.new_stream(standing=True), b"")
+        if stream.standing:
             session.keep(stream)
             session.listen(stream, self._limits.max_streams_per_session)
+            if fetched is not None:
+                self._app.resync(session.connection)  # something may have been missed
         gone = disconnected(receive, stream)
         lease = Lease(stream.expire)
         lease.extend(caller)
         try:
-            unended = await pump(stream, gone, send, extra, self._streams, after)
+            unended = await pump(stream, gone, send, extra, self._streams, after, replay)
         finally:
             gone.cancel()
             lease.cancel()
-            if standing:
+            if stream.standing:
                 session.unlisten(stream)
+            session.leave_stream(stream)
             session.rest(stream)
         if unended:
             await end(send)
@@ -581,9 +530,9 @@ class StreamableHTTP:
     async def _delete(
         self, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]], caller: Caller | None = None
     ) -> None:
-        session = self._session(headers, caller, required=True)
+        session = await self._session(headers, caller, required=True)
         assert session is not None
-        self._end(session.id)
+        await self._sessions.end(session)
         await respond(send, 204, b"", extra)
 
 

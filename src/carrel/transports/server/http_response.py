@@ -16,7 +16,8 @@ from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Connection, Refusal
 from carrel.transports.server.direct import direct_writer
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
-from carrel.transports.server.streams import Session, Stream
+from carrel.transports.server.session import Session
+from carrel.transports.server.streams import Stream
 
 __all__ = ["PendingResponse", "answer", "disconnected", "pump", "respond"]
 
@@ -147,16 +148,17 @@ async def pump(
     extra: Headers,
     streams: set[Stream],
     after: int | None = None,
+    replay: bytes = b"",
 ) -> bool:
     """Send an SSE stream until it is complete, the client disconnects or is too slow, or another connection resumes it.
 
-    ``after`` is the number of the last event that a resuming client has. Returns whether the response still has to be
-    ended with ``end``, which may block on a client that does not read.
+    ``after`` is the number of the last event that a resuming client has, ``replay`` what is sent before all else.
+    Returns whether the response still has to be ended with ``end``, which may block on a client that does not read.
     """
-    opening = stream.attach(after)
-    connection = stream.connection
+    connection = stream.attach()
     streams.add(stream)
     try:
+        opening = replay + await stream.opening(after)
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *extra]})
         if opening:
             await _send_body(send, opening)

@@ -96,9 +96,8 @@ class Listener(Stream):
 
     # The connection's side
 
-    def attach(self, after: int | None = None) -> bytes:
-        """Attach the connection, and return the first event: the endpoint to post to."""
-        super().attach(after)
+    async def opening(self, after: int | None = None) -> bytes:
+        """Return the first event: the endpoint to post to."""
         return event(self._endpoint.encode(), name="endpoint")
 
     def take(self) -> bytes:

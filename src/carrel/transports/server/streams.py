@@ -1,4 +1,4 @@
-"""SSE streams and sessions of the Streamable HTTP server: buffering, backpressure and resumption (Last-Event-ID).
+"""SSE streams of the Streamable HTTP server: buffering, backpressure and resumption (Last-Event-ID).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Hashable
-from functools import partial
 from typing import Any
 
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
 from carrel.transports.server.direct import DirectWriter
-from carrel.transports.server.dispatcher import UNWEIGHED, InFlight, Work, cancel
+from carrel.transports.server.dispatcher import UNWEIGHED
+from carrel.transports.server.event_log import SessionLog
 
-__all__ = ["MutedStream", "Session", "Stream"]
+__all__ = ["MAX_EVENTS", "MutedStream", "ResumedStream", "Stream"]
 
 #: Maximum number and bytes of events that one stream keeps for replay (but always the last one).
 MAX_EVENTS = 256
 MAX_EVENT_BYTES = 1024 * 1024
-
-#: Maximum number and bytes of resumable streams of one session, and the bytes that one counts besides its events.
-MAX_STREAMS = 64
-MAX_STREAM_BYTES = 16 * 1024 * 1024
-STREAM_BYTES = 1024
 
 #: High-water marks, in messages and bytes: beyond them, ``drain`` waits until buffered messages are sent.
 HIGH_WATER = 64
@@ -37,19 +32,21 @@ HIGH_WATER_BYTES = 1024 * 1024
 class Stream:
     """SSE stream to a client: the response to a POST, or the long-lived stream of a GET.
 
-    Messages are buffered until the connection sends them. On a resumable stream, each has an event id, and the last
-    ones are kept for replay. Both count against the budget of the client of ``owner``. ``retry`` is in milliseconds.
+    Messages are buffered until the connection sends them. On a resumable stream, which has a ``log``, each has an event
+    id, and the last ones are kept for replay. Both count against the budget of the client of ``owner``. ``retry`` is in
+    milliseconds.
     """
 
     __slots__ = (
-        *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_messages", "_next", "_owner"),
+        *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_log", "_messages", "_next", "_owner"),
         *("_waiter", "_waiting"),
         *("connection", "direct", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump"),
         *("retry", "size", "stalls", "standing"),
     )
 
-    def __init__(self, owner: Connection, id: str = "", *, primed: bool = False) -> None:
+    def __init__(self, owner: Connection, id: str = "", log: SessionLog | None = None, *, primed: bool = False) -> None:
         self._owner = owner
+        self._log = log
         self.id = id
         self.primed = primed
         self.done = False
@@ -82,7 +79,8 @@ class Stream:
         self._counted = UNWEIGHED
         self._messages: list[bytes] = []
         self._held: dict[Hashable, bytes] | None = None
-        self._kept: deque[tuple[int, bytes]] | None = None
+        self._kept: deque[tuple[int, int]] | None = None
+        """Numbers and sizes of the events that the log keeps."""
         self._next = 1
         self._waiter: asyncio.Future[None] | None = None
         self._drained: asyncio.Event | None = None
@@ -230,7 +228,7 @@ class Stream:
         """Encode a message as an event with an id, keep it for replay, and return it."""
         data = event(message, f"{self.id}-{self._next}")
         self._next += 1
-        if self.forgotten:
+        if self.forgotten or self._log is None:
             return data
         if self._kept is None:
             self._kept = deque()
@@ -240,24 +238,27 @@ class Stream:
             if not self._kept:
                 return data
             self._drop()
-        self._kept.append((self._next - 1, data))
+        self._kept.append((self._next - 1, len(data)))
         self.size += len(data)
+        self._log.append(self.id, self._next - 1, data, self._kept[0][0])
         return data
 
     def _drop(self) -> None:
         """Drop the oldest event kept for replay."""
         assert self._kept is not None
-        size = len(self._kept.popleft()[1])
+        _, size = self._kept.popleft()
         self.size -= size
         self._owner.give(size)
 
-    def forget(self) -> None:
-        """Drop the events kept for replay: the stream cannot be resumed any more."""
+    def forget(self, *, drop: bool = True) -> None:
+        """Drop the events kept for replay: the stream cannot be resumed any more, or only on another replica."""
         self.forgotten = True
         if self._kept is not None:
             self._kept = None
             self._owner.give(self.size)
             self.size = 0
+            if drop and self._log is not None:
+                self._log.drop(self.id)
 
     def _left(self, leaving: int) -> None:
         """Record that all bytes in transit have been sent, and that ``leaving`` bytes are in transit now."""
@@ -277,22 +278,32 @@ class Stream:
             self._drained.set()
             self._drained = None
 
-    def attach(self, after: int | None = None) -> bytes:
-        """Attach a new connection (``connection`` is its number), and return the first bytes to send.
-
-        These are the priming event of a new stream or, for a client that resumes after event number ``after``, the
-        replay of the events it missed. A previous connection, if any, is detached.
-        """
+    def attach(self) -> int:
+        """Attach a new connection, and return its number. A previous connection, if any, is detached."""
         if self.pump is not None and self._leaving:
             self.pump.cancel()  # it may be blocked by a client that does not read
         self.connection = abs(self.connection) + 1
         self.direct = None
         self.pump = asyncio.current_task()
+        self._waiting -= self._leaving
+        self._leaving = 0
         self.wake()
-        if after is None:
+        return self.connection
+
+    async def opening(self, after: int | None = None) -> bytes:
+        """Return the first bytes for the attached connection.
+
+        These are the priming event of a new stream or, for a client that resumes after event number ``after``, the
+        replay of the events it missed.
+        """
+        if after is None or self._log is None:
             return event(b"", f"{self.id}-0", self.retry) if self.primed and self.id else b""
-        opening = b"".join(data for number, data in self._kept or () if number > after)
-        self._waiting += len(opening) - self._leaving
+        connection, upto = self.connection, self._next
+        replay = await self._log.read(self.id, after)
+        if replay is None or self.connection != connection:
+            return b""
+        opening = b"".join(data for number, data in replay.events if number < upto)
+        self._waiting += len(opening)
         self._leaving = len(opening)
         if self._waiting > self._counted:
             self._count()
@@ -336,195 +347,60 @@ class MutedStream(Stream):
         """Drop a message."""
 
 
-class Session:
-    """Session (Mcp-Session-Id) of a client of a revision with a handshake."""
+class ResumedStream(Stream):
+    """Stream that another replica writes, resumed here: its events come from the log.
 
-    __slots__ = (
-        "_held",
-        "_listening",
-        "_numbers",
-        "_resting",
-        "_streams",
-        "closed",
-        "connection",
-        "id",
-        "in_flight",
-        "owner",
-        "touched",
-    )
+    Messages may not be sent on it. ``origin`` is the id of the stream, and ``after`` the number of the last event that
+    the client has.
+    """
 
-    def __init__(self, id: str, connection: Connection, now: float) -> None:
-        self.id = id
-        self.connection = connection
-        self.closed = False
-        self.owner: str | None = None
-        """Principal id of the owner, if requests are authenticated."""
-        self.touched = now
-        self.in_flight = InFlight()
-        self._streams: OrderedDict[str, Stream] | None = None
-        self._resting: dict[str, float] | None = None
-        self._listening: list[Stream] | None = None
-        self._held: dict[Hashable, bytes] | None = None
-        self._numbers = 0
-        connection.id = id
-        connection.channel = self
-        connection.in_flight = self.in_flight
+    __slots__ = ("_after", "_fresh", "_opened", "_origin", "_reading", "_stale")
 
-    @property
-    def busy(self) -> bool:
-        """Whether the session has requests in flight or an open GET stream."""
-        return bool(self.in_flight) or bool(self._listening)
+    def __init__(self, owner: Connection, log: SessionLog, origin: str, after: int) -> None:
+        super().__init__(owner, log=log)
+        self._origin = origin
+        self._after = after
+        self._fresh = b""
+        self._reading: asyncio.Task[None] | None = None
+        self._stale = self._opened = False
 
-    @property
-    def listening(self) -> list[Stream]:
-        """The open streams of GET requests."""
-        return self._listening or []
+    async def opening(self, after: int | None = None) -> bytes:
+        """Return the replay of the events that the client missed."""
+        replay = await self._read()
+        self._opened = True
+        if self._stale:
+            self.follow()
+        return replay
 
-    def touch(self) -> None:
-        """Record that the session is in use."""
-        self.touched = asyncio.get_running_loop().time()
+    def take(self) -> bytes:
+        """Return new events; empty if there are none."""
+        ping = super().take()
+        fresh, self._fresh = self._fresh, b""
+        return ping + fresh
 
-    def finish(self, key: Any, work: Work) -> None:
-        """Remove a completed request."""
-        self.in_flight.remove(key, work)
-        self._trim()
-        self.touch()
+    def follow(self) -> None:
+        """Read the log again, as there are new events in it."""
+        self._stale = True
+        if self._opened and self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._follow())
 
-    # Messages that belong to no request: they are sent on one of the GET streams
+    async def _follow(self) -> None:
+        try:
+            while self._stale:
+                self._stale = False
+                self._fresh += await self._read()
+        finally:
+            self._reading = None
+            self.wake()
 
-    def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message on the newest GET stream, or keep it until there is one (one per key)."""
-        if self._listening:
-            self._listening[-1].send(message, key)
-            return
-        if self._held is None:
-            self._held = {}
-        key = message if key is None else key
-        replaced = self._held.get(key)
-        if replaced is not None:
-            self.connection.give(len(replaced))
-        elif len(self._held) >= MAX_EVENTS:
-            return
-        if not self.closed and self.connection.take(len(message)):
-            self._held[key] = message
-        elif replaced is not None:
-            del self._held[key]
-
-    def pause(self, retry: int | None = None) -> None:
-        """Close the connection of the newest GET stream, so that the client reconnects."""
-        if self._listening:
-            self._listening[-1].pause(retry)
-
-    async def drain(self) -> None:
-        """Wait while the newest GET stream is above its high-water mark (backpressure)."""
-        if self._listening:
-            await self._listening[-1].drain()
-
-    def listen(self, stream: Stream, most: int) -> None:
-        """Add a GET stream, for messages that belong to no request; of the previous streams, ``most`` - 1 stay.
-
-        The oldest streams are closed rather than the new one refused, because their connections may have been lost.
-        """
-        if self._listening is None:
-            self._listening = []
-        while len(self._listening) >= most:
-            self._listening.pop(0).expire()
-        self._listening.append(stream)
-        for key, message in self._take_held().items():
-            stream.send(message, key)
-
-    def _take_held(self) -> dict[Hashable, bytes]:
-        held, self._held = self._held or {}, None
-        for message in held.values():
-            self.connection.give(len(message))
-        return held
-
-    def unlisten(self, stream: Stream) -> None:
-        """Remove a GET stream whose connection is closed."""
-        if self._listening and stream in self._listening:
-            self._listening.remove(stream)
-        self.touch()
-
-    # Streams that can be resumed
-
-    def new_stream(self) -> Stream:
-        """Return a new stream, resumable if the session's revision has that."""
-        peer = self.connection.peer
-        if peer is None or not peer.revision.resumable:
-            return Stream(self.connection)
-        self._numbers += 1
-        return Stream(self.connection, f"{self._numbers:x}", primed=peer.revision.primed)
-
-    def keep(self, stream: Stream) -> None:
-        """Store a stream, so that the client can resume it."""
-        if not stream.id or stream.forgotten:
-            return
-        if self._streams is None:
-            self._streams = OrderedDict()
-        if stream.id not in self._streams:
-            if self.closed or not self.connection.take(STREAM_BYTES):
-                stream.forget()
-                return
-            self._streams[stream.id] = stream
-        self._trim()
-
-    def rest(self, stream: Stream) -> None:
-        """Record that a connection of a stream is closed. If the stream is complete, its replay data may be dropped."""
-        if stream.id and not stream.forgotten and stream.connection < 0 and (stream.done or stream.standing):
-            if self._resting is None:
-                self._resting = {}
-            self._resting[stream.id] = asyncio.get_running_loop().time()
-            if self.connection.budget is not None:
-                self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
-
-    def end_replays(self, before: float) -> None:
-        """Drop the streams that came to rest before a time of the event loop's clock."""
-        while self._resting and self._streams is not None:
-            id, since = next(iter(self._resting.items()))
-            if since >= before:
-                break
-            self._forget(self._streams[id])
-
-    def _need(self, stream: Stream) -> None:
-        resting = self._resting is not None and self._resting.pop(stream.id, None) is not None
-        if resting and self.connection.budget is not None:
-            self.connection.budget.need(self.connection.client, stream)
-
-    def _forget(self, stream: Stream) -> None:
-        self._need(stream)
-        if self._streams is not None and self._streams.pop(stream.id, None) is not None:
-            self.connection.give(STREAM_BYTES)
-        stream.forget()
-
-    def _trim(self) -> None:
-        """Drop streams over the limits of number and size: complete ones first, the oldest first."""
-        streams = self._streams
-        if streams is None:
-            return
-        size = sum(stream.size for stream in streams.values())
-        for over in (True, False):
-            for stream in [stream for stream in streams.values() if stream.done is over]:
-                if len(streams) <= MAX_STREAMS and (size <= MAX_STREAM_BYTES or len(streams) == 1):
-                    return
-                size -= stream.size
-                self._forget(stream)
-
-    def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
-        """Return the stream of a Last-Event-ID and the number of that event in it; None if it is not stored."""
-        id, _, number = last_event_id.rpartition("-")
-        stream = None if self._streams is None else self._streams.get(id)
-        if stream is None or not (number.isascii() and number.isdigit() and len(number) < 18):
-            return None
-        self._need(stream)
-        return stream, int(number)
-
-    def close(self) -> None:
-        """Cancel all requests in flight and end all streams."""
-        self.closed = True
-        for work in list(self.in_flight.values()):
-            cancel(work)
-        for stream in (*(self._listening or ()), *({} if self._streams is None else self._streams).values()):
-            stream.done = True
-            stream.wake()
-            self._forget(stream)
-        self._take_held()
+    async def _read(self) -> bytes:
+        assert self._log is not None
+        replay = await self._log.read(self._origin, self._after)
+        if replay is None:  # the session has ended, or the client comes too late
+            self.done = True
+            return b""
+        events = [event for event in replay.events if event[0] > self._after]
+        if events:
+            self._after = events[-1][0]
+        self.done = self.done or replay.done
+        return b"".join(data for _, data in events)

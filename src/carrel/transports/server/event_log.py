@@ -1,0 +1,59 @@
+"""Event log of the resumable streams of one session, in the state that replicas share."""
+
+from __future__ import annotations
+
+from carrel.state.records import Replay, TailLetter
+from carrel.state.replica import Replica
+
+__all__ = ["SessionLog"]
+
+
+class SessionLog:
+    """Events of the streams of one session, as the replica that writes them or another one sees them.
+
+    ``ttl`` is how many seconds events are kept after the last one if they are not dropped before.
+    """
+
+    __slots__ = ("_followers", "_replica", "_session", "_ttl")
+
+    def __init__(self, replica: Replica, session: str, ttl: float) -> None:
+        self._replica = replica
+        self._session = session
+        self._ttl = ttl
+        self._followers: dict[str, int] | None = None
+        """Replicas on which clients have resumed streams of this one, by stream."""
+
+    def append(self, stream: str, number: int, event: bytes, oldest: int) -> None:
+        """Add an event, and drop those with numbers below ``oldest``."""
+        events = self._replica.state.events
+        self._replica.write(events.append(self._session, stream, number, event, oldest, self._ttl))
+        self._tell(stream)
+
+    def finish(self, stream: str) -> None:
+        """Record that no event will follow."""
+        self._replica.write(self._replica.state.events.finish(self._session, stream))
+        self._tell(stream)
+
+    def drop(self, stream: str) -> None:
+        """Remove the events of a stream."""
+        self._replica.write(self._replica.state.events.drop(self._session, stream))
+        self._tell(stream)
+        if self._followers is not None:
+            self._followers.pop(stream, None)
+
+    def add_follower(self, stream: str, slot: int) -> None:
+        """Tell another replica of events from now on, and of those that it may have missed."""
+        if self._followers is None:
+            self._followers = {}
+        self._followers[stream] = slot
+        self._tell(stream)
+
+    def _tell(self, stream: str) -> None:
+        slot = None if self._followers is None else self._followers.get(stream)
+        if slot is not None:
+            self._replica.tell(slot, TailLetter(self._session, stream))
+
+    async def read(self, stream: str, after: int) -> Replay | None:
+        """Return the events of a stream after one; None if there is no such stream in this session."""
+        await self._replica.written()
+        return await self._replica.state.events.read(self._session, stream, after)

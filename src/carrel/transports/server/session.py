@@ -1,0 +1,336 @@
+"""Session of a client of a revision with a handshake over Streamable HTTP: requests in flight, streams, resumption.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable
+from functools import partial
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from carrel.protocol.server import Connection
+from carrel.state.records import FollowLetter, SessionRecord, SubscriptionChanged, slot_of_stream
+from carrel.state.replica import Replica
+from carrel.transports.server.dispatcher import InFlight, Work, cancel
+from carrel.transports.server.event_log import SessionLog
+from carrel.transports.server.streams import MAX_EVENTS, ResumedStream, Stream
+
+__all__ = ["Session"]
+
+#: Maximum number and bytes of resumable streams of one session, and the bytes that one counts besides its events.
+MAX_STREAMS = 64
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+STREAM_BYTES = 1024
+
+#: How many times within its lifetime the record of a session in use is renewed.
+RENEWALS = 4
+
+#: First letter of the ids of streams that GET opens, after the slot.
+STANDING = "g"
+
+numbers = count(1)
+
+
+class Session:
+    """Session (Mcp-Session-Id) of a client of a revision with a handshake, as far as it lives in this process.
+
+    ``record`` is what all replicas know of it; ``ttl`` is its lifetime after the last use, in seconds.
+    """
+
+    __slots__ = (
+        *("_held", "_listening", "_log", "_replica", "_resting", "_resumed", "_streams", "_ttl"),
+        *("closed", "connection", "id", "in_flight", "record", "renewed", "touched"),
+    )
+
+    def __init__(
+        self, id: str, record: SessionRecord, connection: Connection, replica: Replica, ttl: float, now: float
+    ) -> None:
+        self.id = id
+        self.record = record
+        self.connection = connection
+        self.closed = False
+        self.touched = self.renewed = now
+        """When it was last used, and when the lifetime of its record began anew, by the event loop's clock."""
+        self.in_flight = InFlight()
+        self._replica = replica
+        self._ttl = ttl
+        self._log: SessionLog | None = None
+        self._resumed: dict[str, ResumedStream] | None = None
+        self._streams: OrderedDict[str, Stream] | None = None
+        self._resting: dict[str, float] | None = None
+        self._listening: list[Stream] | None = None
+        self._held: dict[Hashable, bytes] | None = None
+        connection.id = id
+        connection.channel = self
+        connection.in_flight = self.in_flight
+        connection.questions = replica.state.slot << 32
+
+    @property
+    def busy(self) -> bool:
+        """Whether the session has requests in flight or an open GET stream."""
+        return bool(self.in_flight) or bool(self._listening)
+
+    @property
+    def listening(self) -> list[Stream]:
+        """The open streams of GET requests."""
+        return self._listening or []
+
+    def touch(self) -> None:
+        """Record that the session is in use, and renew the lifetime of its record from time to time."""
+        self.touched = asyncio.get_running_loop().time()
+        if self.touched - self.renewed > self._ttl / RENEWALS and not self.closed:
+            self.renewed = self.touched
+            self._replica.write(self._replica.state.sessions.touch(self.id, self.record.owner, self._ttl))
+
+    def update(self, record: SessionRecord) -> None:
+        """Apply a record that another replica has changed."""
+        self.record = record
+        if self.connection.peer is not None:
+            self.connection.peer.log_level = record.log_level
+
+    def save(self) -> None:
+        """Store the log level, if the client has changed it."""
+        peer = self.connection.peer
+        if peer is not None and peer.log_level != self.record.log_level:
+            self.record = msgspec.structs.replace(self.record, log_level=peer.log_level)
+            self._replica.write(self._replica.state.sessions.update(self.id, self.record))
+
+    def save_subscription(self, uri: str, spelled: str | None) -> None:
+        """Store a subscription of the client, or (None) its end, for other replicas."""
+        if not self._replica.shared:
+            return
+        sessions = self._replica.state.sessions
+        if spelled is None:
+            self._replica.write(sessions.unsubscribe(self.id, uri))
+        else:
+            self._replica.write(sessions.subscribe(self.id, uri, spelled))
+        self._replica.publish(SubscriptionChanged(self.id, uri, spelled))
+
+    def finish(self, key: Any, work: Work) -> None:
+        """Remove a completed request."""
+        self.in_flight.remove(key, work)
+        self._trim()
+        self.touch()
+
+    # Messages that belong to no request: they are sent on one of the GET streams
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message on the newest GET stream, or keep it until there is one (one per key)."""
+        if self._listening:
+            self._listening[-1].send(message, key)
+            return
+        if self._held is None:
+            self._held = {}
+        key = message if key is None else key
+        replaced = self._held.get(key)
+        if replaced is not None:
+            self.connection.give(len(replaced))
+        elif len(self._held) >= MAX_EVENTS:
+            return
+        if not self.closed and self.connection.take(len(message)):
+            self._held[key] = message
+        elif replaced is not None:
+            del self._held[key]
+
+    def pause(self, retry: int | None = None) -> None:
+        """Close the connection of the newest GET stream, so that the client reconnects."""
+        if self._listening:
+            self._listening[-1].pause(retry)
+
+    async def drain(self) -> None:
+        """Wait while the newest GET stream is above its high-water mark (backpressure)."""
+        if self._listening:
+            await self._listening[-1].drain()
+
+    def listen(self, stream: Stream, most: int) -> None:
+        """Add a GET stream, for messages that belong to no request; of the previous streams, ``most`` - 1 stay.
+
+        The oldest streams are closed rather than the new one refused, because their connections may have been lost.
+        """
+        if self._listening is None:
+            self._listening = []
+        while len(self._listening) >= most:
+            self._listening.pop(0).expire()
+        self._listening.append(stream)
+        for key, message in self._take_held().items():
+            stream.send(message, key)
+
+    def _take_held(self) -> dict[Hashable, bytes]:
+        held, self._held = self._held or {}, None
+        for message in held.values():
+            self.connection.give(len(message))
+        return held
+
+    def unlisten(self, stream: Stream) -> None:
+        """Remove a GET stream whose connection is closed."""
+        if self._listening and stream in self._listening:
+            self._listening.remove(stream)
+        self.touch()
+
+    # Streams that can be resumed
+
+    @property
+    def log(self) -> SessionLog:
+        """Event log of the resumable streams."""
+        if self._log is None:
+            self._log = SessionLog(self._replica, self.id, self._ttl)
+        return self._log
+
+    def new_stream(self, *, standing: bool = False) -> Stream:
+        """Return a new stream, ``standing`` if GET opens it, and resumable if the session's revision has that.
+
+        Its id names the replica that writes it: ``slot.stream``, where the streams of GET begin with "g".
+        """
+        peer = self.connection.peer
+        if peer is None or not peer.revision.resumable:
+            stream = Stream(self.connection)
+        else:
+            id = f"{self._replica.state.slot}.{STANDING if standing else ''}{next(numbers):x}"
+            stream = Stream(self.connection, id, self.log, primed=peer.revision.primed)
+        stream.standing = standing
+        return stream
+
+    def keep(self, stream: Stream) -> None:
+        """Store a stream, so that the client can resume it."""
+        if not stream.id or stream.forgotten:
+            return
+        if self._streams is None:
+            self._streams = OrderedDict()
+        if stream.id not in self._streams:
+            if self.closed or not self.connection.take(STREAM_BYTES):
+                stream.forget()
+                return
+            self._streams[stream.id] = stream
+        self._trim()
+
+    def rest(self, stream: Stream) -> None:
+        """Record that a connection of a stream is closed. If the stream is complete, its replay data may be dropped."""
+        if stream.id and not stream.forgotten and stream.connection < 0 and (stream.done or stream.standing):
+            if self._resting is None:
+                self._resting = {}
+            self._resting[stream.id] = asyncio.get_running_loop().time()
+            if self.connection.budget is not None:
+                self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
+            if stream.done:
+                self.log.finish(stream.id)
+
+    def end_replays(self, before: float) -> None:
+        """Drop the streams that came to rest before a time of the event loop's clock."""
+        while self._resting and self._streams is not None:
+            id, since = next(iter(self._resting.items()))
+            if since >= before:
+                break
+            self._forget(self._streams[id])
+
+    def _need(self, stream: Stream) -> None:
+        resting = self._resting is not None and self._resting.pop(stream.id, None) is not None
+        if resting and self.connection.budget is not None:
+            self.connection.budget.need(self.connection.client, stream)
+
+    def _forget(self, stream: Stream, *, drop: bool = True) -> None:
+        self._need(stream)
+        if self._streams is not None and self._streams.pop(stream.id, None) is not None:
+            self.connection.give(STREAM_BYTES)
+        stream.forget(drop=drop)
+
+    def _trim(self) -> None:
+        """Drop streams over the limits of number and size: complete ones first, the oldest first."""
+        streams = self._streams
+        if streams is None:
+            return
+        size = sum(stream.size for stream in streams.values())
+        for over in (True, False):
+            for stream in [stream for stream in streams.values() if stream.done is over]:
+                if len(streams) <= MAX_STREAMS and (size <= MAX_STREAM_BYTES or len(streams) == 1):
+                    return
+                size -= stream.size
+                self._forget(stream)
+
+    def find_stream(self, last_event_id: str) -> tuple[Stream, int] | None:
+        """Return the stream of a Last-Event-ID and the number of that event in it; None if it is not here."""
+        parsed = parse_event_id(last_event_id)
+        stream = None if parsed is None or self._streams is None else self._streams.get(parsed[0])
+        if stream is None or parsed is None:
+            return None
+        self._need(stream)
+        return stream, parsed[1]
+
+    async def fetch_stream(self, last_event_id: str) -> tuple[Stream, bytes] | None:
+        """Return a stream that goes on here for one of another replica, and the replay to begin with; None if there is
+        no such stream.
+
+        A response goes on as the other replica writes it. A stream of GET is a new one, which gets notifications from
+        now on.
+        """
+        parsed = parse_event_id(last_event_id)
+        slot = None if parsed is None else slot_of_stream(parsed[0])
+        if parsed is None or slot is None or slot == self._replica.state.slot:
+            return None
+        origin, after = parsed
+        letter = FollowLetter(self.id, origin, self._replica.state.slot)
+        if origin.partition(".")[2].startswith(STANDING):
+            await self._replica.state.mailbox.put(slot, letter)
+            replay = await self.log.read(origin, after)
+            return self.new_stream(standing=True), b"" if replay is None else b"".join(d for _, d in replay.events)
+        if await self.log.read(origin, after) is None:
+            return None
+        stream = ResumedStream(self.connection, self.log, origin, after)
+        if self._resumed is None:
+            self._resumed = {}
+        previous = self._resumed.get(origin)
+        if previous is not None:
+            previous.expire()
+        self._resumed[origin] = stream
+        if not await self._replica.state.mailbox.put(slot, letter):
+            stream.done = True  # the replica is gone, and with it the request
+        return stream, b""
+
+    def leave_stream(self, stream: Stream) -> None:
+        """Remove a stream of another replica whose connection here is closed."""
+        for origin, resumed in list((self._resumed or {}).items()):
+            if resumed is stream and self._resumed is not None:
+                del self._resumed[origin]
+
+    def add_follower(self, id: str, slot: int) -> None:
+        """Close a stream's connection because its client resumes it on another replica, which is told of events."""
+        stream = None if self._streams is None else self._streams.get(id)
+        if stream is None:
+            return
+        if stream.connection >= 0:
+            stream.expire()
+        if not stream.standing:
+            self.log.add_follower(id, slot)
+
+    def follow(self, id: str) -> None:
+        """Read new events of a stream that another replica writes."""
+        stream = None if self._resumed is None else self._resumed.get(id)
+        if stream is not None:
+            stream.follow()
+
+    def close(self, *, ended: bool) -> None:
+        """Cancel all requests in flight and end all streams; drop their logs if the session has ``ended``."""
+        self.closed = True
+        for work in list(self.in_flight.values()):
+            cancel(work)
+        streams = () if self._streams is None else self._streams.values()
+        for stream in (*(self._listening or ()), *streams, *(self._resumed or {}).values()):
+            stream.done = True
+            stream.wake()
+            if not isinstance(stream, ResumedStream):
+                self._forget(stream, drop=ended)
+        self._take_held()
+
+
+def parse_event_id(id: str) -> tuple[str, int] | None:
+    """Return the stream of an event id and the number of the event in it; None if it is none of ours."""
+    stream, _, number = id.rpartition("-")
+    if not stream or not (number.isascii() and number.isdigit() and len(number) < 18):
+        return None
+    return stream, int(number)

@@ -1,0 +1,278 @@
+"""Session table of a Streamable HTTP server: limits, lifetimes, and sessions that other replicas have begun or ended.
+
+The record of a session is in the state that replicas share; the ``Session`` here is what lives in this process. A
+session whose record exists, and which does not live here yet, is restored with its first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import msgspec
+
+from carrel.errors import ServerUnavailable
+from carrel.limits import Quota
+from carrel.protocol.encoding import encode
+from carrel.protocol.peer import Peer
+from carrel.protocol.revisions import REVISIONS
+from carrel.protocol.server import Answer, Connection, Notification
+from carrel.state.records import (
+    AnswerLetter,
+    FollowLetter,
+    Gap,
+    RequestCancelled,
+    SessionEnded,
+    SessionRecord,
+    SubscriptionChanged,
+    TailLetter,
+    slot_of_question,
+)
+from carrel.transports.server.application import Application
+from carrel.transports.server.http_request import Rejection, no_place
+from carrel.transports.server.session import Session
+
+__all__ = ["SessionTable"]
+
+#: Maximum number of sessions of a client that are searched for an idle one.
+MAX_TRIES = 32
+
+
+class AnswerMessage(msgspec.Struct, omit_defaults=True):
+    """A client's response, as it is passed to the replica that waits for it."""
+
+    id: int
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    jsonrpc: str = "2.0"
+
+
+class SessionTable:
+    """Sessions that live in this process, by id and by client, least recently used first."""
+
+    def __init__(self, app: Application, places: Quota) -> None:
+        self._app = app
+        self._places = places
+        self._limits = app.limits
+        self._replica = app.replica
+        self._records = app.replica.state.sessions
+        self._live: OrderedDict[str, Session] = OrderedDict()
+        self._of: dict[str, OrderedDict[str, Session]] = {}
+        replica = app.replica
+        replica.on(SessionEnded, self._on_ended)
+        replica.on(RequestCancelled, self._on_cancelled)
+        replica.on(SubscriptionChanged, self._on_subscription)
+        replica.on(AnswerLetter, self._on_answer)
+        replica.on(FollowLetter, self._on_follow)
+        replica.on(TailLetter, self._on_tail)
+        replica.on(Gap, self._on_gap)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._live.values()))
+
+    # One session
+
+    async def open(self, connection: Connection, peer: Peer, owner: str | None) -> Session:
+        """Create a session. At the limit, it replaces an expired session, or an idle one of the same client.
+
+        Raises:
+            Rejection: this client, or all of them, have too many sessions in use.
+        """
+        client = connection.client
+        await self._take_place(client)
+        record = SessionRecord(peer.revision.name, owner, client, peer.client, peer.capabilities, peer.log_level)
+        try:
+            id = await self._records.create(record, self._limits.session_ttl)
+        except BaseException:
+            self._places.give(client)
+            raise
+        return self._add(id, record, connection)
+
+    async def find(self, id: str, owner: str | None) -> Session | None:
+        """Return a session and renew it; None if it has ended, or is of another owner.
+
+        Raises:
+            Rejection: it does not live in this process yet, and there is no room for it.
+        """
+        session = self._live.get(id)
+        record = await self._records.touch(id, owner, self._limits.session_ttl)
+        if record is None:
+            if session is not None and session.record.owner == owner:
+                self._drop(session, ended=True)
+            return None
+        if session is None or session.closed:
+            session = self._live.get(id) or await self._restore(id, record)
+        elif record is not session.record and record != session.record:
+            session.update(record)
+        session.touched = session.renewed = asyncio.get_running_loop().time()
+        self._use(session)
+        return session
+
+    async def end(self, session: Session) -> None:
+        """End a session on all replicas."""
+        self._drop(session, ended=True)
+        await self._records.end(session.id)
+        self._replica.publish(SessionEnded(session.id))
+
+    def _add(self, id: str, record: SessionRecord, connection: Connection) -> Session:
+        now = asyncio.get_running_loop().time()
+        session = Session(id, record, connection, self._replica, self._limits.session_ttl, now)
+        self._live[id] = session
+        self._of.setdefault(connection.client, OrderedDict())[id] = session
+        return session
+
+    def _use(self, session: Session) -> None:
+        """Put a session behind all others."""
+        self._live.move_to_end(session.id)
+        self._of[session.connection.client].move_to_end(session.id)
+
+    async def _restore(self, id: str, record: SessionRecord) -> Session:
+        """Return a session that another replica has begun, with its subscriptions."""
+        await self._take_place(record.client)
+        subscriptions = await self._records.subscriptions(id)
+        known = self._live.get(id)
+        if known is not None:  # restored by another request meanwhile
+            self._places.give(record.client)
+            return known
+        connection = self._app.connect()
+        connection.client = record.client
+        connection.peer = Peer(REVISIONS[record.revision], record.info, record.capabilities, record.log_level)
+        session = self._add(id, record, connection)
+        try:
+            self._app.restore(connection, subscriptions)
+        except ServerUnavailable as error:
+            self._drop(session, ended=False)
+            raise Rejection(503, str(error), [(b"retry-after", b"5")]) from None
+        return session
+
+    def _drop(self, session: Session, *, ended: bool) -> None:
+        """Remove a session from this process; ``ended`` if its record is gone too."""
+        if self._live.pop(session.id, None) is None:
+            return
+        client = session.connection.client
+        own = self._of[client]
+        del own[session.id]
+        if not own:
+            del self._of[client]
+        self._places.give(client)
+        session.close(ended=ended)
+        self._app.disconnect(session.connection)
+
+    # Limits and lifetimes
+
+    async def _take_place(self, client: str) -> None:
+        """Take a place for a session, that of an expired or idle one at the limit.
+
+        Raises:
+            Rejection: there is none.
+        """
+        if self._places.take(client):
+            return
+        oldest = next(iter(self._live.values()), None)
+        if oldest is None or not self._is_over(oldest, asyncio.get_running_loop().time()):
+            oldest = self._find_idle(self._of.get(client))
+        if oldest is not None:
+            self._drop(oldest, ended=True)
+        taken = oldest is not None and self._places.take(client)
+        if oldest is not None:
+            await self._records.end(oldest.id)
+            self._replica.publish(SessionEnded(oldest.id))
+        if not taken:
+            raise no_place(self._places, client)
+
+    def _is_over(self, session: Session, now: float) -> bool:
+        return session.touched < now - self._limits.session_ttl and not session.busy
+
+    def _find_idle(self, sessions: OrderedDict[str, Session] | None) -> Session | None:
+        """Return the least recently used idle session of a client. Busy sessions are marked as used now."""
+        for _ in range(min(len(sessions or ()), MAX_TRIES)):
+            assert sessions is not None
+            session = next(iter(sessions.values()))
+            if not session.busy:
+                return session
+            session.touch()
+            self._use(session)
+        return None
+
+    @property
+    def interval(self) -> float:
+        """The longest time between two sweeps, in seconds, so that the record of a busy session does not expire."""
+        return max(self._limits.session_ttl / 3, 0.05)
+
+    def sweep(self) -> None:
+        """Drop sessions and replays whose lifetime is over, and renew the records of busy sessions."""
+        now = asyncio.get_running_loop().time()
+        for session in self:
+            if session.busy:
+                session.touch()
+            elif self._is_over(session, now):  # it may be in use on other replicas
+                self._drop(session, ended=not self._replica.shared)
+                continue
+            session.end_replays(now - self._limits.replay_ttl)
+
+    def close(self) -> None:
+        """Drop all sessions. Other replicas can go on with them; without any, they end."""
+        for session in self:
+            self._drop(session, ended=not self._replica.shared)
+            if not self._replica.shared:
+                self._replica.write(self._records.end(session.id))
+
+    # Messages that belong to another replica
+
+    def take_answer(self, session: Session, answer: Answer) -> None:
+        """Pass a client's response to the handler that waits for it, wherever it runs."""
+        slot = slot_of_question(answer.id)
+        if slot is None or slot == self._replica.state.slot or not self._replica.shared:
+            self._app.take_answer(session.connection, answer)
+        elif isinstance(answer.id, int):
+            body = encode(AnswerMessage(answer.id, answer.result, answer.error))
+            self._replica.tell(slot, AnswerLetter(session.id, body))
+
+    def take_notification(self, session: Session, notification: Notification) -> None:
+        """Cancel the request that a notification names, wherever it runs."""
+        if notification.operation != "cancelled":
+            return
+        id = notification.params.request_id
+        if id in session.in_flight:
+            session.in_flight.cancel(id)
+        else:
+            self._replica.publish(RequestCancelled(session.id, id))
+
+    def _on_ended(self, notice: SessionEnded) -> None:
+        session = self._live.get(notice.session)
+        if session is not None:
+            self._drop(session, ended=True)
+
+    def _on_cancelled(self, notice: RequestCancelled) -> None:
+        session = self._live.get(notice.session)
+        if session is not None:
+            session.in_flight.cancel(notice.request)
+
+    def _on_subscription(self, notice: SubscriptionChanged) -> None:
+        session = self._live.get(notice.session)
+        if session is not None:
+            self._app.take_subscription(session.connection, notice.uri, notice.spelled)
+
+    def _on_answer(self, letter: AnswerLetter) -> None:
+        session = self._live.get(letter.session)
+        if session is not None:
+            answer = session.connection.receive(letter.body)
+            if isinstance(answer, Answer):
+                self._app.take_answer(session.connection, answer)
+
+    def _on_follow(self, letter: FollowLetter) -> None:
+        session = self._live.get(letter.session)
+        if session is not None:
+            session.add_follower(letter.stream, letter.slot)
+
+    def _on_tail(self, letter: TailLetter) -> None:
+        session = self._live.get(letter.session)
+        if session is not None:
+            session.follow(letter.stream)
+
+    def _on_gap(self, _: Gap) -> None:
+        """Drop the idle sessions: they may have ended. Each is restored with its next request if it has not."""
+        for session in self:
+            if not session.busy:
+                self._drop(session, ended=False)
