@@ -39,7 +39,7 @@ __all__ = ["SessionTable"]
 MAX_TRIES = 32
 
 
-class AnswerMessage(msgspec.Struct, omit_defaults=True):
+class AnswerMessage(msgspec.Struct):
     """A client's response, as it is passed to the replica that waits for it."""
 
     id: int

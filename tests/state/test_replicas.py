@@ -1,0 +1,237 @@
+"""Two replicas of a server, each on a port of its own, and a client whose requests reach either of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+import pytest_asyncio
+
+from carrel import Context, Limits, Server
+from carrel.state.memory import MemoryState, MemoryStore
+from transports.child import initialize, note, request, text_of
+from transports.site import Session, serving
+
+from .encoded import EncodedState
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
+
+TIMEOUT = 20.0
+KEY = bytes(32)
+
+
+class Replica:
+    """One replica: its server, its site, and what its handlers wait for."""
+
+    def __init__(self, state):
+        self.go, self.begun, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.app = app = Server("replicated", state=state, state_keys=(KEY,), limits=Limits(session_ttl=60.0))
+        app.resources.add("memo://1", "text")
+        app.resources.add("memo://2", "text")
+
+        @app.tool()
+        async def steps(n: int, context: Context) -> str:
+            try:
+                for number in range(1, n + 1):
+                    await context.progress(number)
+                self.begun.set()
+                await self.go.wait()
+                await context.progress(n + 1)
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            return "done"
+
+        @app.tool()
+        async def greet(context: Context) -> str:
+            answer = await context.elicit("Who?", str)
+            return f"Hello {answer.content}"
+
+        @app.tool()
+        async def talk(context: Context) -> str:
+            sent = context.debug("a detail")
+            await sent
+            return "said"
+
+
+@pytest.fixture(params=[MemoryState, EncodedState])
+def store(request):
+    shared = MemoryStore()
+    return lambda: request.param(shared)
+
+
+@pytest_asyncio.fixture
+async def replicas(store):
+    async with asyncio.timeout(TIMEOUT), AsyncExitStack() as stack:
+        pair = [Replica(store()), Replica(store())]
+        for replica in pair:
+            endpoint = replica.app.asgi()
+            await endpoint.start()
+            replica.site = await stack.enter_async_context(serving(endpoint))
+        yield pair
+
+
+async def begin(replica, capabilities=None):
+    """Shake hands with one replica."""
+    message = initialize("2025-11-25")
+    message["params"]["capabilities"] = capabilities or {}
+    reply = await replica.site.post(message)
+    session = Session(replica.site, reply.headers["mcp-session-id"], "2025-11-25")
+    assert (await session.post(note("notifications/initialized"))).status == 202
+    return session
+
+
+def on(replica, session):
+    """The same session, whose requests reach another replica."""
+    return Session(replica.site, session.id, "2025-11-25")
+
+
+async def test_a_session_begun_on_one_replica_is_continued_and_ended_on_the_other(replicas):
+    one, other = replicas
+    session = await begin(one)
+    there = on(other, session)
+    reply = await there.post(request(1, "resources/read", {"uri": "memo://1"}))
+    assert (await reply.json())["result"]["contents"][0]["text"] == "text"
+    stream = await session.get()
+    assert (await stream.event()).data == ""
+    assert (await there.delete()).status == 204
+    assert await stream.messages() == []
+    assert (await session.post(request(2, "ping"))).status == 404
+    assert (await there.post(request(2, "ping"))).status == 404
+
+
+async def test_a_log_level_set_on_one_replica_holds_on_the_other(replicas):
+    one, other = replicas
+    session = await begin(one)
+    there = on(other, session)
+    said = await (await there.call("talk")).result()
+    assert text_of(said) == "said"
+    await (await session.post(request(1, "logging/setLevel", {"level": "debug"}))).json()
+    messages = await (await there.call("talk")).messages()
+    assert [message["params"]["data"] for message in messages[:-1]] == ["a detail"]
+
+
+async def test_a_stream_is_replayed_by_the_other_replica_and_goes_on_there(replicas):
+    one, other = replicas
+    session = await begin(one)
+    reply = await session.call("steps", n=3)
+    events = [await reply.event() for _ in range(3)]  # the priming event, and two of three
+    assert events[-1].id == f"{one.app.replica.state.slot}.{events[-1].id.partition('.')[2]}"
+    await one.begun.wait()
+    reply.client.close()
+    resumed = await on(other, session).get(events[-1].id)
+    assert (await resumed.message())["params"]["progress"] == 3
+    one.go.set()
+    assert (await resumed.message())["params"]["progress"] == 4
+    assert text_of(await resumed.message()) == "done"
+    assert await resumed.event() is None
+    again = await (await on(other, session).get(events[0].id)).messages()
+    assert [message["params"]["progress"] for message in again[:-1]] == [1, 2, 3, 4]
+    assert text_of(again[-1]) == "done"
+
+
+async def test_no_replay_crosses_sessions(replicas):
+    one, other = replicas
+    session, foreign = await begin(one), await begin(other)
+    await foreign.subscribe("memo://1")
+    one.go.set()
+    reply = await session.call("steps", n=1)
+    first = await reply.event()
+    await reply.messages()
+    for replica in replicas:
+        stream = await on(replica, foreign).get(first.id)
+        assert (await stream.event()).data == "", "a new stream, which begins with its own first event"
+        replica.app.resources.changed("memo://1")
+        assert (await stream.message())["method"] == "notifications/resources/updated", "there was nothing to replay"
+        stream.client.close()
+
+
+async def test_a_question_is_answered_through_the_other_replica(replicas):
+    one, other = replicas
+    session = await begin(one, {"elicitation": {"form": {}}})
+    there = on(other, await begin(other, {"elicitation": {"form": {}}}))
+    for asked, answered, holder in ((session, other, one), (there, one, other)):
+        reply = await asked.call("greet")
+        question = await reply.message()
+        assert question["method"] == "elicitation/create"
+        assert question["id"] >> 32 == holder.app.replica.state.slot
+        assert question["id"] < 1 << 53
+        name = next(iter(question["params"]["requestedSchema"]["properties"]))
+        result = {"action": "accept", "content": {name: "Ann"}}
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        assert (await on(answered, asked).post(answer)).status == 202
+        assert text_of(await reply.message()) == "Hello Ann"
+
+
+async def test_a_request_is_cancelled_through_the_other_replica(replicas):
+    one, other = replicas
+    session = await begin(one)
+    reply = await session.call("steps", id=7, n=1)
+    await one.begun.wait()
+    cancelled = note("notifications/cancelled", requestId=7)
+    assert (await on(other, session).post(cancelled)).status == 202
+    await one.cancelled.wait()
+    assert reply.status == 200
+
+
+async def test_a_subscription_made_on_one_replica_is_heard_on_the_other_whichever_sees_the_change(replicas):
+    one, other = replicas
+    session = await begin(one)
+    there = on(other, session)
+    stream = await there.get()
+    assert (await stream.event()).data == ""
+    await session.subscribe("memo://1")
+    for replica in replicas:
+        replica.app.resources.changed("memo://1")
+        replica.app.resources.changed("memo://2")
+        assert (await stream.message())["params"] == {"uri": "memo://1"}
+
+
+async def test_a_listening_client_that_moves_to_the_other_replica_is_told_that_all_may_have_changed(replicas):
+    one, other = replicas
+    session = await begin(one)
+    await session.subscribe("memo://1")
+    stream = await session.get()
+    first = await stream.event()
+    one.app.resources.changed("memo://1")
+    assert (await stream.message())["params"] == {"uri": "memo://1"}
+    moved = await on(other, session).get(first.id)
+    assert await stream.message() is None, "the stream before is closed"
+    methods = [(await moved.message())["method"] for _ in range(4)]
+    assert methods[0] == "notifications/resources/updated", "the replay"
+    assert sorted(methods[1:]) == [
+        "notifications/resources/list_changed",
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+    ]
+
+
+async def test_a_stateless_request_touches_no_store(replicas, monkeypatch):
+    one, _ = replicas
+    for part in ("sessions", "events", "bus", "mailbox", "tasks", "used", "quotas"):
+        monkeypatch.setattr(one.app.replica.state, part, None)
+    reply = await one.site.ask("resources/read", uri="memo://1")
+    assert (await reply.json())["result"]["contents"][0]["text"] == "text"
+    listening = await one.site.ask("tools/list")
+    assert listening.status == 200
+    monkeypatch.undo()
+
+
+async def test_a_client_that_resumes_a_stream_of_a_replica_that_has_gone_is_not_left_waiting(store):
+    one, other = Replica(store()), Replica(store())
+    async with asyncio.timeout(TIMEOUT), AsyncExitStack() as stack:
+        endpoint = other.app.asgi()
+        await endpoint.start()
+        other.site = await stack.enter_async_context(serving(endpoint))
+        async with AsyncExitStack() as leaving:
+            endpoint = one.app.asgi()
+            await endpoint.start()
+            one.site = await leaving.enter_async_context(serving(endpoint))
+            session = await begin(one)
+            reply = await session.call("steps", n=2)
+            first = await reply.event()
+            await one.begun.wait()
+        resumed = await on(other, session).get(first.id)
+        assert [message["params"]["progress"] for message in await resumed.messages()] == [1, 2]
+        assert (await on(other, session).post(request(1, "ping"))).status == 200
