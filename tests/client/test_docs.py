@@ -135,7 +135,7 @@ async def test_the_code_about_clients_runs_and_prints_what_it_should(
     revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("carrel.server.tasks.POLL_INTERVAL", 50)
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
     (tmp_path / "server.py").write_text(SCRIPT)
     names: dict[str, Any] = {"asyncio": asyncio, "Client": Client, "app": make_library()}
     printed: dict[str, str] = {}

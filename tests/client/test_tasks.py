@@ -65,7 +65,7 @@ def make_worker() -> Server:
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is asked often."""
-    monkeypatch.setattr("carrel.server.tasks.POLL_INTERVAL", 50)
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 @EVERYWHERE

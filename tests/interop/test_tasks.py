@@ -79,7 +79,7 @@ ASKED = [["elicitation", "task"], ["elicitation", "task"], ["sampling", "task"]]
 
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.server.tasks.POLL_INTERVAL", 50)
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
 
 
 def test_the_tasks_package_takes_every_end_of_a_task_of_the_extension() -> None:

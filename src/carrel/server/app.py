@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.server.skills import Skills
     from carrel.server.source import Source
-    from carrel.server.tasks import Tasks
+    from carrel.server.tasks.tasks import Tasks
     from carrel.server.watching import Following
     from carrel.state.interfaces import State
     from carrel.state.replica import Replica
@@ -637,7 +637,7 @@ class Server:
     def tasks(self) -> Tasks:
         """Tasks of the server. The first access creates them and declares the tasks capability."""
         if self._tasks is None:
-            from carrel.server.tasks import Tasks
+            from carrel.server.tasks.tasks import Tasks
 
             self._tasks = Tasks(self)
         return self._tasks

@@ -181,22 +181,28 @@ class Operations:
         """
         wanted, most = call.params.notifications.resource_subscriptions, self._app.limits.max_subscriptions
         if wanted is UNSET or not self._app.offers_subscriptions:
-            return self._listen(call, channel, [])
+            wanted = ()
         if len(wanted) > most:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
-        visible = visible_to(call)
-        if visible is None and len(wanted) <= AT_ONCE:
-            return self._listen(call, channel, self._named(wanted))
-        return self._listen_later(call, channel, visible)
+        tasks: Any = []
+        if self._app.has_tasks and call.params.notifications.task_ids is not UNSET:
+            tasks = self._app.tasks.honored(call, call.params.notifications.task_ids)
+        visible = visible_to(call) if wanted else None
+        if visible is None and len(wanted) <= AT_ONCE and isinstance(tasks, list):
+            return self._listen(call, channel, self._named(wanted), tasks)
+        return self._listen_later(call, channel, wanted, tasks, visible)
 
     def _named(self, uris: Sequence[str]) -> list[Named]:
         """Return the resources that URIs name, each with its URI as it was written."""
         exists = self._app.resources.exists
         return [(name, uri) for uri in uris if (name := exists(uri)) is not None]
 
-    async def _listen_later(self, call: Call, channel: Channel, visible: Visible | None) -> Result:
+    async def _listen_later(
+        self, call: Call, channel: Channel, wanted: Sequence[str], tasks: Any, visible: Visible | None
+    ) -> Result:
         """Listen to the resources that the caller may see, while other requests have their turns: there may be many."""
-        wanted = call.params.notifications.resource_subscriptions
+        if not isinstance(tasks, list):
+            tasks = await tasks
         named: list[Named] = []
         for start in range(0, len(wanted), AT_ONCE):
             part = wanted[start : start + AT_ONCE]
@@ -204,17 +210,17 @@ class Operations:
                 part = [uri for uri in part if await self._app.resources.shows(uri, visible)]
             named += self._named(part)
             await asyncio.sleep(0)
-        await self._listen(call, channel, named)
+        await self._listen(call, channel, named, tasks)
         return listened(call)
 
-    def _listen(self, call: Call, channel: Channel, named: list[Named]) -> asyncio.Future[Any]:
+    def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Any]:
         client = call.connection.client
         if not self._listeners.take(client):
             raise ServerUnavailable(
                 f"There are too many subscriptions/listen requests of this client: at most {self._listeners.share}"
             )
         try:
-            entry, honored = self._entry(call, channel, named)
+            entry, honored = self._entry(call, channel, named, tasks)
             answer = entry.answer = asyncio.get_running_loop().create_future()
             entry.farewell = call.connection.reply(call, listened(call))
             forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
@@ -250,7 +256,9 @@ class Operations:
         else:
             self._app.hub.acknowledge(entry, honored)
 
-    def _entry(self, call: Call, channel: Channel, named: list[Named]) -> tuple[Subscription, SubscriptionFilter]:
+    def _entry(
+        self, call: Call, channel: Channel, named: list[Named], tasks: list[str]
+    ) -> tuple[Subscription, SubscriptionFilter]:
         """Return the subscription of a listen request, and the part of its filter that is honored."""
         app = self._app
         wanted: SubscriptionFilter = call.params.notifications
@@ -261,13 +269,11 @@ class Operations:
                 lists.append(name)
         if app.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
             honored.resource_subscriptions = [uri for _, uri in named]
-        tasks = frozenset[str]()
         if app.has_tasks and wanted.task_ids is not UNSET:
-            honored.task_ids = app.tasks.honored(call, wanted.task_ids)
-            tasks = frozenset(honored.task_ids)
-        connection = call.connection
+            honored.task_ids = tasks
+        listed, followed = frozenset(lists), frozenset(tasks)
         return Subscription(
-            channel, call.peer.revision, frozenset(lists), dict(named), call.id, tasks, connection=connection
+            channel, call.peer.revision, listed, dict(named), call.id, followed, connection=call.connection
         ), honored
 
     def complete(self, call: Call, channel: Channel) -> Any:

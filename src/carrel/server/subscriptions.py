@@ -239,6 +239,10 @@ class Hub:
             return encode_event(revision, event, ResourceUpdatedParams(meta=meta, uri=uri))
         return encode_event(revision, event, {"_meta": meta} if meta is not UNSET else UNSET)
 
+    def hears_task(self, id: str) -> bool:
+        """Return whether a task has subscribers."""
+        return id in self._by_task
+
     def task_changed(self, id: str, task: DetailedTask) -> None:
         """Send the new state of a task to its subscribers, at once (tasks extension)."""
         listeners = self._by_task.get(id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -284,9 +285,10 @@ class Tools:
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
         if entry.task != "forbidden" or (params.task is not UNSET and self._app.has_tasks):
-            from carrel.server.tasks import call_as_task
+            from carrel.server.tasks.calls import call_as_task
 
-            answer = call_as_task(self._app.tasks, entry, arguments, call, channel)
+            work = partial(run, entry, arguments, call)
+            answer = call_as_task(self._app.tasks, call, channel, entry.name, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
         try:

@@ -25,6 +25,7 @@ from carrel.state.records import (
     CancelTaskLetter,
     Changed,
     FollowLetter,
+    HearTaskLetter,
     Letter,
     Notice,
     RequestCancelled,
@@ -34,6 +35,7 @@ from carrel.state.records import (
     TailLetter,
     TaskAnswerLetter,
     TaskChanged,
+    TaskMessageLetter,
     TaskRecord,
 )
 from carrel.wire.base import ClientCapabilities, Implementation
@@ -67,6 +69,8 @@ LETTERS: list[Letter] = [
     TailLetter("s", "0.1"),
     CancelTaskLetter("t"),
     TaskAnswerLetter("t", "elicit-1", b"{}"),
+    HearTaskLetter("t", 1),
+    TaskMessageLetter("t", b"{}"),
 ]
 
 

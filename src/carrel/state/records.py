@@ -22,6 +22,7 @@ __all__ = [
     "Changed",
     "FollowLetter",
     "Gap",
+    "HearTaskLetter",
     "Letter",
     "Notice",
     "Replay",
@@ -32,6 +33,7 @@ __all__ = [
     "TailLetter",
     "TaskAnswerLetter",
     "TaskChanged",
+    "TaskMessageLetter",
     "TaskRecord",
     "slot_of_question",
     "slot_of_stream",
@@ -178,7 +180,24 @@ class TaskAnswerLetter(msgspec.Struct, frozen=True, tag=True):
     answer: bytes
 
 
-Letter: TypeAlias = AnswerLetter | FollowLetter | TailLetter | CancelTaskLetter | TaskAnswerLetter
+class HearTaskLetter(msgspec.Struct, frozen=True, tag=True):
+    """A client waits on the replica ``slot`` for the result of a task of the addressed one, or no longer."""
+
+    task: str
+    slot: int
+    listens: bool = True
+
+
+class TaskMessageLetter(msgspec.Struct, frozen=True, tag=True):
+    """A message of a task to the client that waits on the addressed replica."""
+
+    task: str
+    message: bytes
+
+
+Letter: TypeAlias = (
+    AnswerLetter | FollowLetter | TailLetter | CancelTaskLetter | TaskAnswerLetter | HearTaskLetter | TaskMessageLetter
+)
 
 
 def slot_of_question(id: Id) -> int | None:

@@ -20,12 +20,12 @@ T = TypeVar("T")
 log = Log("carrel")
 
 
-def run_now(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run a coroutine that never waits."""
+def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, and return its result."""
     try:
         coroutine.send(None)
-    except StopIteration:
-        return
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
     coroutine.close()
     raise RuntimeError("a method of a store that is immediate has waited")
 
@@ -102,6 +102,10 @@ class Replica:
                 handler(message)
             except Exception:
                 log.exception("%s of another replica could not be handled", type(message).__name__)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T | Coroutine[Any, Any, T]:
+        """Return the result of a coroutine that waits for the store only, if that never waits; else itself."""
+        return run_now(coroutine) if self.state.immediate else coroutine
 
     # Writing
 

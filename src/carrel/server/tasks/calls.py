@@ -1,0 +1,88 @@
+"""Tool calls that become tasks, at once or when the tool says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET
+
+from carrel.errors import MethodNotFound
+from carrel.protocol.extensions.tasks import TASKS
+from carrel.server.tasks.run import TaskChannel, TaskRun
+from carrel.server.tasks.tasks import Tasks, require_extension
+from carrel.wire.base import Result
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.context import Context
+
+__all__ = ["call_as_task"]
+
+
+def call_as_task(
+    tasks: Tasks,
+    call: Call,
+    channel: Channel,
+    name: str,
+    support: Literal["forbidden", "optional", "required"],
+    work: Callable[[Channel], Coroutine[Any, Any, Result]],
+    *,
+    detaches: bool,
+) -> Any:
+    """Call a tool as a task, and return the result that announces it, or an awaitable of it.
+
+    ``work`` is the call, with the channel of its messages; ``support`` and ``detaches`` are those of the tool. Returns
+    None if it is to be called as usual.
+
+    Raises:
+        MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+        MissingCapability: the tool can only be a task, and the client did not declare the extension (2026-07-28).
+    """
+    revision = call.peer.revision
+    if revision.stateless:
+        if call.peer.settings(TASKS.name) is None:
+            if support == "required":
+                require_extension(call)
+            return None
+        if support == "forbidden":
+            return None
+        if detaches:
+            return _call_detaching(tasks, work, call, channel)
+    elif "task_status" not in revision.events:
+        return None
+    elif call.params.task is UNSET:
+        if support == "required":
+            raise MethodNotFound(f"Method not found: {name} has to be called as a task")
+        return None
+    elif support == "forbidden":
+        raise MethodNotFound(f"Method not found: {name} cannot be called as a task")
+    run = tasks.create(call)
+    return tasks.begin(run, work(TaskChannel(run)))
+
+
+async def _call_detaching(
+    tasks: Tasks, work: Callable[[Channel], Coroutine[Any, Any, Result]], call: Call, channel: Channel
+) -> Result:
+    """Call a tool that becomes a task when it calls ``Context.detach``; until then it is an ordinary call."""
+    detached: asyncio.Future[TaskRun] = asyncio.get_running_loop().create_future()
+
+    def detach(context: Context) -> None:
+        run = tasks.create(call)
+        context.channel = TaskChannel(run)
+        detached.set_result(run)
+
+    call.detach = detach
+    working = asyncio.ensure_future(work(channel))
+    try:
+        await asyncio.wait((working, detached), return_when=asyncio.FIRST_COMPLETED)
+        if detached.done():
+            announced = tasks.begin(detached.result(), working)
+            return announced if isinstance(announced, Result) else await announced
+        return await working
+    finally:
+        call.detach = None
+        if not detached.done():
+            working.cancel()

@@ -1,0 +1,93 @@
+"""Tasks that other replicas run: waiting for their results, passing on their messages, and their notifications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from carrel.errors import INTERNAL_ERROR, InvalidParams
+from carrel.server.tasks.formats import detailed
+from carrel.server.tasks.run import RemoteChannel, TaskRun
+from carrel.state.records import HearTaskLetter, TaskChanged, TaskMessageLetter, TaskRecord
+from carrel.state.replica import Replica
+from carrel.wire.jsonrpc import ErrorObject
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.server.subscriptions import Hub
+
+__all__ = ["RemoteTasks"]
+
+GONE = "The server that ran the task has stopped; the task may have done some of its work."
+
+
+class RemoteTasks:
+    """Tasks of other replicas that clients of this one wait for. ``runs`` are those that run here."""
+
+    def __init__(self, replica: Replica, runs: Mapping[str, TaskRun], hub: Hub) -> None:
+        self._replica = replica
+        self._store = replica.state.tasks
+        self._runs = runs
+        self._hub = hub
+        self._waiting: dict[str, list[tuple[asyncio.Event, Channel]]] = {}
+        replica.on(TaskChanged, self._on_changed)
+        replica.on(HearTaskLetter, self._on_hear)
+        replica.on(TaskMessageLetter, self._on_message)
+
+    async def wait(self, record: TaskRecord, channel: Channel) -> TaskRecord:
+        """Wait for the end of a task; its questions are sent to ``channel`` meanwhile.
+
+        Raises:
+            InvalidParams: it is not there any more.
+        """
+        changed = asyncio.Event()
+        waiter = (changed, channel)
+        self._waiting.setdefault(record.id, []).append(waiter)
+        here = self._replica.state.slot
+        try:
+            if not await self._replica.state.mailbox.put(record.slot, HearTaskLetter(record.id, here)):
+                await self._store.save(
+                    msgspec.structs.replace(
+                        record, status="failed", message=GONE, error=ErrorObject(INTERNAL_ERROR, GONE), questions={}
+                    )
+                )
+            while True:
+                changed.clear()
+                current = await self._store.get(record.id)
+                if current is None:
+                    raise InvalidParams("Invalid params: taskId: task not found, or expired", parameter="taskId")
+                if current.over:
+                    return current
+                await changed.wait()
+        finally:
+            self._waiting[record.id].remove(waiter)
+            if not self._waiting[record.id]:
+                del self._waiting[record.id]
+                self._replica.tell(record.slot, HearTaskLetter(record.id, here, False))
+
+    def _on_changed(self, notice: TaskChanged) -> None:
+        for changed, _ in self._waiting.get(notice.task, ()):
+            changed.set()
+        if self._hub.hears_task(notice.task):
+            self._replica.write(self._notify(notice.task))
+
+    async def _notify(self, id: str) -> None:
+        record = await self._store.get(id)
+        if record is not None:
+            self._hub.task_changed(id, detailed(record))
+
+    def _on_hear(self, letter: HearTaskLetter) -> None:
+        """Send the messages of a task to another replica, or no longer."""
+        run = self._runs.get(letter.task)
+        if run is not None:
+            own = run.call.connection
+            remote = RemoteChannel(self._replica, letter.slot, letter.task)
+            run.hear(own, remote if letter.listens else own.channel)
+
+    def _on_message(self, letter: TaskMessageLetter) -> None:
+        waiting = self._waiting.get(letter.task)
+        if waiting:
+            waiting[-1][1].send(letter.message)
