@@ -17,7 +17,7 @@ async def bake(loaves: int, context: Context) -> str:
     """Bake bread."""
     for done in range(1, loaves + 1):
         await asyncio.sleep(0.01)
-        await context.progress(done, loaves, f"loaf {done} of {loaves}")
+        await context.report_progress(done, loaves, f"loaf {done} of {loaves}")
     return f"{loaves} loaves of bread"
 
 

@@ -47,7 +47,7 @@ async def saw(pieces: int, context: Context) -> str:
     """Saw, and say how it is going."""
     for done in range(1, pieces + 1):
         await asyncio.sleep(0.01)
-        await context.progress(done, pieces, f"piece {done}")
+        await context.report_progress(done, pieces, f"piece {done}")
     return f"{pieces} pieces"
 
 

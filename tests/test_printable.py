@@ -100,7 +100,7 @@ def make_server() -> Server:
     async def chat(context: Context) -> str:
         context.channel.send(json.dumps({"jsonrpc": "2.0", "method": f"notifications/{HOSTILE}"}).encode())
         context.channel.send(json.dumps({"jsonrpc": "2.0", "id": HOSTILE, "result": {}}).encode())
-        await context.progress(1, 2, HOSTILE)
+        await context.report_progress(1, 2, HOSTILE)
         return (await context.sample("?", 5)).text
 
     return app

@@ -73,7 +73,7 @@ def build(folder: Path) -> Server:
 
     @app.tool(task="optional")
     async def idle(context: Context) -> str:
-        await context.progress(0)
+        await context.report_progress(0)
         return "idle"
 
     @app.tool(

@@ -86,7 +86,7 @@ def make_library() -> Server:
     async def index(folder: str, context: Context) -> str:
         await context.log("info", "began")
         await context.log("error", "a file was left out")
-        await context.progress(1, 2, "half of it")
+        await context.report_progress(1, 2, "half of it")
         return folder
 
     @app.tool()
@@ -200,7 +200,7 @@ def kitchen(asked: list[Any]) -> Server:
 
     @app.tool()
     async def where(context: Context) -> str:
-        return " ".join(root.uri for root in await context.roots())
+        return " ".join(root.uri for root in await context.list_roots())
 
     return app
 

@@ -62,13 +62,13 @@ def make_asker() -> Server:
 
     @app.tool()
     async def where(context: Context) -> str:
-        return " ".join(root.uri for root in await context.roots())
+        return " ".join(root.uri for root in await context.list_roots())
 
     @app.tool()
     async def everything(context: Context) -> str:
         name = await context.elicit("Name?", str, key="name")
         answer = await context.sample("Hello?", max_tokens=5, key="model")
-        roots = await context.roots(key="roots")
+        roots = await context.list_roots(key="roots")
         return f"{name.content} {answer.text} {len(roots)}"
 
     return app

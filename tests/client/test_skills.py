@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from carrel.server.source import Page
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,6 @@ from carrel.errors import (
 )
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILLS
 from carrel.protocol.revisions import LATEST
-from carrel.server.source import Page
 from carrel.transports import memory
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents, read_contents
 from carrel.wire.skills import Skill as SkillEntry

@@ -89,9 +89,9 @@ async def test_a_watch_that_is_left_ends_the_subscription(revision: str) -> None
     app = make_shelf()
     async with Client(app, revision=revision) as client:
         async with client.watch("memo://1"):
-            assert "memo://1" in app.hub._by_uri
+            assert "memo://1" in app.runtime.hub._by_uri
         async with asyncio.timeout(5):
-            while app.hub._by_uri:
+            while app.runtime.hub._by_uri:
                 await asyncio.sleep(0.005)
 
 

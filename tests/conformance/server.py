@@ -112,11 +112,11 @@ async def test_tool_with_logging(ctx: Context) -> str:
 @app.tool(structured=False)
 async def test_tool_with_progress(ctx: Context) -> str:
     """Reports progress three times, 50 ms apart."""
-    await ctx.progress(0, 100, "Completed step 0 of 100")
+    await ctx.report_progress(0, 100, "Completed step 0 of 100")
     await asyncio.sleep(0.05)
-    await ctx.progress(50, 100, "Completed step 50 of 100")
+    await ctx.report_progress(50, 100, "Completed step 50 of 100")
     await asyncio.sleep(0.05)
-    await ctx.progress(100, 100, "Completed step 100 of 100")
+    await ctx.report_progress(100, 100, "Completed step 100 of 100")
     return "Tool with progress executed successfully"
 
 
@@ -133,7 +133,7 @@ async def test_logging_tool(ctx: Context) -> str:
 @app.tool(structured=False)
 async def test_streaming_elicitation(ctx: Context) -> str:
     """Streams its answer. It asks the user nothing."""
-    await ctx.progress(1, 1, "Streaming")
+    await ctx.report_progress(1, 1, "Streaming")
     return "Streamed without asking"
 
 
@@ -315,7 +315,7 @@ async def capital_of(ctx: Context) -> str:
 
 
 async def roots_of(ctx: Context) -> str:
-    return f"Roots: {', '.join(root.uri for root in await ctx.roots(key='client_roots'))}"
+    return f"Roots: {', '.join(root.uri for root in await ctx.list_roots(key='client_roots'))}"
 
 
 @app.tool(structured=False)
@@ -392,7 +392,7 @@ async def greet(name: str) -> str:
 @app.tool(task="optional", structured=False)
 async def slow_compute(ctx: Context, seconds: float, label: str = "") -> str:
     """A tool that takes its time."""
-    await ctx.progress(0, seconds, f"Computing {label}")
+    await ctx.report_progress(0, seconds, f"Computing {label}")
     await asyncio.sleep(seconds)
     return f"Computed {label} in {seconds:g} seconds"
 

@@ -139,14 +139,14 @@ def add_tools(app: Server, stopped: asyncio.Event) -> None:
     )
     async def count(upto: int, ctx: Context) -> str:
         for number in range(1, upto + 1):
-            await ctx.progress(number, upto, f"{number} of {upto}")
+            await ctx.report_progress(number, upto, f"{number} of {upto}")
             await ctx.info({"at": number}, logger="counter")
         await ctx.warning("That was all.")
         return f"Counted to {upto}."
 
     @app.tool(description="Wait until cancelled.", input_schema={"type": "object"}, structured=False)
     async def wait(ctx: Context) -> str:
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         try:
             return await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:

@@ -140,12 +140,12 @@ def build() -> Server:
 
     @app.tool(description="Ask for the roots.", structured=False)
     async def look(context: Context) -> str:
-        return ", ".join(f"{root.name} at {root.uri}" for root in await context.roots(key="roots"))
+        return ", ".join(f"{root.name} at {root.uri}" for root in await context.list_roots(key="roots"))
 
     @app.tool(description="Ask everybody at once.", structured=False)
     async def survey(context: Context) -> str:
         name, capital, roots = await asyncio.gather(
-            name_of(context), context.sample("What is the capital of France?", 100, key="capital"), context.roots()
+            name_of(context), context.sample("What is the capital of France?", 100, key="capital"), context.list_roots()
         )
         return f"{name}, {capital.text}, {len(roots)} roots"
 

@@ -124,9 +124,9 @@ async def test_progress_goes_to_those_who_asked_and_before_the_result(revision: 
 
     @app.tool()
     async def work(context: Context) -> str:
-        await context.progress(1, 4, "begun")
-        context.progress(2.5)
-        await context.progress(4, total=4)
+        await context.report_progress(1, 4, "begun")
+        context.report_progress(2.5)
+        await context.report_progress(4, total=4)
         return "done"
 
     async with memory.connect(app, revision) as peer:
@@ -152,7 +152,7 @@ async def test_progress_only_ever_grows_and_is_a_number() -> None:
     @app.tool()
     async def work(context: Context) -> None:
         for progress in (-1, 0, 0, -5, 0.5, 0.5, float("nan"), float("inf"), 1, 0.7, 2):
-            context.progress(progress, total=float("inf") if progress == 2 else None)
+            context.report_progress(progress, total=float("inf") if progress == 2 else None)
 
     async with memory.connect(app) as peer:
         await result(peer, "tools/call", name="work", _meta={"progressToken": 1})
@@ -167,7 +167,7 @@ async def test_progress_and_log_messages_from_threads_arrive_in_order_and_before
     @app.tool()
     def work(context: Context) -> str:
         for number in range(1, 21):
-            context.progress(number)
+            context.report_progress(number)
             context.info(number)
         return "done"
 
@@ -185,7 +185,7 @@ async def test_when_a_call_is_over_there_is_no_more_progress() -> None:
     @app.tool()
     async def work(context: Context) -> str:
         kept.append(context)
-        context.progress(1)
+        context.report_progress(1)
         return "done"
 
     @app.tool()
@@ -293,19 +293,19 @@ async def test_not_only_tools_may_talk(kind: str) -> None:
 
     @app.prompt()
     def p(context: Context) -> str:
-        context.progress(1)
+        context.report_progress(1)
         context.info("from p")
         return "x"
 
     @app.resource("x://1")
     async def fixed(context: Context) -> str:
-        context.progress(1)
+        context.report_progress(1)
         context.info("from x")
         return "x"
 
     @app.resource("y://{a}")
     async def member(a: str, context: Context) -> str:
-        context.progress(1)
+        context.report_progress(1)
         context.info("from y")
         return "x"
 
@@ -411,7 +411,7 @@ async def test_a_handler_may_clean_up_when_it_is_cancelled_but_says_nothing_more
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             await asyncio.sleep(0)
-            context.progress(99)
+            context.report_progress(99)
             ended.set()
             raise
         return "never"
@@ -458,7 +458,7 @@ async def test_a_sync_handler_cannot_be_stopped_but_its_caller_is_free_and_hears
     def slow(context: Context) -> str:
         loop.call_soon_threadsafe(begun.set)
         assert go.wait(10)
-        context.progress(5)
+        context.report_progress(5)
         context.info("still here")
         loop.call_soon_threadsafe(ended.set)
         return "late"

@@ -64,7 +64,7 @@ async def test_a_plain_function_runs_in_a_thread_with_its_arguments() -> None:
 
     app = Server("s")
     call, _ = call_of(app)
-    ident, arguments, named = await app.run_in_thread(call, where, 1, two=2)
+    ident, arguments, named = await app.runtime.run_in_thread(call, where, 1, two=2)
     await app.stop()
     assert ident != threading.get_ident()
     assert (arguments, named) == ((1,), {"two": 2})
@@ -74,7 +74,7 @@ async def test_stop_iteration_does_not_leave_its_caller_waiting() -> None:
     app = Server("s")
     call, _ = call_of(app)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await asyncio.wait_for(app.run_in_thread(call, partial(next, iter(()))), 5)
+        await asyncio.wait_for(app.runtime.run_in_thread(call, partial(next, iter(()))), 5)
     await app.stop()
 
 
@@ -271,7 +271,7 @@ async def test_files_and_completers_use_the_threads_of_the_server_too(tmp_path: 
 
     async with memory.connect(app) as peer:
         assert (await result(peer, "resources/read", uri="x://file"))["contents"][0]["text"] == "text"
-        assert app.threads.alive == 1
+        assert app.runtime.threads.alive == 1
         await result(peer, "resources/read", uri="x://1")
         ref = {"type": "ref/resource", "uri": "x://{a}"}
         await result(peer, "completion/complete", ref=ref, argument={"name": "a", "value": "v"})

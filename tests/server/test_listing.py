@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from carrel.server.listing import Listing, decode_cursor, encode_cursor
+from carrel.server.source import Change, Hit, Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel import Server
 from carrel.errors import ConfigError, InvalidCursor, ResourceNotFound
-from carrel.server.listing import Listing, decode_cursor, encode_cursor
-from carrel.server.source import Change, Hit, Page
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.completion import Completion
@@ -344,7 +344,7 @@ async def test_a_cursor_of_one_list_is_none_of_another() -> None:
         app.tools.add(lambda: "", name=f"t{number}")
         app.prompts.add(lambda: "", name=f"p{number}")
         app.resources.add(f"x://{number}", "")
-        app.resources.resource(f"y://{number}/{{name}}")(lambda name: "")
+        app.resource(f"y://{number}/{{name}}")(lambda name: "")
     methods = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
     async with memory.connect(app) as peer:
         cursors = {method: (await result(peer, method))["nextCursor"] for method in methods}

@@ -795,12 +795,15 @@ async def test_a_handler_can_read_other_resources_for_its_caller() -> None:
 
     @app.resource("x://both")
     async def both(context: Context) -> str:
-        parts = [*await app.read("x://1", context), *await app.read("x://who/me", context)]
+        parts = [
+            *(await context.read_resource("x://1")).contents,
+            *(await context.read_resource("x://who/me")).contents,
+        ]
         return " ".join(part.text for part in parts if isinstance(part, TextResourceContents))
 
     @app.resource("x://broken")
     async def broken(context: Context) -> str:
-        await app.read("x://nowhere", context)
+        (await context.read_resource("x://nowhere")).contents
         return ""
 
     async with memory.connect(app, NOVEMBER) as peer:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from carrel.server.source import Hit, Page
 
 from carrel import Contents, Server
 from carrel.errors import ConfigError, ResourceForbidden, ResourceNotFound
-from carrel.server.source import Hit, Page
 from carrel.transports import memory
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
 from server.test_listing import Numbers
@@ -44,7 +44,7 @@ def library() -> Server:
     app.resources.add("x://blob", b"\x00\x01")
     app.resource("y://{a}")(lambda a: f"member {a}")
     app.share(Folders("live", 4))
-    app.mirror_tools()
+    app.add_resource_tools()
     return app
 
 
@@ -129,7 +129,7 @@ async def test_a_search_returns_as_much_as_was_asked_for_and_never_more_than_100
     app = Server("s")
     for number in range(150):
         app.resources.add(f"x://{number}/page", "")
-    app.mirror_tools()
+    app.add_resource_tools()
     async with memory.connect(app) as peer:
         for limit, count in ((1, 1), (20, 20), (1000, 100)):
             page = json.loads(texts(await call(peer, "search_resources", query="page", limit=limit)))
@@ -166,4 +166,4 @@ async def test_the_names_of_the_tools_have_to_be_free() -> None:
     app = Server("s")
     app.tools.add(lambda: "", name="read_resource")
     with pytest.raises(ConfigError, match="read_resource"):
-        app.mirror_tools()
+        app.add_resource_tools()

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from carrel.server.source import Page
 
 from carrel import Server
 from carrel.errors import ConfigError, ResourceNotFound, TransportError
 from carrel.protocol.revisions import REVISIONS
-from carrel.server.source import Page
 from carrel.transports import memory
 from carrel.uri.parse import file_uri
 from carrel.wire.resources import Resource

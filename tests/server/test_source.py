@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from carrel.server.source import Page
 
 from carrel import Context, Server
 from carrel.server.context import CLIENT
-from carrel.server.source import Page
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ResourceTemplate, TextResourceContents
@@ -59,11 +59,11 @@ class Asked:
 async def test_a_source_learns_for_which_client_it_is_asked(revision):
     app, source = Server("s"), Asked()
     app.share(source)
-    app.mirror_tools()
+    app.add_resource_tools()
 
     @app.tool()
     async def reader(context: Context) -> str:
-        [contents] = await app.read("asked:1", context)
+        [contents] = (await context.read_resource("asked:1")).contents
         return contents.text
 
     await app.start()

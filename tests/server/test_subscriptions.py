@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from carrel.server.source import Change
 
 from carrel import Context, Limits, Server
 from carrel.protocol.revisions import REVISIONS
-from carrel.server.source import Change
 from carrel.server.subscriptions import Hub, Subscription
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
@@ -185,7 +185,7 @@ async def test_the_number_of_subscriptions_is_limited_and_the_limit_is_said() ->
         uris = [f"y://{number}" for number in range(Limits().max_subscriptions + 1)]
         found = await error(peer, "subscriptions/listen", notifications={"resourceSubscriptions": uris})
         assert (found["code"], str(Limits().max_subscriptions) in found["message"]) == (-32602, True)
-    assert len(app.hub) == 0
+    assert len(app.runtime.hub) == 0
     assert app.budget.used == 0
 
 
@@ -303,7 +303,7 @@ async def test_streams_end_gracefully_when_the_server_stops() -> None:
         app.end_streams()
         replies = await asyncio.wait_for(asyncio.gather(*streams), 10)
         assert all(reply["result"]["resultType"] == "complete" for reply in replies)
-    assert len(app.hub) == 0
+    assert len(app.runtime.hub) == 0
 
 
 async def test_what_was_noticed_before_the_end_is_told_before_the_end() -> None:
@@ -512,7 +512,7 @@ async def test_changes_before_the_start_and_after_the_end_are_told_to_nobody() -
     app.resources.add("x://3", "")
     await asyncio.to_thread(app.resources.changed, "x://1")
     assert peer._notifications.empty()
-    assert len(app.hub) == 0
+    assert len(app.runtime.hub) == 0
 
 
 def test_a_server_that_runs_again_on_another_event_loop_tells_changes_again() -> None:
@@ -536,16 +536,16 @@ async def test_a_client_that_went_away_is_forgotten() -> None:
         peers = [MemoryPeer(app, LATEST) for _ in range(3)]
         for peer in peers:
             await listen(peer, resourceSubscriptions=["x://1"], toolsListChanged=True)
-        assert len(app.hub) == 3
+        assert len(app.runtime.hub) == 3
         await peers[0].dispatcher.close()
-        assert len(app.hub) == 2
+        assert len(app.runtime.hub) == 2
         app.resources.changed("x://1")
         assert [await updated(peer) for peer in peers[1:]] == ["x://1", "x://1"]
         assert peers[0]._notifications.empty()
         for peer in peers[1:]:
             await peer.dispatcher.close()
-        assert len(app.hub) == 0
-        assert app.hub._by_uri == {}
+        assert len(app.runtime.hub) == 0
+        assert app.runtime.hub._by_uri == {}
     finally:
         await app.stop()
 
@@ -703,7 +703,7 @@ async def test_nothing_but_a_listener_is_cancelled_by_the_server() -> None:
 
     @app.tool()
     async def slow(context: Context) -> str:
-        context.progress(1)
+        context.report_progress(1)
         begun.set()
         await asyncio.Event().wait()
         return "never"

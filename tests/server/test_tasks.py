@@ -25,7 +25,7 @@ def server() -> Server:
 
     @app.tool(task="optional")
     async def work(context: Context, gate: str = "") -> str:
-        await context.progress(1, 2, "half way")
+        await context.report_progress(1, 2, "half way")
         if gate:
             try:
                 await gates.setdefault(gate, asyncio.Event()).wait()

@@ -49,11 +49,11 @@ class Workshop:
         @app.tool(task="optional")
         async def work(context: Context) -> str:
             self.kept.append(context)
-            await context.progress(1)
+            await context.report_progress(1)
             await context.info("at work")
             self.begun.set()
             await self.go.wait()
-            await context.progress(2)
+            await context.report_progress(2)
             return "done"
 
         @app.tool(task="optional")
@@ -199,7 +199,7 @@ async def test_a_task_that_was_cancelled_makes_no_more_progress() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            context.progress(5)
+            context.report_progress(5)
             ended.set()
             raise
         return "never"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from carrel.server.source import Change, Hit, Page
 
 from carrel import Server
 from carrel.errors import ConfigError, ResourceForbidden
 from carrel.protocol.principal import Principal
 from carrel.security.server.scopes import Scopes
-from carrel.server.source import Change, Hit, Page
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.position import START, Position
 from carrel.sources.folder.sandbox import Root
@@ -182,7 +182,7 @@ def test_a_source_that_knows_nothing_of_views_is_filtered(size: int):
     app = Server("records", page_size=size)
     app.share(Records())
     app.skills()
-    app.mirror_tools()
+    app.add_resource_tools()
     with guarded_app(app, {"db://secret": "vault"}) as server:
         caller, found, cursor = server.principal(), list[str](), {}
         while True:
@@ -240,7 +240,7 @@ def test_a_listener_with_rules_hears_and_is_told_the_end(tmp_path: Path):
         assert sent[1]["method"] == "notifications/resources/updated"
         assert sent[1]["params"]["uri"] == "memo://open/0"
         assert reply["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 1
-        assert len(app.hub) == 0
+        assert len(app.runtime.hub) == 0
 
 
 def test_a_source_in_a_wrapper_keeps_its_wrapper(tmp_path: Path):

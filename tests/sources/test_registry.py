@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from carrel.server.source import Source
 
 from carrel import sources
 from carrel.errors import ConfigError
-from carrel.server.source import Source
 from carrel.sources.files.source import FilesSource
 
 

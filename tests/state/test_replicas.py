@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
+from transports.child import initialize, note, request, text_of
+from transports.site import Session, serving
 
 from carrel import Context, Limits, Server
 from carrel.state.memory import MemoryState, MemoryStore
-from transports.child import initialize, note, request, text_of
-from transports.site import Session, serving
 
 from .encoded import EncodedState
 
@@ -34,10 +34,10 @@ class Replica:
         async def steps(n: int, context: Context) -> str:
             try:
                 for number in range(1, n + 1):
-                    await context.progress(number)
+                    await context.report_progress(number)
                 self.begun.set()
                 await self.go.wait()
-                await context.progress(n + 1)
+                await context.report_progress(n + 1)
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise

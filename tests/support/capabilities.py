@@ -44,7 +44,7 @@ def everything(**options: Any) -> Server:
 
     @app.tool()
     async def talk(context: Context) -> str:
-        context.progress(1)
+        context.report_progress(1)
         context.info("talking")
         return "talked"
 
@@ -52,7 +52,7 @@ def everything(**options: Any) -> Server:
     async def ask(context: Context) -> str:
         await context.elicit("Name?")
         await context.sample("Capital?", 10)
-        await context.roots()
+        await context.list_roots()
         return "asked"
 
     return app

@@ -110,5 +110,5 @@ def build(limits: Limits | None = None) -> Server:
     async def delete_book(title: str) -> str:
         return f"{title} is gone"
 
-    app.mirror_tools()
+    app.add_resource_tools()
     return app

@@ -64,11 +64,11 @@ def build(root: Path, page_size: int = 100) -> Server:
     app.share(FilesSource(root))
     app.skills()
     app.resources.add(f"{root.as_uri()}/priv/secret-fixed", TREASURE)
-    app.mirror_tools()
+    app.add_resource_tools()
 
     @app.tool()
     async def open_it(uri: str, context: Context) -> str:
-        return str(await app.read(uri, context))
+        return str((await context.read_resource(uri)).contents)
 
     return app
 

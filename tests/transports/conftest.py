@@ -77,11 +77,11 @@ class Shop:
         async def steps(n: int, ctx: Context) -> str:
             """Report progress ``n`` times, then wait for the test, then report once more."""
             for number in range(1, n + 1):
-                await ctx.progress(number)
+                await ctx.report_progress(number)
             self.begun.set()
             try:
                 await self.go.wait()
-                await ctx.progress(n + 1)
+                await ctx.report_progress(n + 1)
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
@@ -92,10 +92,10 @@ class Shop:
         @app.tool()
         async def pause(ctx: Context, retry: float | None = None) -> str:
             """Close the stream, wait for the test, and go on."""
-            await ctx.progress(1)
+            await ctx.report_progress(1)
             ctx.pause_stream(retry)
             await self.go.wait()
-            await ctx.progress(2)
+            await ctx.report_progress(2)
             return "after the pause"
 
 

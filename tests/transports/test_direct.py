@@ -32,8 +32,8 @@ def fixture_written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def announce(shop: Any, *uris: str) -> None:
-    shop.app.hub.changed(uris)
-    shop.app.hub._flush()
+    shop.app.runtime.hub.changed(uris)
+    shop.app.runtime.hub._flush()
 
 
 async def test_a_notification_is_written_at_once_and_is_a_chunk_of_its_own(site, shop, written):
@@ -62,7 +62,7 @@ async def test_every_event_arrives_in_order_although_its_reader_stalls(site, sho
     stream = await site.listen("memo://text")
     await (await site.ask("tools/list")).json()
     stream.client.reader._transport.pause_reading()
-    (entry,) = shop.app.hub._entries
+    (entry,) = shop.app.runtime.hub._entries
     sent = 0
     while entry.channel.direct is None or entry.channel.direct.ready:  # until the connection takes no more
         entry.channel.send(b'{"number":%d,"text":"%b"}' % (sent, b"x" * 8000))
@@ -125,7 +125,7 @@ async def test_a_handler_that_reports_without_end_lets_other_requests_run(site, 
         number = 0
         while not stop.is_set():
             number += 1
-            await ctx.progress(number)
+            await ctx.report_progress(number)
         return "stopped"
 
     call = request(1, "tools/call", {"name": "endless", "arguments": {}, "_meta": {"progressToken": 1}})

@@ -134,8 +134,8 @@ async def test_a_listener_that_leaves_is_forgotten(shop):
             if revision == "2026-07-28":
                 peer.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["memo://text"]}})
                 await peer.notification()
-            assert len(shop.app.hub) == 1
-        assert len(shop.app.hub) == 0
+            assert len(shop.app.runtime.hub) == 1
+        assert len(shop.app.runtime.hub) == 0
 
 
 async def test_anything_can_be_fed_and_batches_come_back_as_their_messages(shop):
@@ -154,7 +154,7 @@ async def test_a_handler_that_talks_without_end_leaves_others_their_turn(shop):
         number = 0
         while True:
             number += 1
-            await ctx.progress(number)
+            await ctx.report_progress(number)
 
     async with memory.connect(shop.app) as peer:
         peer.start("tools/call", {"name": "talk", "_meta": {"progressToken": 1}})

@@ -21,7 +21,7 @@ are providers. Implement the methods for what there is; the others say that ther
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -95,7 +95,8 @@ class Request(msgspec.Struct):
 
     ``visible`` says which resources the caller may know of; None for all. ``cursor`` is where a list goes on, None for
     its start; ``limit`` is the most entries that may be returned. ``deadline`` is a time of the event loop's clock.
-    ``call`` and ``channel`` are the client's request and the way back to the client, where it comes from one.
+    ``call`` and ``channel`` are the client's request and the way back to the client, where it comes from one. Where a
+    URI was found by a template, ``template`` is that template, and ``values`` are its variables in the URI.
     """
 
     call: Call | None = None
@@ -104,6 +105,8 @@ class Request(msgspec.Struct):
     cursor: str | None = None
     limit: int = 100
     deadline: float | None = None
+    template: str | None = None
+    values: Mapping[str, object] | None = None
 
     @property
     def caller(self) -> Principal | None:
@@ -124,7 +127,7 @@ class Interest:
     """URIs that subscribers want to hear of, kept up to date while a provider is watched."""
 
     def __init__(self, uris: Collection[str] = ()) -> None:
-        self.uris: Collection[str] = uris
+        self.uris = uris
         """URIs with a subscription, in normal form. Do not change them."""
         self._changed = asyncio.Event()
 
@@ -142,10 +145,7 @@ class Events(Protocol):
     """Where a provider reports changes. Its methods may be called from any thread, between start and stop."""
 
     def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
-        """Report changes of resources, and which lists have changed (those of resources follow from the changes)."""
-
-    def claim(self, uris: Collection[str]) -> None:
-        """Replace the URIs, outside prefixes and templates, that belong to the provider."""
+        """Report changes of resources, and which lists have changed (that of resources follows from the changes)."""
 
 
 class Provider:
@@ -160,11 +160,21 @@ class Provider:
     prefixes: Sequence[str] = ()
     """Prefixes of the URIs that belong to this provider, in normal form, known after ``start``. A prefix ends where a
     segment, the scheme or the path ends: ``file:///notes`` has ``file:///notes/a`` in it, not ``file:///notes2``.
-    URIs can also belong to it by its templates, and by ``Events.claim``."""
+    The URIs that match its templates belong to it too."""
+    exact: Container[str] = ()
+    """URIs that belong to this provider outside its prefixes, in normal form; it keeps them up to date."""
     catch_all: bool = False
     """Whether URIs that belong to no provider may belong to this one: it is asked for them, last."""
+    tool_names: Container[str] | None = None
+    """Names of its tools, where the provider keeps them up to date; None: they are learned from ``list_tools``."""
+    prompt_names: Container[str] | None = None
+    """Names of its prompts, where the provider keeps them up to date; None: they are learned from ``list_prompts``."""
     changes: Literal["here", "everywhere"] = "everywhere"
     """Which replicas of a server see its changes: each of them, or the one where they are made."""
+
+    def offers(self, method: str) -> bool:
+        """Return whether a method of this interface is implemented, by its name."""
+        return getattr(type(self), method) is not getattr(Provider, method)
 
     async def start(self, events: Events) -> None:
         """Start: open what is needed. Called once, before everything else; ``name`` and ``prefixes`` are final then.

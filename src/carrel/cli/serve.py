@@ -166,7 +166,7 @@ def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -
         gitignore=options.gitignore,
     )
     if options.tools:
-        app.mirror_tools()
+        app.add_resource_tools()
     return app
 
 

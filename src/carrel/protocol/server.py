@@ -147,6 +147,11 @@ class Call(msgspec.Struct):
     """Turns the call into a task, where that is allowed (kept by the server)."""
 
     @property
+    def method(self) -> str:
+        """Method of the request, such as "tools/call"."""
+        return self.request.method
+
+    @property
     def meta(self) -> dict[str, Any]:
         """All of ``_meta``, including keys unknown to the protocol."""
         return _read_any(self.raw).get("_meta", {})  # type: ignore[no-any-return]

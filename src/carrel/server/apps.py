@@ -22,7 +22,9 @@ from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.peer import Peer
-    from carrel.server.app import Server
+    from carrel.server.options import ResourceOptions
+    from carrel.server.resources import Resources
+    from carrel.server.runtime import Runtime
 
 __all__ = ["HTML", "add_page", "for_models", "page_meta", "shows_pages", "tool_meta", "use", "without_page"]
 
@@ -35,12 +37,14 @@ UNSAFE = frozenset(" \t\r\n\f\v;,'\"")
 PROBE = Tool(name="probe", input_schema={}, meta={"ui": {}})
 
 
-def use(app: Server) -> None:
+def use(runtime: Runtime) -> None:
     """Declare the MCP Apps extension."""
-    app.extend(UI, {})
+    runtime.extend(UI, {})
 
 
-def add_page(app: Server, uri: str, html: str | Path, ui: dict[str, Any], details: dict[str, Any]) -> None:
+def add_page(
+    runtime: Runtime, resources: Resources, uri: str, html: str | Path, ui: dict[str, Any], options: ResourceOptions
+) -> None:
     """Register a page as a resource.
 
     Raises:
@@ -51,9 +55,10 @@ def add_page(app: Server, uri: str, html: str | Path, ui: dict[str, Any], detail
         raise ConfigError(f"{uri}: a page is text, or the Path of a file, not {type(html).__name__}")
     meta = {"ui": ui} if ui else {}
     value = Contents(html, mime_type=HTML, meta=meta or UNSET)
-    meta |= details.pop("meta", None) or {}
-    app.resources.add(uri, value, mime_type=HTML, meta=meta or None, **details)
-    use(app)
+    meta |= options.get("meta") or {}
+    options = {**options, "mime_type": HTML, "meta": meta or None}
+    resources.add(uri, value, **options)
+    use(runtime)
 
 
 def page_meta(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from msgspec import UNSET
 
@@ -19,7 +19,8 @@ __all__ = ["CompletableFunction", "Completer", "Completers", "Run", "filter_choi
 #: The most values that one answer may hold.
 MAX_VALUES = 100
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Runs a plain function in a thread.
 Run: TypeAlias = Callable[..., Awaitable[Any]]
@@ -50,10 +51,10 @@ class Completers:
         return function(*arguments) if iscoroutinefunction(function) else _suggest_in_thread(run, function, arguments)
 
 
-class CompletableFunction(Generic[F]):
+class CompletableFunction(Generic[P, R]):
     """Registered resource or prompt function: called as before, with ``complete`` to register completers."""
 
-    def __init__(self, function: F, completers: Completers, names: Sequence[str]) -> None:
+    def __init__(self, function: Callable[P, R], completers: Completers, names: Sequence[str]) -> None:
         self._function = function
         self._completers = completers
         self._names = names
@@ -61,7 +62,7 @@ class CompletableFunction(Generic[F]):
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         return self._function(*arguments, **named)
 
     def complete(self, variable: str) -> Callable[[Completer], Completer]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from carrel.errors import TransportError, URLElicitationRequired
+from carrel.catalog.catalog import resolved
+from carrel.catalog.provider import Request
+from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
 from carrel.server.elicitation.input_required import InputRequired, Round, ask, begin
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
@@ -23,17 +25,24 @@ from carrel.wire.client_features import (
     Root,
     SamplingMessage,
 )
-from carrel.wire.resources import ReadResourceParams
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult, read_contents
 from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from carrel.protocol.channel import Channel
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
-    from carrel.server.app import Server
     from carrel.server.elicitation.questions import Elicited, Question
+    from carrel.server.runtime import Runtime
+
+else:
+    from carrel.server.state_type import TypeVar
 
 __all__ = ["CLIENT", "Context"]
+
+State = TypeVar("State", default=Any)
 
 #: The client whose request is being answered, as ``Connection.client`` has it. The server sets it before it answers,
 #: so that sources can divide their capacity fairly; "" where there is one client only, and for the server's own work.
@@ -59,17 +68,32 @@ class InnerRead(ReadResourceParams, kw_only=True):
     round: Round
 
 
-class Context:
+class Context(Generic[State]):
     """Context of a request, passed to the handler's parameter of this type, whatever its name.
+
+    ``Context[State]`` says of which type ``state`` is, which the lifespan of the server has yielded.
 
     Messages may be sent from the event loop and from the threads in which sync functions run. Elicitation, sampling
     and roots need an async function.
     """
 
-    __slots__ = ("_loop", "_progress", "_round", "_thread", "app", "call", "channel", "lacking", "over")
+    __slots__ = (
+        "_loop",
+        "_progress",
+        "_round",
+        "_thread",
+        "call",
+        "channel",
+        "lacking",
+        "over",
+        "repeatable",
+        "runtime",
+    )
 
-    def __init__(self, app: Server, call: Call, channel: Channel) -> None:
-        self.app = app
+    def __init__(self, runtime: Runtime, call: Call, channel: Channel, *, repeatable: bool = True) -> None:
+        self.runtime = runtime
+        self.repeatable = repeatable
+        """Whether the handler may be run twice for one request: it reads, or declares that it is idempotent."""
         self.call = call
         self.channel = channel
         self.over = False
@@ -107,6 +131,16 @@ class Context:
         return self.call.principal
 
     @property
+    def state(self) -> State:
+        """What the lifespan of the server has yielded."""
+        return cast("State", self.runtime.state)
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes]:
+        """HTTP headers of the request, by lower-case name, without credentials; empty on stdio."""
+        return self.call.headers or {}
+
+    @property
     def meta(self) -> dict[str, Any]:
         """The request's ``_meta``, with all of its keys."""
         return self.call.meta
@@ -122,6 +156,23 @@ class Context:
         from carrel.server.apps import shows_pages  # loaded on first use
 
         return shows_pages(self.call.peer)
+
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        """Read a resource of this server, on behalf of the caller.
+
+        Raises:
+            ResourceError: it cannot be had, or the caller's scopes are not enough to read it.
+            InvalidParams: the URI is not one.
+        """
+        principal = self.principal
+        if principal is not None and not principal.readable(uri):
+            raise ResourceForbidden(uri, "Reading this takes a scope that the access token lacks")
+        visible = None if principal is None else principal.visible
+        request = Request(self.call_for(uri), self.channel, visible)
+        result: ReadResourceResult | bytes = await resolved(self.runtime.catalog.read_resource(uri, request))
+        if isinstance(result, bytes):
+            result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
+        return result
 
     # Elicitation, sampling and roots
 
@@ -207,7 +258,7 @@ class Context:
         question = sampling_question(messages, max_tokens, details, self.call.peer.revision)
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
-    async def roots(self, *, key: str | None = None) -> list[Root]:
+    async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """Ask for the client's roots: the directories and files that servers may work on.
 
         Raises:
@@ -312,7 +363,7 @@ class Context:
         """Whether messages of the call are dropped: its handler or its task has ended."""
         return self.over or (self.call.task is not None and self.call.task.over)
 
-    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
+    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
         """Send a progress notification, if the client asked for progress.
 
         ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped, and so
@@ -326,7 +377,9 @@ class Context:
         task = self.call.task
         if task is not None and self.call.peer.revision.stateless:
             share = "" if total is None else f" of {total:g}"
-            self._loop.call_soon_threadsafe(self.app.tasks.update, task, task.status, message or f"{progress:g}{share}")
+            self._loop.call_soon_threadsafe(
+                self.runtime.tasks.update, task, task.status, message or f"{progress:g}{share}"
+            )
             return Sent(None)
         token = self.call.progress_token
         if token is None or (self._progress is not None and progress <= self._progress):

@@ -19,7 +19,7 @@ from carrel.server.schema.signature import Signature
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
-    from carrel.server.app import Server
+    from carrel.server.runtime import Runtime
 
 __all__ = ["Function", "run_now"]
 
@@ -42,18 +42,35 @@ class Function:
     """A user's function, ready to be called for a request.
 
     ``immediate`` says that ``invoke`` returns the result itself; otherwise it returns an awaitable of it. ``name`` is
-    its name in the log, such as "tool forecast".
+    its name in the log, such as "tool forecast"; ``repeatable`` says that calling it twice does no harm.
     """
 
-    __slots__ = ("_app", "_call", "_context", "_is_async", "_silent_until", "immediate", "name", "signature")
+    __slots__ = (
+        "_call",
+        "_context",
+        "_is_async",
+        "_runtime",
+        "_silent_until",
+        "immediate",
+        "name",
+        "repeatable",
+        "signature",
+    )
 
     def __init__(
-        self, app: Server, function: Callable[..., Any], name: str = "", *, structured: bool | None = None
+        self,
+        runtime: Runtime,
+        function: Callable[..., Any],
+        name: str = "",
+        *,
+        structured: bool | None = None,
+        repeatable: bool = True,
     ) -> None:
         self.signature = Signature(function, context_type=Context, structured=structured)
         self.immediate = self.signature.is_async and not self.signature.suspends
         self.name = name or self.signature.name
-        self._app = app
+        self.repeatable = repeatable
+        self._runtime = runtime
         self._call = function
         self._context = self.signature.context_name
         self._is_async = self.signature.is_async
@@ -62,14 +79,14 @@ class Function:
     def invoke(self, arguments: dict[str, Any], call: Call, channel: Channel) -> Any:
         """Call the function with ``arguments`` and, if it wants one, a ``Context``."""
         if self._context is not None:
-            context = arguments[self._context] = Context(self._app, call, channel)
+            context = arguments[self._context] = Context(self._runtime, call, channel, repeatable=self.repeatable)
             return self._invoke_with(context, arguments)
         if self.immediate:
             started = monotonic()
             try:
                 return run_now(self._call(**arguments))
             finally:
-                if monotonic() - started > self._app.slow_handler_seconds:
+                if monotonic() - started > self._runtime.slow_handler_seconds:
                     self._warn(monotonic() - started)
         return self._begin(arguments, call)
 
@@ -88,7 +105,7 @@ class Function:
             return run_now(self._call(**arguments))
         finally:
             context.over = True
-            if monotonic() - started > self._app.slow_handler_seconds:
+            if monotonic() - started > self._runtime.slow_handler_seconds:
                 self._warn(monotonic() - started)
 
     async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
@@ -102,7 +119,7 @@ class Function:
         return value
 
     async def _run_in_thread(self, arguments: dict[str, Any], call: Call) -> Any:
-        value = await self._app.run_in_thread(call, self._call, **arguments)
+        value = await self._runtime.run_in_thread(call, self._call, **arguments)
         return await value if hasattr(value, "__await__") else value  # a plain function may make a coroutine
 
     @coroutine
@@ -117,7 +134,7 @@ class Function:
             except StopIteration as end:
                 return end.value
             finally:
-                if monotonic() - started > self._app.slow_handler_seconds:
+                if monotonic() - started > self._runtime.slow_handler_seconds:
                     self._warn(monotonic() - started)
             try:
                 argument = yield wanted

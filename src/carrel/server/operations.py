@@ -1,27 +1,23 @@
-"""Request handlers of a server by operation name, to which the method tables of the revisions refer.
-
-The handlers of resources, tools and prompts are in their modules; the others are in this file: initialize, discover,
-subscriptions of both eras, completion, ping and log level.
-"""
+"""Request handlers of a server that are not answered from its catalog: lifecycle, subscriptions, ping and log level."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import UNSET
 
+from carrel.catalog.catalog import resolved, valid_uri
+from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
 from carrel.limits import Quota
-from carrel.server.completion import limited
 from carrel.server.subscriptions import SUBSCRIPTION, Subscription
-from carrel.server.views import Visible, suggested, visible_to
-from carrel.uri.template import UriTemplate, UriTemplateError
+from carrel.server.views import visible_to
+from carrel.uri.parse import canonical
 from carrel.wire.base import Result
-from carrel.wire.completion import CompleteResult, ResourceTemplateReference
 from carrel.wire.lifecycle import DiscoverResult
 from carrel.wire.resources import ListenResult, SubscriptionFilter
 from carrel.wire.utilities import SEVERITY
@@ -29,15 +25,14 @@ from carrel.wire.utilities import SEVERITY
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
-    from carrel.server.app import Server
-    from carrel.server.watching import Following
+    from carrel.server.runtime import Operation, Runtime
+    from carrel.server.watching import Watch, Watches
 
-__all__ = ["Operation", "operations_of"]
+__all__ = ["Operations"]
 
 #: Bytes of memory that the client information takes, for each byte of an initialize request.
 PEER_FACTOR = 4
 
-Operation: TypeAlias = "Callable[[Call, Channel], Any]"
 Named: TypeAlias = tuple[str, str]
 """The normal form of a URI, and the URI as the client wrote it."""
 
@@ -45,48 +40,40 @@ Named: TypeAlias = tuple[str, str]
 AT_ONCE = 100
 
 
-def operations_of(app: Server) -> dict[str, Operation]:
-    """Return the request handlers of a server without extensions, by operation name."""
-    rest = Operations(app)
-    return {
-        "call_tool": app.tools.call,
-        "complete": rest.complete,
-        "discover": rest.discover,
-        "get_prompt": app.prompts.get,
-        "initialize": rest.initialize,
-        "list_prompts": app.prompts.list,
-        "list_resource_templates": app.resources.list_templates,
-        "list_resources": app.resources.list,
-        "list_tools": app.tools.list,
-        "listen": rest.listen,
-        "ping": rest.ping,
-        "read_resource": app.resources.read,
-        "set_level": rest.set_level,
-        "subscribe": rest.subscribe,
-        "unsubscribe": rest.unsubscribe,
-    }
-
-
 class Operations:
-    """Request handlers that belong to no resource, tool or prompt."""
+    """Request handlers of lifecycle, subscriptions, ping and log level. ``announced`` are the lists that can change."""
 
-    def __init__(self, app: Server) -> None:
-        self._app = app
+    def __init__(self, runtime: Runtime, watches: Watches, announced: Callable[[], Sequence[str]]) -> None:
+        self._runtime = runtime
+        self._watches = watches
+        self._announced = announced
+
+    def handlers(self) -> dict[str, Operation]:
+        """Return the handlers by operation name."""
+        return {
+            "discover": self.discover,
+            "initialize": self.initialize,
+            "listen": self.listen,
+            "ping": self.ping,
+            "set_level": self.set_level,
+            "subscribe": self.subscribe,
+            "unsubscribe": self.unsubscribe,
+        }
 
     @cached_property
     def _listeners(self) -> Quota:
         """Quota of listen requests, with the limit as it is when the first one comes."""
-        return Quota(sys.maxsize, self._app.limits.max_listeners_per_client)
+        return Quota(sys.maxsize, self._runtime.limits.max_listeners_per_client)
 
     def initialize(self, call: Call, channel: Channel) -> Result:
         """Answer initialize: open a session and its subscription."""
         connection = call.connection
         result = connection.initialize(call)
-        lists = frozenset(self._app.announced())
+        lists = frozenset(self._announced())
         entry = Subscription(connection.channel or channel, call.peer.revision, lists, connection=connection)
         try:
             entry.take(PEER_FACTOR * len(bytes(call.raw)))
-            self._app.hub.open(entry)
+            self._runtime.hub.open(entry)
         except ServerUnavailable:
             entry.give(entry.size)
             connection.peer = None
@@ -97,7 +84,7 @@ class Operations:
 
     def discover(self, call: Call, channel: Channel) -> Result:
         """Answer server/discover: versions, capabilities and instructions."""
-        description = self._app.description
+        description = self._runtime.description
         return DiscoverResult(
             supported_versions=list(description.revisions),
             capabilities=description.capabilities(),
@@ -129,41 +116,46 @@ class Operations:
         return self._subscription(call, self._unsubscribe)
 
     def _subscribe(self, call: Call, name: str) -> Any:
-        forming = self._app.forming and self._app.forming_for((name,), ())
+        forming = self._watches.forming_for((name,), ())
         if forming:
             return self._subscribe_later(call, name, forming)
         return self._subscribe_now(call, name)
 
     def _subscribe_now(self, call: Call, name: str) -> Result:
-        entry, most = call.connection.subscriptions, self._app.limits.max_subscriptions
+        entry, most = call.connection.subscriptions, self._runtime.limits.max_subscriptions
         if entry.uris is not None and len(entry.uris) >= most and name not in entry.uris:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="uri")
-        self._app.hub.subscribe(entry, name, call.params.uri)
+        self._runtime.hub.subscribe(entry, name, call.params.uri)
+        self._watches.interest.notify()
         return Result()
 
-    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Following]) -> Result:
-        from carrel.server.watching import PATIENCE, listening
-
-        await listening(forming, PATIENCE, promised=True)
+    async def _subscribe_later(self, call: Call, name: str, forming: Collection[Watch]) -> Result:
+        await self._watches.wait(forming)
         ended = call.connection.subscriptions is None
         return Result() if ended else self._subscribe_now(call, name)
 
     def _unsubscribe(self, call: Call, name: str) -> Result:
-        self._app.hub.unsubscribe(call.connection.subscriptions, name)
+        self._runtime.hub.unsubscribe(call.connection.subscriptions, name)
+        self._watches.interest.notify()
         return Result()
 
     def _subscription(self, call: Call, change: Callable[[Call, str], Any]) -> Any:
         """Change a subscription to a resource that is shared and visible to the caller."""
-        if not self._app.offers_subscriptions:
+        if not self._runtime.offers_subscriptions:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
-        name = self._app.resources.require(call.params.uri)
+        uri: str = call.params.uri
+        if not self._runtime.catalog.exists(uri):
+            valid_uri(uri)
+            raise ResourceNotFound(uri)
         visible = visible_to(call)
-        return change(call, name) if visible is None else self._subscription_seen(call, change, name, visible)
+        if visible is None:
+            return change(call, canonical(uri))
+        return self._subscription_seen(call, change, canonical(uri), Request(call, visible=visible))
 
     async def _subscription_seen(
-        self, call: Call, change: Callable[[Call, str], Any], name: str, visible: Visible
+        self, call: Call, change: Callable[[Call, str], Any], name: str, request: Request
     ) -> Result:
-        if not await self._app.resources.shows(call.params.uri, visible):
+        if not await self._runtime.catalog.shows(call.params.uri, request):
             raise ResourceNotFound(call.params.uri)
         changed = change(call, name)
         return cast("Result", await changed if hasattr(changed, "__await__") else changed)
@@ -179,38 +171,41 @@ class Operations:
             ServerUnavailable: its client has too many of them, or too much is kept for it.
             MissingCapability: it asks for tasks, and the client did not declare that it knows them.
         """
-        wanted, most = call.params.notifications.resource_subscriptions, self._app.limits.max_subscriptions
-        if wanted is UNSET or not self._app.offers_subscriptions:
+        wanted, most = call.params.notifications.resource_subscriptions, self._runtime.limits.max_subscriptions
+        if wanted is UNSET or not self._runtime.offers_subscriptions:
             wanted = ()
         if len(wanted) > most:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
-        tasks: Any = []
-        if self._app.has_tasks and call.params.notifications.task_ids is not UNSET:
-            tasks = self._app.tasks.honored(call, call.params.notifications.task_ids)
+        tasks: list[str] | Awaitable[list[str]] = []
+        if self._runtime.has_tasks and call.params.notifications.task_ids is not UNSET:
+            tasks = self._runtime.tasks.honored(call, call.params.notifications.task_ids)
         visible = visible_to(call) if wanted else None
         if visible is None and len(wanted) <= AT_ONCE and isinstance(tasks, list):
             return self._listen(call, channel, self._named(wanted), tasks)
-        return self._listen_later(call, channel, wanted, tasks, visible)
+        return self._listen_later(call, channel, wanted, tasks, Request(call, visible=visible))
 
     def _named(self, uris: Sequence[str]) -> list[Named]:
         """Return the resources that URIs name, each with its URI as it was written."""
-        exists = self._app.resources.exists
-        return [(name, uri) for uri in uris if (name := exists(uri)) is not None]
+        return [(canonical(uri), uri) for uri in uris if self._runtime.catalog.exists(uri)]
 
     async def _listen_later(
-        self, call: Call, channel: Channel, wanted: Sequence[str], tasks: Any, visible: Visible | None
+        self,
+        call: Call,
+        channel: Channel,
+        wanted: Sequence[str],
+        tasks: list[str] | Awaitable[list[str]],
+        request: Request,
     ) -> Result:
         """Listen to the resources that the caller may see, while other requests have their turns: there may be many."""
-        if not isinstance(tasks, list):
-            tasks = await tasks
+        followed = await resolved(tasks)
         named: list[Named] = []
         for start in range(0, len(wanted), AT_ONCE):
             part = wanted[start : start + AT_ONCE]
-            if visible is not None:
-                part = [uri for uri in part if await self._app.resources.shows(uri, visible)]
+            if request.visible is not None:
+                part = [uri for uri in part if await self._runtime.catalog.shows(uri, request)]
             named += self._named(part)
             await asyncio.sleep(0)
-        await self._listen(call, channel, named, tasks)
+        await self._listen(call, channel, named, followed)
         return listened(call)
 
     def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Any]:
@@ -223,93 +218,61 @@ class Operations:
             entry, honored = self._entry(call, channel, named, tasks)
             answer = entry.answer = asyncio.get_running_loop().create_future()
             entry.farewell = call.connection.reply(call, listened(call))
-            forming = self._app.forming and self._app.forming_for(entry.uris or (), entry.lists)
+            forming = self._watches.forming_for(entry.uris or (), entry.lists)
             if not forming:
-                self._app.hub.open(entry)
+                self._open(entry)
         except Exception:
             self._listeners.give(client)
             raise
         answer.add_done_callback(lambda _: self._close(entry))
         if forming:
-            self._app.acknowledge_later(self._acknowledge_later(call, entry, honored, forming))
+            self._watches.acknowledge_later(self._acknowledge_later(call, entry, honored, forming))
         else:
-            self._app.hub.acknowledge(entry, honored)
+            self._runtime.hub.acknowledge(entry, honored)
         return answer
 
+    def _open(self, entry: Subscription) -> None:
+        self._runtime.hub.open(entry)
+        self._watches.interest.notify()
+
     def _close(self, entry: Subscription) -> None:
-        self._app.hub.close(entry)
+        self._runtime.hub.close(entry)
+        self._watches.interest.notify()
         if entry.connection is not None:
             self._listeners.give(entry.connection.client)
 
     async def _acknowledge_later(
-        self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[Following]
+        self, call: Call, entry: Subscription, honored: SubscriptionFilter, forming: Collection[Watch]
     ) -> None:
-        from carrel.server.watching import PATIENCE, listening
-
-        await listening(forming, PATIENCE, promised=True)
+        await self._watches.wait(forming)
         if entry.answer is None or entry.answer.done():  # the client is gone
             return
         try:
-            self._app.hub.open(entry)
+            self._open(entry)
         except ServerUnavailable as error:
             entry.answer.set_result(call.connection.refuse(call, error))
         else:
-            self._app.hub.acknowledge(entry, honored)
+            self._runtime.hub.acknowledge(entry, honored)
 
     def _entry(
         self, call: Call, channel: Channel, named: list[Named], tasks: list[str]
     ) -> tuple[Subscription, SubscriptionFilter]:
         """Return the subscription of a listen request, and the part of its filter that is honored."""
-        app = self._app
+        runtime = self._runtime
         wanted: SubscriptionFilter = call.params.notifications
         honored, lists = SubscriptionFilter(), list[str]()
-        for name in app.announced():
+        for name in self._announced():
             if getattr(wanted, name):
                 setattr(honored, name, True)
                 lists.append(name)
-        if app.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
+        if runtime.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
             honored.resource_subscriptions = [uri for _, uri in named]
-        if app.has_tasks and wanted.task_ids is not UNSET:
+        if runtime.has_tasks and wanted.task_ids is not UNSET:
             honored.task_ids = tasks
         listed, followed = frozenset(lists), frozenset(tasks)
         return Subscription(
             channel, call.peer.revision, listed, dict(named), call.id, followed, connection=call.connection
         ), honored
-
-    def complete(self, call: Call, channel: Channel) -> Any:
-        """Answer completion/complete: suggest values for an argument of a prompt or a variable of a template."""
-        app, params = self._app, call.params
-        if not (app.resources.completes or app.prompts.completes):
-            raise MethodNotFound("Method not found: nothing here can be completed")
-        context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
-        argument, value = params.argument.name, params.argument.value
-        visible = visible_to(call)
-        run = partial(app.run_in_thread, call)
-        if isinstance(params.ref, ResourceTemplateReference):
-            suggestions = app.resources.suggest(params.ref.uri, argument, value, context, run, visible)
-            if visible is not None:
-                return self._complete_seen(suggestions, params, context, visible)
-        else:
-            suggestions = app.prompts.suggest(params.ref.name, argument, value, context, run)
-        if hasattr(suggestions, "__await__"):
-            return self._complete_later(suggestions)
-        return CompleteResult(completion=limited(suggestions))
-
-    @staticmethod
-    async def _complete_later(pending: Awaitable[Any]) -> Result:
-        return CompleteResult(completion=limited(await pending))
-
-    @staticmethod
-    async def _complete_seen(suggestions: Any, params: Any, context: dict[str, str], visible: Visible) -> Result:
-        if hasattr(suggestions, "__await__"):
-            suggestions = await suggestions
-        try:
-            template = UriTemplate(params.ref.uri)
-        except UriTemplateError:
-            return CompleteResult(completion=limited(None))  # a resource without variables
-        return CompleteResult(
-            completion=limited(suggested(suggestions, template, params.argument.name, context, visible))
-        )
 
 
 def listened(call: Call) -> ListenResult:

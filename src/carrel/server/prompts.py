@@ -5,31 +5,32 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/prompts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
+from carrel.catalog.listing import Listing
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.invocation import Function
-from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset
 from carrel.server.tools import block_of
 from carrel.wire.base import Icon, Role
 from carrel.wire.content import TextContent
-from carrel.wire.prompts import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage
+from carrel.wire.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
-    from carrel.server.app import Server
+    from carrel.server.runtime import Runtime
 
 __all__ = ["Prompts", "messages_of"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 ROLES: tuple[str, ...] = get_args(Role)
 
 
@@ -42,14 +43,19 @@ class RegisteredPrompt(msgspec.Struct, eq=False):
 class Prompts:
     """Registry of prompts, and handlers of their requests. ``app.prompts`` is one."""
 
-    def __init__(self, app: Server) -> None:
-        self._app = app
-        self._entries: Listing[RegisteredPrompt] = Listing()
-        self.used = False
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.entries: Listing[RegisteredPrompt] = Listing()
+        """Registered prompts, by name."""
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was ever registered."""
+        return bool(self.entries.changes)
 
     def add(
         self,
-        function: F,
+        function: Callable[P, R],
         *,
         name: str | None = None,
         title: str | None = None,
@@ -57,7 +63,7 @@ class Prompts:
         icons: Iterable[Icon | dict[str, Any] | str] | None = None,
         meta: Meta | None = None,
         replace: bool = False,
-    ) -> CompletableFunction[F]:
+    ) -> CompletableFunction[P, R]:
         """Register a function as a prompt, and notify clients that the list changed.
 
         Its parameters are the prompt's arguments. It returns text, a content block, ``PromptMessage``s or a mixture.
@@ -66,9 +72,9 @@ class Prompts:
             ConfigError: the name is taken, and ``replace`` is not set.
         """
         name = name or str(getattr(function, "__name__", type(function).__name__))
-        if name in self._entries and not replace:
+        if name in self.entries and not replace:
             raise ConfigError(f"There is a prompt {name} already")
-        called = Function(self._app, function, f"prompt {name}")
+        called = Function(self._runtime, function, f"prompt {name}")
         signature = called.signature
         arguments = [
             PromptArgument(
@@ -86,9 +92,8 @@ class Prompts:
         )
         choices = {parameter.name: signature.choices(parameter) for parameter in signature.parameters}
         completers = Completers({argument: values for argument, values in choices.items() if values})
-        self._entries.put(name, RegisteredPrompt(prompt, called, completers))
-        self.used = True
-        self._app.announce(lists=("prompts_list_changed",))
+        self.entries.put(name, RegisteredPrompt(prompt, called, completers))
+        self._runtime.announce(lists=("prompts_list_changed",))
         return CompletableFunction(function, completers, [argument.name for argument in arguments])
 
     def remove(self, name: str) -> None:
@@ -97,22 +102,21 @@ class Prompts:
         Raises:
             KeyError: there is none of that name.
         """
-        self._entries.remove(name)
-        self._app.announce(lists=("prompts_list_changed",))
+        self.entries.remove(name)
+        self._runtime.announce(lists=("prompts_list_changed",))
 
     @property
     def completes(self) -> bool:
         """Whether any argument can be completed."""
-        return any(entry.completers for entry in self._entries)
+        return any(entry.completers for entry in self.entries)
 
-    def list(self, call: Call, channel: Channel) -> bytes:
-        """Answer prompts/list."""
-        return answer_page(self._entries, call, self._app.page_size, _list_result)
+    def get(self, name: str, given: Mapping[str, str], call: Call, channel: Channel) -> Any:
+        """Return the messages of a prompt, or an awaitable of them.
 
-    def get(self, call: Call, channel: Channel) -> Any:
-        """Answer prompts/get."""
-        entry = self._find(call.params.name)
-        given: dict[str, str] = {} if call.params.arguments is UNSET else call.params.arguments
+        Raises:
+            InvalidParams: there is no such prompt, or the arguments are not valid.
+        """
+        entry = self._find(name)
         signature = entry.function.signature
         names = [parameter.name for parameter in signature.parameters]
         missing = [item.name for item in signature.parameters if item.required and item.name not in given]
@@ -134,7 +138,7 @@ class Prompts:
     async def _get_later(pending: Any, prompt: Prompt) -> GetPromptResult:
         return _result(await pending, prompt)
 
-    def suggest(self, name: str, argument: str, value: str, context: dict[str, str], run: Run) -> Any:
+    def suggest(self, name: str, argument: str, value: str, context: Mapping[str, str], run: Run) -> Any:
         """Return suggestions for an argument of a prompt, or an awaitable of them.
 
         Raises:
@@ -146,10 +150,10 @@ class Prompts:
             raise InvalidParams(
                 f"Invalid params: prompt {name} has no argument {argument[:200]!r}", parameter="argument"
             )
-        return entry.completers.suggest(argument, value, context, run)
+        return entry.completers.suggest(argument, value, dict(context), run)
 
     def _find(self, name: str) -> RegisteredPrompt:
-        entry = self._entries.get(name)
+        entry = self.entries.get(name)
         if entry is None:
             raise InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
         return entry
@@ -176,10 +180,6 @@ def _checked(message: PromptMessage) -> PromptMessage:
     if message.role not in ROLES:
         raise TypeError(f"the role of a message is {' or '.join(ROLES)}, not {message.role!r}")
     return message
-
-
-def _list_result(entries: Sequence[RegisteredPrompt], next_cursor: str | UnsetType) -> ListPromptsResult:
-    return ListPromptsResult(prompts=[entry.prompt for entry in entries], next_cursor=next_cursor)
 
 
 def _result(value: Any, prompt: Prompt) -> GetPromptResult:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
+from carrel.catalog.provider import ListName
 from carrel.errors import ServerUnavailable
 from carrel.limits import NO_ROOM
 from carrel.protocol.channel import Channel
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Hub", "Subscription"]
 
 #: Names of the lists that can change; also those of their events.
-LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
+LISTS: tuple[ListName, ...] = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 
 #: Bytes of memory that a subscriber, and each resource or task it subscribes to, take besides their texts.
 ENTRY_BYTES = 2048
@@ -102,7 +103,7 @@ class Hub:
         return len(self._entries)
 
     @property
-    def uris(self) -> Iterable[str]:
+    def uris(self) -> Collection[str]:
         """The resources that have subscribers."""
         return self._by_uri
 

@@ -11,21 +11,20 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
-from carrel.protocol.channel import Channel
-from carrel.protocol.server import Call
 from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import words_of
 
-__all__ = ["is_configured", "observe"]
+if TYPE_CHECKING:
+    from carrel.protocol.server import Call
+    from carrel.server.dispatch import Middleware, Next
+    from carrel.wire.base import Result
 
-Operation: TypeAlias = Callable[[Call, Channel], Any]
+__all__ = ["is_configured", "middleware"]
 
 CONTEXT_KEYS = ("traceparent", "tracestate", "baggage")
 #: Seconds, as the conventions advise.
@@ -38,8 +37,8 @@ def is_configured() -> bool:
     return "opentelemetry.sdk.trace" in sys.modules or "opentelemetry.sdk.metrics" in sys.modules
 
 
-def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Operation]:
-    """Return operations wrapped in spans and duration metrics."""
+def middleware(version: str) -> Middleware:
+    """Return middleware that records a span and the duration of every call."""
     tracer = trace.get_tracer("carrel", version)
     duration = metrics.get_meter("carrel", version).create_histogram(
         "mcp.server.operation.duration",
@@ -48,49 +47,27 @@ def observe(operations: Mapping[str, Operation], version: str) -> dict[str, Oper
         explicit_bucket_boundaries_advisory=BUCKETS,
     )
 
-    def observed(operation: Operation) -> Operation:
-        def answer(call: Call, channel: Channel) -> Any:
-            name, labels, details = describe(call)
-            context = propagate.extract(carrier(call))
-            span = tracer.start_span(name, context, SpanKind.SERVER, {**labels, **details})
-            start = time.perf_counter()
+    async def observe(call: Call, next: Next) -> Result:
+        name, labels, details = describe(call)
+        context = propagate.extract(carrier(call))
+        span = tracer.start_span(name, context, SpanKind.SERVER, {**labels, **details})
+        start = time.perf_counter()
+        outcome: Any = None
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                outcome = await next(call)
+                return outcome  # type: ignore[no-any-return]
+        except InputRequired:
+            raise
+        except BaseException as error:
+            outcome = error
+            raise
+        finally:
+            labels.update(judge(span, call, outcome))
+            span.end()
+            duration.record(time.perf_counter() - start, labels, context)
 
-            @contextmanager
-            def work() -> Iterator[None]:
-                try:
-                    with trace.use_span(span, record_exception=False, set_status_on_exception=False):
-                        yield
-                except InputRequired:
-                    end(None)
-                    raise
-                except BaseException as error:
-                    end(error)
-                    raise
-
-            def end(outcome: Any) -> None:
-                labels.update(judge(span, call, outcome))
-                span.end()
-                duration.record(time.perf_counter() - start, labels, context)
-
-            async def later(pending: Awaitable[Any]) -> Any:
-                with work():
-                    result = await pending
-                end(result)
-                return result
-
-            with work():
-                result = operation(call, channel)
-            if isinstance(result, asyncio.Future):
-                result.add_done_callback(lambda _: end(None))
-                return result
-            if hasattr(result, "__await__"):
-                return later(result)
-            end(result)
-            return result
-
-        return answer
-
-    return {name: observed(operation) for name, operation in operations.items()}
+    return observe
 
 
 def carrier(call: Call) -> dict[str, str]:

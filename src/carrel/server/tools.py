@@ -6,13 +6,14 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from carrel.catalog.listing import Listing
 from carrel.errors import (
     ConfigError,
     InvalidParams,
@@ -29,22 +30,23 @@ from carrel.protocol.json_values import InvalidArguments, to_json
 from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import Hidden, is_interrupt, log_failure, words_of
 from carrel.server.invocation import Function
-from carrel.server.listing import Listing, answer_page
 from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
+from carrel.server.options import TaskSupport
 from carrel.wire.base import Icon
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
-from carrel.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations, ToolExecution
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations, ToolExecution
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.json_schema import Validator
+    from carrel.protocol.peer import Peer
     from carrel.protocol.server import Call
-    from carrel.server.app import Server
+    from carrel.server.runtime import Runtime
+    from carrel.server.tasks.tasks import Tasks
 
-__all__ = ["RegisteredTool", "TaskSupport", "Tools", "block_of", "result_of", "run"]
+__all__ = ["RegisteredTool", "Tools", "block_of", "result_of", "run"]
 
-TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
@@ -54,7 +56,6 @@ PLAIN = frozenset((str, int, float, bool))
 EXACT = (str, int, bool)
 #: Keywords of an object schema that do not constrain its members.
 ANY_OBJECT = {"type", "title", "description", "additionalProperties"}
-NO_ARGUMENTS = Raw(b"{}")
 log = Log("carrel")
 
 
@@ -153,11 +154,16 @@ class RegisteredTool(msgspec.Struct, eq=False):
 class Tools:
     """Registry of tools, and handlers of their requests. ``app.tools`` is one."""
 
-    def __init__(self, app: Server) -> None:
-        self._app = app
-        self._entries: Listing[RegisteredTool] = Listing()
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.entries: Listing[RegisteredTool] = Listing()
+        """Registered tools, by name."""
         self._have_pages = False
-        self.used = False
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was ever registered."""
+        return bool(self.entries.changes)
 
     def add(
         self,
@@ -196,20 +202,22 @@ class Tools:
             ConfigError: the name is taken and ``replace`` is not set, or a schema is not valid.
         """
         name = name or str(getattr(function, "__name__", type(function).__name__))
-        if name in self._entries and not replace:
+        if name in self.entries and not replace:
             raise ConfigError(f"There is a tool {name} already")
+        hints = _hints_of(annotations)
+        repeatable = hints is not UNSET and (hints.idempotent_hint is True or hints.read_only_hint is True)
         try:
-            called = Function(self._app, function, f"tool {name}", structured=structured)
+            called = Function(self._runtime, function, f"tool {name}", structured=structured, repeatable=repeatable)
         except ConfigError as error:
             raise ConfigError(f"The tool {name}: {error}") from None
         details: dict[str, Any] = {
             "title": or_unset(title),
             "description": description,
-            "annotations": _hints_of(annotations),
+            "annotations": hints,
             "icons": icons_of(icons),
             "meta": or_unset(meta),
         }
-        mask = self._app.mask_errors if mask_errors is None else mask_errors
+        mask = self._runtime.mask_errors if mask_errors is None else mask_errors
         entry = RegisteredTool(name, details, called, structured, task, detaches, mask)
         if ui is not None or visibility is not None:
             from carrel.server.apps import tool_meta, use
@@ -217,13 +225,12 @@ class Tools:
             entry.ui = tool_meta(ui, visibility)
             details["meta"] = {**(meta or {}), "ui": entry.ui}
             self._have_pages = True
-            use(self._app)
+            use(self._runtime)
         if task != "forbidden":
-            _ = self._app.tasks  # the server has tasks from now on
+            _ = self._runtime.tasks  # the server has tasks from now on
         entry.promise(input_schema, output_schema)
-        self._entries.put(name, entry)
-        self.used = True
-        self._app.announce(lists=("tools_list_changed",))
+        self.entries.put(name, entry)
+        self._runtime.announce(lists=("tools_list_changed",))
         return function
 
     def remove(self, name: str) -> None:
@@ -232,46 +239,43 @@ class Tools:
         Raises:
             KeyError: there is none of that name.
         """
-        self._entries.remove(name)
-        self._app.announce(lists=("tools_list_changed",))
+        self.entries.remove(name)
+        self._runtime.announce(lists=("tools_list_changed",))
 
-    def is_repeatable(self, name: str) -> bool:
-        """Return whether a tool declares that it is idempotent or read-only."""
-        entry = self._entries.get(name)
-        hints = UNSET if entry is None else entry.details["annotations"]
-        return hints is not UNSET and (hints.idempotent_hint is True or hints.read_only_hint is True)
+    def describe(self, peer: Peer | None) -> tuple[str, Callable[[RegisteredTool], Tool | None]]:
+        """Return how tools are listed for a client: the key of its view, and a function that describes one of them.
 
-    def list(self, call: Call, channel: Channel) -> bytes:
-        """Answer tools/list."""
-        if not self._have_pages:
-            return answer_page(self._entries, call, self._app.page_size, _list_result)
-        from carrel.server.apps import shows_pages
+        The key is empty where the list is the same for all clients. Without a peer, everything is described.
+        """
+        if not self._have_pages or peer is None:
+            return "", RegisteredTool.describe
+        from carrel.server.apps import for_models, shows_pages, without_page
 
-        if shows_pages(call.peer):
-            return answer_page(self._entries, call, self._app.page_size, _list_result_with_pages, " with pages")
-        return answer_page(self._entries, call, self._app.page_size, _list_result_without_pages)
+        if shows_pages(peer):
+            return "pages", RegisteredTool.describe
+        return "no pages", lambda entry: without_page(entry.describe()) if for_models(entry.ui) else None
 
     @property
     def tells_errors(self) -> bool:
         """Whether there is a tool that sends the messages of all its exceptions to models."""
-        return any(not entry.mask_errors for entry in self._entries)
+        return any(not entry.mask_errors for entry in self.entries)
 
     @property
     def pages(self) -> Iterator[tuple[str, str]]:
         """The names of tools that refer to a page, each with the URI of the page."""
-        for entry in self._entries:
+        for entry in self.entries:
             if entry.ui is not None and "resourceUri" in entry.ui:
                 yield entry.name, entry.ui["resourceUri"]
 
-    def call(self, call: Call, channel: Channel) -> Any:
-        """Answer tools/call."""
-        params = call.params
-        entry = self._entries.get(params.name)
+    def call(self, name: str, raw: Raw, call: Call, channel: Channel) -> Any:
+        """Return the result of a tool, or an awaitable of it; ``raw`` are its arguments as the client sent them.
+
+        Raises:
+            InvalidParams: there is no such tool, or, before 2025-11-25, the arguments are not valid.
+        """
+        entry = self.entries.get(name)
         if entry is None:
-            raise InvalidParams(f"Invalid params: unknown tool: {params.name[:200]}", parameter="name")
-        raw = NO_ARGUMENTS if params.arguments is UNSET else params.arguments
-        if len(memoryview(raw)) == 4 and bytes(raw) == b"null":
-            raw = NO_ARGUMENTS
+            raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
         if call.headers is not None and entry.header_parameters():
             verify_parameters(entry.header_parameters(), call.headers, _read_object(raw))
         try:
@@ -284,11 +288,12 @@ class Tools:
             if call.peer.revision.argument_errors_in_results:
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
-        if entry.task != "forbidden" or (params.task is not UNSET and self._app.has_tasks):
+        if entry.task != "forbidden" or (call.params.task is not UNSET and self._runtime.has_tasks):
             from carrel.server.tasks.calls import call_as_task
 
             work = partial(run, entry, arguments, call)
-            answer = call_as_task(self._app.tasks, call, channel, entry.name, entry.task, work, detaches=entry.detaches)
+            tasks = cast("Tasks", self._runtime.tasks)
+            answer = call_as_task(tasks, call, channel, entry.name, entry.task, work, detaches=entry.detaches)
             if answer is not None:
                 return answer
         try:
@@ -324,24 +329,6 @@ async def run(entry: RegisteredTool, arguments: dict[str, Any], call: Call, chan
         return result_of(value if entry.function.immediate else await value, entry)
     except BaseException as error:
         return failure_of(error, entry, stateless=call.peer.revision.stateless)
-
-
-def _list_result(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
-    return ListToolsResult(tools=[entry.describe() for entry in entries], next_cursor=next_cursor)
-
-
-# Lists that depend on the client have cacheScope private, whatever the default of the server is.
-
-
-def _list_result_with_pages(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
-    return msgspec.structs.replace(_list_result(entries, next_cursor), cache_scope="private")
-
-
-def _list_result_without_pages(entries: Sequence[RegisteredTool], next_cursor: str | UnsetType) -> ListToolsResult:
-    from carrel.server.apps import for_models, without_page
-
-    tools = [without_page(entry.describe()) for entry in entries if for_models(entry.ui)]
-    return ListToolsResult(tools=tools, next_cursor=next_cursor, cache_scope="private")
 
 
 def _read_object(raw: Raw) -> dict[str, Any]:

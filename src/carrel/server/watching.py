@@ -1,80 +1,140 @@
-"""Watches on the sources of a server: notifications of changes, and waiting until a source listens for them.
+"""Watches on the providers of a server: notifications of changes, and waiting until a provider listens for them.
 
-A source begins to listen in the background when the server starts. Until it listens, responses that promise a client
-notifications wait for it: those to a subscription, and the first list of a session. A source that takes too long is not
-waited for; once it listens, clients are notified that its resources may have changed.
+A provider begins to listen in the background when it is added. Until it listens, responses that promise a client
+notifications wait for it: those to a subscription, and the first list of a session. A provider that takes too long is
+not waited for; once it listens, clients are notified that its resources may have changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Coroutine
+from typing import TYPE_CHECKING, Any
 
+from carrel.catalog.provider import Interest
 from carrel.errors import MCPError
 from carrel.log import Log
 
 if TYPE_CHECKING:
-    from carrel.server.app import Server
-    from carrel.server.source import Source
+    from carrel.catalog.provider import Provider
+    from carrel.server.runtime import Runtime
 
-__all__ = ["Following", "listening"]
+__all__ = ["Watch", "Watches"]
 
 log = Log("carrel")
 
-#: Seconds that the response to a subscription waits for a source to listen.
+#: Seconds that the response to a subscription waits for a provider to listen.
 PATIENCE = 5.0
 
-#: Seconds that a list waits for a source to listen.
+#: Seconds that a list waits for a provider to listen.
 LIST_PATIENCE = 0.2
 
 
-class Following:
-    """Watch on one source, in a task. ``listens`` is set once no change is missed, or no more changes come."""
+class Watch:
+    """Watch on one provider, in a task. ``listens`` is set once no change is missed, or no more changes come."""
 
-    def __init__(self, app: Server, source: Source) -> None:
-        self.source = source
+    def __init__(self, provider: Provider, runtime: Runtime, interest: Interest, forming: set[Watch]) -> None:
+        self.provider = provider
         self.listens = asyncio.Event()
         self.late = False
-        """Whether a request has stopped waiting before the source began to listen."""
-        self._app = app
+        """Whether a request has stopped waiting before the provider began to listen."""
+        self._runtime = runtime
+        self._interest = interest
+        self._forming = forming
         self.task = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
-        app, source = self._app, self.source
+        provider = self.provider
         try:
-            async for changes in source.watch():
+            async for changes in provider.watch(self._interest):
                 if not self.listens.is_set():  # the first batch says so, and is empty
                     self._begin()
-                uris = [change.uri for change in changes if app.offers_subscriptions]
-                listed = any(change.kind != "changed" for change in changes)
-                app.announce(uris, ("resources_list_changed",) if listed else (), seen="everywhere")
+                self._runtime.published(changes, (), seen=provider.changes)
         except MCPError as error:
-            log.warning("%s is not watched: %s", source.name, error)
+            log.warning("%s is not watched: %s", provider.name, error)
         except Exception:
-            log.exception("watching %s has ended", source.name)
+            log.exception("watching %s has ended", provider.name)
         finally:
             self.listens.set()
-            app.forming.discard(self)
+            self._forming.discard(self)
 
     def _begin(self) -> None:
         self.listens.set()
-        self._app.forming.discard(self)
+        self._forming.discard(self)
         if self.late:
-            uris = [uri for uri in self._app.hub.uris if self.source.owns(uri)]
-            self._app.announce(uris, ("resources_list_changed",), seen="everywhere")
+            find = self._runtime.catalog.find
+            uris = [uri for uri in self._runtime.hub.uris if find(uri) is self.provider]
+            self._runtime.announce(uris, ("resources_list_changed",), seen="everywhere")
 
 
-async def listening(sources: Collection[Following], patience: float, *, promised: bool) -> None:
-    """Wait until sources listen, up to ``patience`` seconds; with ``promised``, log which ones do not."""
+class Watches:
+    """Watches on all providers of a server that can be watched."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._watches: dict[str, Watch] = {}
+        self._acknowledging: set[asyncio.Task[None]] = set()
+        self.interest = Interest(runtime.hub.uris)
+        """The resources with subscriptions."""
+        self.forming: set[Watch] = set()
+        """Watches on providers that do not listen for changes yet."""
+
+    def begin(self, provider: Provider) -> None:
+        """Begin to watch a provider, if it can be watched and clients are notified of anything."""
+        runtime = self._runtime
+        if not provider.offers("watch") or not (runtime.offers_subscriptions or runtime.list_changed):
+            return
+        watch = Watch(provider, runtime, self.interest, self.forming)
+        self.forming.add(watch)
+        self._watches[provider.name] = watch
+
+    async def end(self, name: str) -> None:
+        """End the watch on a provider, if there is one."""
+        watch = self._watches.pop(name, None)
+        if watch is not None:
+            watch.task.cancel()
+            await asyncio.gather(watch.task, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """End all watches, and wait for the acknowledgements of subscriptions."""
+        for name in list(self._watches):
+            await self.end(name)
+        await asyncio.gather(*self._acknowledging, return_exceptions=True)
+
+    def forming_for(self, uris: Collection[str], lists: Collection[str]) -> list[Watch]:
+        """Return the watches not listening yet, on providers of one of the URIs; all, for changes of the list."""
+        if not self.forming:
+            return []
+        if "resources_list_changed" in lists:
+            return list(self.forming)
+        providers = {id(self._runtime.catalog.find(uri)) for uri in uris}
+        return [watch for watch in self.forming if id(watch.provider) in providers]
+
+    def acknowledge_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the acknowledgement of a subscription that waits for a provider as a task, which ``stop`` waits for."""
+        task = asyncio.ensure_future(work)
+        self._acknowledging.add(task)
+        task.add_done_callback(self._acknowledging.discard)
+
+    async def wait(self, watches: Collection[Watch]) -> None:
+        """Wait until providers listen, up to ``PATIENCE`` seconds, and log which ones do not."""
+        for name in await _listening(watches, PATIENCE):
+            log.warning("%s is not watched after %g s; clients are told when it is", name, PATIENCE)
+
+    async def wait_for_list(self) -> None:
+        """Wait until all providers listen, up to ``LIST_PATIENCE`` seconds."""
+        await _listening(tuple(self.forming), LIST_PATIENCE)
+
+
+async def _listening(watches: Collection[Watch], patience: float) -> list[str]:
+    """Wait until providers listen, up to ``patience`` seconds, and return the names of those that do not."""
     try:
         async with asyncio.timeout(patience):
-            for following in sources:
-                await following.listens.wait()
+            for watch in watches:
+                await watch.listens.wait()
     except TimeoutError:
-        for following in sources:
-            if not following.listens.is_set():
-                following.late = True
-                if promised:
-                    name = following.source.name
-                    log.warning("%s is not watched after %g s; clients are told when it is", name, patience)
+        late = [watch for watch in watches if not watch.listens.is_set()]
+        for watch in late:
+            watch.late = True
+        return [watch.provider.name for watch in late]
+    return []

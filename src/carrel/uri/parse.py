@@ -118,6 +118,14 @@ def resolve(uri: str) -> Uri:
     return Uri("file", "", path if top else short, name.query)
 
 
+def canonical(uri: str) -> str:
+    """Return the canonical form of a URI as text, for comparison; the text itself if it cannot be resolved."""
+    try:
+        return str(resolve(uri))
+    except UriError:
+        return uri
+
+
 def percent_encode(text: str, safe: str = UNRESERVED, *, undecodable: bool = False) -> str:
     """Percent-encode the UTF-8 bytes of all characters except those in `safe`, which are ASCII (RFC 3986, section 2.1).
 

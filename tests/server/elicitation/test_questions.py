@@ -64,7 +64,7 @@ def asking_app() -> Server:
 
     @app.prompt()
     async def folders(context: Context) -> str:
-        return ", ".join(f"{root.name} at {root.uri}" for root in await context.roots())
+        return ", ".join(f"{root.name} at {root.uri}" for root in await context.list_roots())
 
     return app
 
@@ -129,12 +129,12 @@ async def test_roots_that_are_no_file_uris_are_logged_and_left_out(
 @pytest.mark.parametrize("revision", WITH_FORMS)
 async def test_what_is_read_on_the_way_may_ask_too(revision: str) -> None:
     app = asking_app()
-    app.mirror_tools()
+    app.add_resource_tools()
 
     @app.tool()
     async def tell(context: Context) -> str:
         before = await context.elicit("Before?")
-        contents = await app.read("memo://name", context)
+        contents = (await context.read_resource("memo://name")).contents
         after = await context.elicit("After?")
         return f"{before.content} {contents[0].text} {after.content}"  # type: ignore[union-attr]
 
@@ -429,7 +429,7 @@ class Ask:
 
     @staticmethod
     async def roots(context: Context) -> Any:
-        return await context.roots()
+        return await context.list_roots()
 
 
 FORM, PAGE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}
@@ -563,7 +563,7 @@ async def test_several_questions_travel_together(revision: str) -> None:
     @app.tool()
     async def ask(context: Context) -> str:
         name, model, roots = await asyncio.gather(
-            context.elicit("Name?"), context.sample("Capital?", 5), context.roots()
+            context.elicit("Name?"), context.sample("Capital?", 5), context.list_roots()
         )
         return f"{name.content}, {model.text}, {roots[0].name}"
 
@@ -730,7 +730,7 @@ async def test_malformed_roots_are_an_error_and_not_asked_for_again(revision: st
 
     @app.tool()
     async def look(context: Context) -> str:
-        return str(len(await context.roots()))
+        return str(len(await context.list_roots()))
 
     async with answering(app, revision, {ROOTS: {"roots": [{}]}}) as client:
         assert "error" in await client.request("tools/call", name="look")

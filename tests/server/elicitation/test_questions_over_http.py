@@ -30,7 +30,7 @@ class Quiz:
 
         @self.app.tool()
         async def capital(context: Context, country: str = "France") -> str:
-            await context.progress(1)
+            await context.report_progress(1)
             try:
                 found = (await context.sample(f"The capital of {country}?", 5)).text
             except BaseException as error:

@@ -282,8 +282,8 @@ async def test_questions_are_numbered_by_kind_unless_they_have_keys() -> None:
             context.elicit("Three?", bool),
             context.elicit_url("Pay.", "https://example.com/"),
             context.sample("Four?", 1),
-            context.roots(),
-            context.roots(key="again"),
+            context.list_roots(),
+            context.list_roots(key="again"),
         )
         return "done"
 
@@ -485,7 +485,7 @@ async def test_what_may_be_repeated_anyway_takes_a_state_again() -> None:
         for _ in range(2):
             assert "messages" in await result(peer, "prompts/get", name="plan", **NAME, requestState=state)
     assert sold == ["held", "held"]
-    assert len(app.exchanges) == 0
+    assert len(app.runtime.exchanges) == 0
 
 
 async def test_a_state_whose_request_was_refused_before_the_handler_began_is_not_used() -> None:

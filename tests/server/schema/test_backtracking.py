@@ -119,7 +119,7 @@ def test_a_parameter_with_a_slow_pattern_is_refused_and_named(kind: Any) -> None
     with pytest.raises(ConfigError, match="double"):
         app.prompts.add(publish)
     with pytest.raises(ConfigError, match="double"):
-        app.resources.resource("page://{slug}")(publish)
+        app.resource("page://{slug}")(publish)
 
 
 def test_patterns_that_pydantic_matches_itself_take_linear_time() -> None:

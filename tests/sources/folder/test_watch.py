@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from carrel.server.source import Change
 
 from carrel.errors import ConfigError
-from carrel.server.source import Change
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.watch import file_system, must_poll
 from carrel.testing import listed

@@ -9,10 +9,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from carrel.server.source import Change, Page
 
 from carrel import Server
 from carrel.server import watching
-from carrel.server.source import Change, Page
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.snapshot import Changes, Snapshot
@@ -152,7 +152,7 @@ async def test_a_subscription_is_answered_when_its_source_listens(app, slow):
     assert "result" in await answer
     slow.changes.put_nowait([Change("changed", "slow:1")])
     assert (await peer.notification())["params"]["uri"] == "slow:1"
-    assert not app.forming
+    assert not app._watches.forming
     assert "result" in await peer.request("resources/subscribe", {"uri": "slow:2"})
 
 
@@ -193,10 +193,10 @@ async def test_a_listener_that_goes_away_meanwhile_is_forgotten(app, slow):
     await peer.dispatcher.close()
     await old.dispatcher.close()
     slow.go.set()
-    while app.forming:
+    while app._watches.forming:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert (len(app.hub), list(app.hub.uris)) == (0, [])
+    assert (len(app.runtime.hub), list(app.runtime.hub.uris)) == (0, [])
     waiting.cancel()
 
 

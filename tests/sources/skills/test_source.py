@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from carrel.server.source import Change
 
 from carrel.errors import ConfigError, MCPError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
-from carrel.server.source import Change
 from carrel.sources.skills import folder as skill_folder
 from carrel.sources.skills.source import SkillsSource
 from carrel.testing import Listener, listed, running

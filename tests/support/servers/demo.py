@@ -65,7 +65,7 @@ def make_shelf() -> Server:
     @app.tool()
     async def count(context: Context, steps: int, pause: float = 0.0) -> str:
         for step in range(steps):
-            await context.progress(step + 1, steps, f"step {step + 1}")
+            await context.report_progress(step + 1, steps, f"step {step + 1}")
             await asyncio.sleep(pause)
         return f"{steps} steps"
 

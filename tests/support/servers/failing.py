@@ -70,7 +70,7 @@ def function(way: str, outcome: str) -> Callable[..., Any]:
         return end()
 
     async def reporting(context: Context) -> Any:
-        await context.progress(1)
+        await context.report_progress(1)
         await asyncio.sleep(0)
         return end()
 

@@ -20,7 +20,7 @@ async def doc(path: str) -> str:
 @app.tool()
 async def large(size: int, ctx: Context) -> str:
     """Answer with a stream, as something is reported before."""
-    await ctx.progress(1)
+    await ctx.report_progress(1)
     return "x" * size
 
 

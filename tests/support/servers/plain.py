@@ -35,7 +35,7 @@ async def later(text: str) -> str:
 @app.tool()
 async def wait(ctx: Context) -> str:
     """Wait until cancelled; say with a report of progress that it has begun."""
-    ctx.progress(1)
+    ctx.report_progress(1)
     try:
         return await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:
@@ -46,7 +46,7 @@ async def wait(ctx: Context) -> str:
 @app.tool()
 async def stubborn(ctx: Context) -> str:
     """Make nothing of being cancelled."""
-    ctx.progress(1)
+    ctx.report_progress(1)
     try:
         await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:
@@ -72,7 +72,7 @@ async def broken() -> str:
 @app.tool()
 def hang(ctx: Context) -> str:
     """Never come back from a thread."""
-    ctx.progress(1)
+    ctx.report_progress(1)
     threading.Event().wait()
     return ""
 

@@ -11,7 +11,7 @@ app = Server("sse", version="1")
 
 @app.tool()
 async def wait(seconds: float, ctx: Context) -> str:
-    ctx.progress(1)
+    ctx.report_progress(1)
     await asyncio.sleep(seconds)
     return "waited"
 

@@ -24,14 +24,14 @@ app.resources.add("memo://text", "text", name="text")
 
 @app.tool()
 async def later(seconds: float, ctx: Context) -> str:
-    ctx.progress(1)
+    ctx.report_progress(1)
     await asyncio.sleep(seconds)
     return "done"
 
 
 @app.tool()
 def hang(ctx: Context) -> str:
-    ctx.progress(1)
+    ctx.report_progress(1)
     threading.Event().wait()
     return ""
 

@@ -279,6 +279,6 @@ async def test_a_handler_that_does_not_let_itself_be_cancelled_does_not_stop_the
 async def test_a_session_that_ends_hears_nothing_more(talk, shop):
     talk = talk()
     talk.give(request(1, "resources/subscribe", {"uri": "memo://text"}))
-    assert len(shop.app.hub) == 1
+    assert len(shop.app.runtime.hub) == 1
     await talk.dispatcher.close()
-    assert len(shop.app.hub) == 0
+    assert len(shop.app.runtime.hub) == 0

@@ -96,7 +96,7 @@ class Site:
         return "never"
 
     async def ask(self, ctx: Context) -> str:
-        return " ".join(str(root.uri) for root in await ctx.roots())
+        return " ".join(str(root.uri) for root in await ctx.list_roots())
 
     async def touch(self) -> str:
         self.app.resources.changed("memo://text")
@@ -480,13 +480,13 @@ async def test_a_client_that_hangs_up_ends_its_session_and_cancels_what_is_in_wo
         await client.ask({**read(1, "memo://text"), "method": "resources/subscribe"})
         await client.send(call(2, "wait"))
         await happened(here.begun)
-        assert len(here.app.hub) == 1
+        assert len(here.app.runtime.hub) == 1
     await happened(here.cancelled)
     assert (await is_gone(here.origin, client.endpoint)).status == 404
     async with listening(here.origin) as other:
         await other.open()
         await other.ask(call(1, "touch"))
-        assert len(here.app.hub) == 1
+        assert len(here.app.runtime.hub) == 1
 
 
 async def test_no_more_clients_may_listen_than_there_may_be_sessions() -> None:
@@ -600,7 +600,7 @@ async def test_a_client_for_which_too_much_waits_is_given_up(here: Site) -> None
         await client.send(call(2, "flood"))
         await happened(here.cancelled)
         assert (await client.post(PING)).status == 404
-        assert len(here.app.hub) == 0
+        assert len(here.app.runtime.hub) == 0
         came, client.given_up = 0, True
         while (message := await client.read()) is not None:  # what was on its way, and then the end
             assert message["method"] == "notifications/message"

@@ -254,7 +254,7 @@ async def test_a_stream_carries_what_belongs_to_its_request() -> None:
     async def talk(who: str, context: Context) -> str:
         await here.wait()
         await context.info(who)
-        await context.progress(1)
+        await context.report_progress(1)
         app.tools.add(lambda: "", name=f"new-{who}")
         return who
 

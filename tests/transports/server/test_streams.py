@@ -52,8 +52,8 @@ async def test_messages_wait_for_the_first_stream_once_each(site, shop):
     await session.subscribe("memo://text")
     await session.subscribe("memo://other")
     for _ in range(3):
-        shop.app.hub.changed(["memo://text", "memo://other"])
-        shop.app.hub._flush()
+        shop.app.runtime.hub.changed(["memo://text", "memo://other"])
+        shop.app.runtime.hub._flush()
     stream = await session.get()
     assert [(await stream.message())["params"]["uri"] for _ in range(2)] == ["memo://text", "memo://other"]
     shop.app.resources.changed("memo://text")
@@ -180,7 +180,7 @@ async def test_a_stream_that_is_fetched_while_it_is_sent_loses_nothing_and_repea
         number = 0
         while not shop.go.is_set():
             number += 1
-            await ctx.progress(number)
+            await ctx.report_progress(number)
             await asyncio.sleep(0)
         return str(number)
 
@@ -228,7 +228,7 @@ async def test_ids_that_mean_nothing_open_a_new_stream(site, shop):
 async def test_what_is_kept_for_a_client_that_is_away_is_bounded(site, shop):
     @shop.app.tool()
     async def talk(ctx: Context) -> str:
-        await ctx.progress(0)
+        await ctx.report_progress(0)
         await shop.go.wait()
         for number in range(10_000):
             await ctx.info("x" * 1000)
@@ -257,7 +257,7 @@ async def test_only_so_many_streams_are_kept_and_those_that_are_over_go_first(si
 
     @shop.app.tool()
     async def quick(ctx: Context) -> str:
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         return "quick"
 
     for id in range(MAX_STREAMS + 5):
@@ -276,7 +276,7 @@ async def test_only_so_many_streams_are_kept_and_those_that_are_over_go_first(si
 async def test_large_answers_are_not_kept_for_ever(site, shop):
     @shop.app.tool()
     async def large(ctx: Context) -> str:
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         return "x" * 4_000_000
 
     session = await site.open()
@@ -292,7 +292,7 @@ def long(shop):
 
     @shop.app.tool()
     async def long(ctx: Context) -> str:
-        await ctx.progress(1)
+        await ctx.report_progress(1)
         return "x" * 1_000_000
 
 
@@ -329,8 +329,8 @@ async def test_nothing_counts_as_kept_when_a_session_has_ended(serve, shop, long
     for _ in range(3):
         await session.events_of("long")
     await session.subscribe("memo://text")
-    shop.app.hub.changed(["memo://text"])
-    shop.app.hub._flush()
+    shop.app.runtime.hub.changed(["memo://text"])
+    shop.app.runtime.hub._flush()
     stream = await session.get()
     await stream.message()
     assert shop.app.budget.used > 3_000_000
@@ -410,14 +410,14 @@ async def test_a_client_has_so_many_listen_requests_and_others_are_refused(serve
     reply = await site.post(message, modern_headers("subscriptions/listen"), client=other)
     assert (await reply.message())["method"] == "notifications/subscriptions/acknowledged"
     listening[0].client.close()
-    while len(shop.app.hub) > 2:  # until the server has noticed
+    while len(shop.app.runtime.hub) > 2:  # until the server has noticed
         await listening[1].event()
     await site.listen("memo://text")
 
 
 def sessions_of(shop):
     """Return the sessions that listen to changes."""
-    return [entry.channel for entry in shop.app.hub._entries]
+    return [entry.channel for entry in shop.app.runtime.hub._entries]
 
 
 # Polling
@@ -487,10 +487,10 @@ async def test_a_listen_stream_hears_what_it_asked_for_and_no_more(site, shop):
 
 async def test_a_closed_listen_stream_is_forgotten(site, shop):
     streams = [await site.listen("memo://text") for _ in range(10)]
-    assert len(shop.app.hub) == 10
+    assert len(shop.app.runtime.hub) == 10
     for stream in streams[1:]:
         stream.client.close()
-    while len(shop.app.hub) > 1:
+    while len(shop.app.runtime.hub) > 1:
         await site.call("echo", text="x")
     shop.app.resources.changed("memo://text")
     assert (await streams[0].message())["params"]["uri"] == "memo://text"

@@ -120,10 +120,10 @@ def begin(context: Context) -> Round:
     params = context.call.params
     current, has_state = Round(), params.request_state is not UNSET
     if has_state:
-        current = Round(**context.app.state_cipher.open(params.request_state, binding_of(context)))
-        if current.exchange and not is_repeatable(context):
+        current = Round(**context.runtime.state_cipher.open(params.request_state, binding_of(context)))
+        if current.exchange and not context.repeatable:
             answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
-            context.app.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
+            context.runtime.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
     if params.input_responses is not UNSET and bytes(params.input_responses) != b"null":
         try:
             given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
@@ -133,12 +133,6 @@ def begin(context: Context) -> Round:
             if key not in current.answers and (key in current.digests or not has_state):
                 current.answers[key] = msgspec.json.decode(raw)
     return current
-
-
-def is_repeatable(context: Context) -> bool:
-    """Return whether the request of a call may be repeated: a read, a prompt, or a tool that declares it."""
-    call = context.call
-    return call.request.idempotent or context.app.tools.is_repeatable(call.params.name)
 
 
 async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -161,7 +155,7 @@ async def ask(context: Context, questions: Mapping[str | None, Question]) -> lis
 
 async def _ask_task(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
     """Put questions to the client of a task, whose status is ``input_required`` meanwhile."""
-    task, tasks = context.call.task, context.app.tasks
+    task, tasks = context.call.task, context.runtime.tasks
     if context.call.peer.revision.stateless:
         key_for = context.round.key_for
         return await tasks.ask(task, [(key_for(each.operation, key), each) for key, each in questions.items()])
@@ -232,7 +226,7 @@ def required(context: Context) -> InputRequiredResult:
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
     if current.exchange:
-        context.app.exchanges.ask(current.exchange)
+        context.runtime.exchanges.ask(current.exchange)
     value = {
         "answers": answers,
         "digests": current.digests,
@@ -240,7 +234,7 @@ def required(context: Context) -> InputRequiredResult:
         "exchange": current.exchange or os.urandom(EXCHANGE_ID),
         "step": current.step + 1,
     }
-    state = context.app.state_cipher.seal(value, binding_of(context))
+    state = context.runtime.state_cipher.seal(value, binding_of(context))
     return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
 
 
@@ -299,7 +293,7 @@ async def _request(context: Context, question: Question) -> Any:
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
     method, params = revision.questions[question.operation].method, revision.project(question.params)
     pending = Pending(call, method, params, asyncio.get_running_loop().create_future())
-    limit: float | None = context.app.state_ttl
+    limit: float | None = context.runtime.state_ttl
     if call.task is None:
         pending.send(call.connection, context.channel)
     else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.catalog.cursor import read_cursor, write_cursor
 from carrel.errors import (
     InvalidCursor,
     InvalidParams,
@@ -25,7 +26,6 @@ from carrel.protocol.encoding import encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.server.elicitation.input_required import misfit
 from carrel.server.failures import is_interrupt, told
-from carrel.server.listing import decode_cursor, encode_cursor
 from carrel.server.tasks.formats import as_task, detailed, first_text, with_meta
 from carrel.server.tasks.remote import RemoteTasks
 from carrel.server.tasks.run import TaskRun
@@ -92,7 +92,7 @@ class Tasks:
         self._store = app.replica.state.tasks
         self._runs: dict[str, TaskRun] = {}
         self._finished: dict[str, dict[str, TaskRun]] = {}
-        self._remote = RemoteTasks(app.replica, self._runs, app.hub)
+        self._remote = RemoteTasks(app.replica, self._runs, app.runtime.hub)
         app.replica.on(CancelTaskLetter, self._on_cancel)
         app.replica.on(TaskAnswerLetter, self._on_answer)
 
@@ -386,13 +386,13 @@ class Tasks:
 
     async def _page(self, call: Call) -> Result:
         cursor, size = call.params.cursor, self._app.page_size
-        _, after = (0, 0) if cursor is UNSET else decode_cursor(call.request.operation, cursor)
-        if not isinstance(after, int):
+        _, position = ("", "0") if cursor is UNSET else read_cursor(call.request.operation, cursor)
+        if position is None or not (position.isascii() and position.isdecimal()) or len(position) > 18:
             raise InvalidCursor
         await self._replica.written()
-        found = await self._store.list(self._owner(call), after, size + 1)
+        found = await self._store.list(self._owner(call), int(position), size + 1)
         more = len(found) > size
-        next_cursor = encode_cursor(call.request.operation, 0, found[size - 1][0]) if more else UNSET
+        next_cursor = write_cursor(call.request.operation, "", str(found[size - 1][0])) if more else UNSET
         return ListTasksResult(tasks=[as_task(record) for _, record in found[:size]], next_cursor=next_cursor)
 
     def cancel(self, call: Call, channel: Channel) -> Any:

@@ -16,7 +16,9 @@ __all__ = ["Application"]
 class Application(Protocol):
     """Server application: answers calls, and has a lifespan of ``start`` and ``stop``."""
 
-    budget: Budget
+    @property
+    def budget(self) -> Budget:
+        """Budget of the memory that is kept for clients."""
 
     @property
     def limits(self) -> Limits:

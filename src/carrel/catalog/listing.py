@@ -1,0 +1,115 @@
+"""Lists of entries in the order of their keys, a page at a time."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+__all__ = ["Listing"]
+
+T = TypeVar("T")
+
+#: How many encoded pages a listing keeps.
+MAX_PAGES = 64
+
+
+class Listing(Generic[T]):
+    """Entries by key, in the order of the keys. May be changed from any thread.
+
+    A page goes on after a key, whether or not there is still an entry of that key: insertions and removals never make a
+    reader skip or repeat other entries. A page costs O(log n + page), the first one after insertions O(n).
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[str, T] = {}
+        """All entries by key. Do not change them."""
+        self._keys: list[str] = []
+        self._sorted = True
+        self._lock = threading.Lock()
+        self._pages: dict[tuple[str, str | None], bytes] = {}
+        self._encoded: dict[str, dict[str, msgspec.Raw]] = {}
+        self.changes = 0
+        """How many changes there have been."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([entry for _, entry in sorted(self.entries.copy().items())])
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
+
+    def get(self, key: str) -> T | None:
+        """Return the entry of ``key``, or None."""
+        return self.entries.get(key)
+
+    def put(self, key: str, entry: T) -> None:
+        """Add an entry, or replace the one of that key."""
+        with self._lock:
+            if key not in self.entries:
+                self._keys.append(key)
+                self._sorted = len(self._keys) == 1 or (self._sorted and self._keys[-2] < key)
+            self.entries[key] = entry
+            self._forget(key)
+
+    def remove(self, key: str) -> T:
+        """Remove an entry and return it.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._lock:
+            entry = self.entries.pop(key)
+            self._sort()
+            del self._keys[bisect_right(self._keys, key) - 1]
+            self._forget(key)
+            return entry
+
+    def _sort(self) -> None:
+        if not self._sorted:
+            self._keys.sort()
+            self._sorted = True
+
+    def _forget(self, key: str) -> None:
+        self.changes += 1
+        self._pages.clear()
+        for encoded in self._encoded.values():
+            encoded.pop(key, None)
+
+    def page(self, after: str | None, limit: int) -> tuple[list[tuple[str, T]], str | None]:
+        """Return up to ``limit`` keys and entries after a key, None for the start; the last key if there are more."""
+        with self._lock:
+            self._sort()
+            start = 0 if after is None else bisect_right(self._keys, after)
+            keys = self._keys[start : start + limit]
+            more = start + limit < len(self._keys)
+            return [(key, self.entries[key]) for key in keys], keys[-1] if more and keys else None
+
+    def encoded(self, revision: str, key: str, entry: T, encode: Callable[[T], bytes]) -> msgspec.Raw:
+        """Return an entry encoded for a revision: once, for the pages of all views."""
+        known = self._encoded.setdefault(revision, {})
+        raw = known.get(key)
+        if raw is None:
+            raw = msgspec.Raw(encode(entry))
+            with self._lock:
+                if self.entries.get(key) is entry:
+                    known[key] = raw
+        return raw
+
+    def find_page(self, view: str, after: str | None) -> bytes | None:
+        """Return the encoded page after a key, as it is for a revision and view; None if it is not kept."""
+        return self._pages.get((view, after))
+
+    def keep_page(self, view: str, after: str | None, page: bytes, changes: int) -> bytes:
+        """Keep an encoded page until the next change. ``changes`` is their count when the page was made."""
+        with self._lock:
+            if changes == self.changes:
+                if len(self._pages) >= MAX_PAGES:
+                    self._pages.clear()
+                self._pages[view, after] = page
+        return page

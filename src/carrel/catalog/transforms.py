@@ -1,0 +1,527 @@
+"""Transforms: providers that show another provider differently – other names, fewer things.
+
+    app.add_provider(Namespace(provider, "docs"))
+    app.add_provider(Filter(provider, tools=["get_*", "list_*"]))
+    app.add_provider(Rename(provider, tools={"q": "search_orders"}))
+
+Each wraps one provider and is one, so they can be combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from carrel.catalog.catalog import resolved
+from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, MaybeAwaitable, Page, Provider, Request
+from carrel.errors import ConfigError, InvalidParams, ResourceError, ResourceNotFound
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.content import EmbeddedResource, ResourceLink
+from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, read_contents
+from carrel.wire.skills import Skill
+from carrel.wire.tools import CallToolResult, Tool
+
+__all__ = ["Filter", "Namespace", "Rename", "Transform"]
+
+T = TypeVar("T")
+Kind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
+Which: TypeAlias = Iterable[str] | Callable[[str], bool]
+"""Names or URIs: patterns, in which ``*`` matches any text, or a function."""
+#: Schemes whose meaning belongs to the protocol: a namespace is their first segment, not part of the scheme.
+KEPT_SCHEMES = ("ui", "skill")
+
+
+class Names(Container[str]):
+    """Names of a provider as they are seen from outside."""
+
+    def __init__(self, inner: Container[str], inward: Callable[[str], str | None]) -> None:
+        self._inner = inner
+        self._inward = inward
+
+    def __contains__(self, name: object) -> bool:
+        inner = self._inward(cast("str", name))
+        return inner is not None and inner in self._inner
+
+
+class Transform(Provider):
+    """Provider over another one, unchanged: base class of transforms, which change names or leave things out.
+
+    ``uri_out`` and ``uri_in`` translate URIs to the names seen from outside and back; ``name_out`` and ``name_in`` do
+    that for tools and prompts. The inward ones return None for what cannot come from there. ``keeps`` says whether an
+    entry is shown at all.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.name = provider.name
+        self.changes = provider.changes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.provider!r})"
+
+    # What subclasses change
+
+    def uri_out(self, uri: str) -> str:
+        """Return the URI or URI template of the provider as it is seen from outside."""
+        return uri
+
+    def uri_in(self, uri: str) -> str | None:
+        """Return the provider's own URI or URI template; None if it is none of its."""
+        return uri
+
+    def name_out(self, kind: Kind, name: str) -> str:
+        """Return the name of a tool or prompt as it is seen from outside."""
+        return name
+
+    def name_in(self, kind: Kind, name: str) -> str | None:
+        """Return the provider's own name of a tool or prompt; None if it has none of that name."""
+        return name
+
+    def keeps(self, kind: Kind, item: Resource | ResourceTemplate | Tool | Prompt | Skill) -> bool:
+        """Return whether an entry of the provider is shown."""
+        return True
+
+    def keeps_uri(self, uri: str) -> bool:
+        """Return whether the resource of a provider's own URI may be read."""
+        return True
+
+    def keeps_name(self, kind: Kind, name: str) -> bool:
+        """Return whether a tool or prompt with a provider's own name may be used."""
+        return True
+
+    # Plumbing
+
+    @property
+    def prefixes(self) -> Sequence[str]:  # type: ignore[override]
+        """Prefixes of its URIs, as they are seen from outside."""
+        return tuple(self.uri_out(prefix) for prefix in self.provider.prefixes)
+
+    @property
+    def exact(self) -> Container[str]:  # type: ignore[override]
+        """URIs outside its prefixes, as they are seen from outside."""
+        inner = self.provider.exact
+        return () if isinstance(inner, tuple) and not inner else Names(inner, self.uri_in)
+
+    @property
+    def catch_all(self) -> bool:  # type: ignore[override]
+        """Whether it is asked for URIs of no provider."""
+        return self.provider.catch_all
+
+    @property
+    def tool_names(self) -> Container[str] | None:  # type: ignore[override]
+        """Names of its tools, if they are kept up to date."""
+        names = self.provider.tool_names
+        return None if names is None else Names(names, lambda name: self._own_name("tool", name))
+
+    @property
+    def prompt_names(self) -> Container[str] | None:  # type: ignore[override]
+        """Names of its prompts, if they are kept up to date."""
+        names = self.provider.prompt_names
+        return None if names is None else Names(names, lambda name: self._own_name("prompt", name))
+
+    def offers(self, method: str) -> bool:
+        """Return whether the provider implements a method."""
+        return self.provider.offers(method)
+
+    async def start(self, events: Events) -> None:
+        """Start the provider."""
+        await self.provider.start(_Renamed(events, self))
+
+    async def stop(self) -> None:
+        """Stop the provider."""
+        await self.provider.stop()
+
+    def _own_name(self, kind: Kind, name: str) -> str | None:
+        own = self.name_in(kind, name)
+        return own if own is not None and self.keeps_name(kind, own) else None
+
+    def _own_uri(self, uri: str) -> str:
+        own = self.uri_in(uri)
+        if own is None or not self.keeps_uri(own):
+            raise ResourceNotFound(uri)
+        return own
+
+    def _inner(self, request: Request) -> Request:
+        visible = request.visible
+        inner = request.page(request.cursor, request.limit)
+        if visible is not None:
+            inner.visible = lambda uri: visible(self.uri_out(uri))
+        if request.template is not None:
+            inner.template, inner.values = self.uri_in(request.template), request.values
+        return inner
+
+    async def _page(self, kind: Kind, pending: MaybeAwaitable[Page[T]], change: Callable[[T], T]) -> Page[T]:
+        page = await resolved(pending)
+        kept = [change(item) for item in page.items if self.keeps(kind, cast("Any", item))]
+        return msgspec.structs.replace(page, items=kept)
+
+    async def _told(self, uri: str, own: str, pending: Callable[[], MaybeAwaitable[T]]) -> T:
+        """Return a result; errors name the URI as it was given."""
+        try:
+            return await resolved(pending())
+        except ResourceError as error:
+            if error.uri == own and own != uri:
+                error.uri = uri
+            raise
+
+    # Resources
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the resources that are shown."""
+        return await self._page("resource", self.provider.list_resources(self._inner(request)), self._resource)
+
+    def _resource(self, resource: Resource) -> Resource:
+        uri = self.uri_out(resource.uri)
+        return resource if uri == resource.uri else msgspec.structs.replace(resource, uri=uri)
+
+    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return a page of the resource templates that are shown."""
+        return await self._page("template", self.provider.list_templates(self._inner(request)), self._template)
+
+    def _template(self, template: ResourceTemplate) -> ResourceTemplate:
+        return msgspec.structs.replace(template, uri_template=self.uri_out(template.uri_template))
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
+        """Return the contents of a resource.
+
+        Raises:
+            ResourceNotFound: there is no such resource, or it is not shown.
+        """
+        own = self._own_uri(uri)
+        result: ReadResourceResult | bytes
+        result = await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request)))
+        if own == uri:
+            return result
+        if isinstance(result, bytes):
+            result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
+        contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in result.contents]
+        return msgspec.structs.replace(result, contents=contents)
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the resources inside a directory that are shown.
+
+        Raises:
+            ResourceNotFound: there is no such directory, or it is not shown.
+        """
+        own = self._own_uri(uri)
+        pending = self._told(uri, own, lambda: self.provider.list_directory(own, self._inner(request)))
+        return await self._page("resource", pending, self._resource)
+
+    async def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a URI leads to nothing hidden from the caller."""
+        own = self.uri_in(uri)
+        return own is None or await resolved(self.provider.shows(own, self._inner(request)))
+
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the resources that match a query and are shown, best first."""
+        page = await resolved(self.provider.search(query, self._inner(request)))
+        hits = [
+            msgspec.structs.replace(hit, resource=self._resource(hit.resource))
+            for hit in page.items
+            if self.keeps("resource", hit.resource)
+        ]
+        return msgspec.structs.replace(page, items=hits)
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return suggestions for a variable of a template or an argument of a prompt.
+
+        Raises:
+            InvalidParams: there is no such template, prompt or argument.
+        """
+        inner: ResourceTemplateReference | PromptReference
+        if isinstance(reference, PromptReference):
+            inner = PromptReference(name=self._required("prompt", reference.name))
+        else:
+            own = self.uri_in(reference.uri)
+            if own is None:
+                unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
+                raise InvalidParams(unknown, parameter="ref")
+            inner = ResourceTemplateReference(uri=own)
+        return await resolved(self.provider.complete(inner, argument, value, context, self._inner(request)))
+
+    # Skills
+
+    async def list_skills(self, request: Request) -> Page[Skill]:
+        """Return a page of the skills that are shown."""
+        return await self._page("skill", self.provider.list_skills(self._inner(request)), self._skill)
+
+    def _skill(self, skill: Skill) -> Skill:
+        files = skill.resources
+        if not isinstance(files, str):
+            files = [msgspec.structs.replace(file, uri=self.uri_out(file.uri)) for file in files]
+        return msgspec.structs.replace(skill, uri=self.uri_out(skill.uri), resources=files)
+
+    async def get_skill(self, uri: str, request: Request) -> Skill:
+        """Return the skill whose SKILL.md has this URI.
+
+        Raises:
+            ResourceNotFound: there is no such skill, or it is not shown.
+        """
+        own = self._own_uri(uri)
+        return self._skill(await self._told(uri, own, lambda: self.provider.get_skill(own, self._inner(request))))
+
+    # Tools and prompts
+
+    async def list_tools(self, request: Request) -> Page[Tool]:
+        """Return a page of the tools that are shown."""
+        return await self._page("tool", self.provider.list_tools(self._inner(request)), self._tool)
+
+    def _tool(self, tool: Tool) -> Tool:
+        meta = tool.meta
+        page = meta["ui"].get("resourceUri") if meta is not UNSET and isinstance(meta.get("ui"), dict) else None
+        if isinstance(page, str) and meta is not UNSET:
+            meta = {**meta, "ui": {**meta["ui"], "resourceUri": self.uri_out(page)}}
+        return msgspec.structs.replace(tool, name=self.name_out("tool", tool.name), meta=meta)
+
+    def call_tool(
+        self, name: str, arguments: Raw, request: Request
+    ) -> MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]:
+        """Call a tool.
+
+        Raises:
+            InvalidParams: there is no such tool, or it is not shown.
+        """
+        result = self.provider.call_tool(self._required("tool", name), arguments, self._inner(request))
+        return self._result(result) if type(self).uri_out is not Transform.uri_out else result
+
+    async def _result(
+        self, pending: MaybeAwaitable[CallToolResult | msgspec.Struct | bytes]
+    ) -> CallToolResult | msgspec.Struct | bytes:
+        """Return a result of a tool with the URIs of links and embedded resources as they are seen from outside."""
+        result: CallToolResult | msgspec.Struct | bytes = await resolved(pending)
+        if not isinstance(result, CallToolResult):
+            return result
+        return msgspec.structs.replace(result, content=[self._block(block) for block in result.content])
+
+    def _block(self, block: Any) -> Any:
+        if isinstance(block, ResourceLink):
+            return msgspec.structs.replace(block, uri=self.uri_out(block.uri))
+        if isinstance(block, EmbeddedResource):
+            resource = msgspec.structs.replace(block.resource, uri=self.uri_out(block.resource.uri))
+            return msgspec.structs.replace(block, resource=resource)
+        return block
+
+    async def list_prompts(self, request: Request) -> Page[Prompt]:
+        """Return a page of the prompts that are shown."""
+        return await self._page("prompt", self.provider.list_prompts(self._inner(request)), self._prompt)
+
+    def _prompt(self, prompt: Prompt) -> Prompt:
+        return msgspec.structs.replace(prompt, name=self.name_out("prompt", prompt.name))
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str], request: Request
+    ) -> GetPromptResult | msgspec.Struct | bytes:
+        """Return the messages of a prompt.
+
+        Raises:
+            InvalidParams: there is no such prompt, or it is not shown.
+        """
+        own = self._required("prompt", name)
+        result: GetPromptResult | msgspec.Struct | bytes
+        result = await resolved(self.provider.get_prompt(own, arguments, self._inner(request)))
+        if not isinstance(result, GetPromptResult):
+            return result
+        messages = [
+            msgspec.structs.replace(message, content=self._block(message.content)) for message in result.messages
+        ]
+        return msgspec.structs.replace(result, messages=messages)
+
+    def _required(self, kind: Kind, name: str) -> str:
+        own = self._own_name(kind, name)
+        if own is None:
+            raise InvalidParams(f"Invalid params: unknown {kind}: {name[:200]}", parameter="name")
+        return own
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes of resources that are shown, in batches."""
+        async for batch in self.provider.watch(_Interest(interest, self)):
+            yield self.changed(batch)
+
+    def changed(self, changes: Iterable[Change]) -> list[Change]:
+        """Return changes as they are seen from outside."""
+        return [Change(change.kind, self.uri_out(change.uri)) for change in changes if self.keeps_uri(change.uri)]
+
+
+class _Interest(Interest):
+    """Interest in the resources of a provider, by its own URIs."""
+
+    def __init__(self, outer: Interest, transform: Transform) -> None:
+        self._outer = outer
+        self._transform = transform
+
+    @property
+    def uris(self) -> Collection[str]:  # type: ignore[override]
+        """URIs with a subscription."""
+        inward = self._transform.uri_in
+        return [own for uri in self._outer.uris if (own := inward(uri)) is not None]
+
+    async def wait(self) -> None:
+        """Wait until ``uris`` may have changed."""
+        await self._outer.wait()
+
+
+class _Renamed(Events):
+    """Events of a provider, as they are seen from outside its transform."""
+
+    def __init__(self, events: Events, transform: Transform) -> None:
+        self._events = events
+        self._transform = transform
+
+    def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
+        """Report changes of resources, and which lists have changed."""
+        self._events.publish(self._transform.changed(changes), lists)
+
+
+class Namespace(Transform):
+    """Transform that puts what a provider offers under a name of its own.
+
+    Tools and prompts are called ``namespace_name``. A URI ``book://lem`` becomes ``namespace+book://lem``; one whose
+    scheme means something to hosts, ``ui://page`` or ``skill://name``, becomes ``ui://namespace/page``.
+
+    Raises:
+        ConfigError: the namespace is not lower-case letters, digits and hyphens after a letter.
+    """
+
+    def __init__(self, provider: Provider, namespace: str) -> None:
+        super().__init__(provider)
+        letters = namespace.replace("-", "")
+        if not (letters.isascii() and letters.isalnum() and namespace[0].isalpha() and namespace == namespace.lower()):
+            raise ConfigError(
+                f"A namespace has lower-case letters, digits and hyphens after a letter, not {namespace!r}"
+            )
+        self.namespace = namespace
+        self.name = f"{namespace}:{provider.name}" if provider.name else namespace
+        self._scheme = f"{namespace}+"
+
+    @property
+    def prefixes(self) -> Sequence[str]:  # type: ignore[override]
+        """None: all of its URIs can be told by the namespace."""
+        return ()
+
+    @property
+    def exact(self) -> Container[str]:  # type: ignore[override]
+        """All URIs with the namespace."""
+        return Names(_Everything(), self.uri_in)
+
+    @property
+    def catch_all(self) -> bool:  # type: ignore[override]
+        """False: it has no URIs without the namespace."""
+        return False
+
+    def uri_out(self, uri: str) -> str:
+        """Return a URI with the namespace."""
+        scheme, mark, rest = uri.partition("://")
+        if mark and scheme in KEPT_SCHEMES:
+            return f"{scheme}://{self.namespace}/{rest}"
+        return self._scheme + uri
+
+    def uri_in(self, uri: str) -> str | None:
+        """Return a URI without the namespace."""
+        if uri.startswith(self._scheme):
+            return uri[len(self._scheme) :]
+        scheme, mark, rest = uri.partition("://")
+        if mark and scheme in KEPT_SCHEMES and rest.startswith(f"{self.namespace}/"):
+            return f"{scheme}://{rest[len(self.namespace) + 1 :]}"
+        return None
+
+    def name_out(self, kind: Kind, name: str) -> str:
+        """Return a name with the namespace."""
+        return f"{self.namespace}_{name}"
+
+    def name_in(self, kind: Kind, name: str) -> str | None:
+        """Return a name without the namespace."""
+        start = f"{self.namespace}_"
+        return name[len(start) :] if name.startswith(start) else None
+
+
+class _Everything(Container[str]):
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+class Filter(Transform):
+    """Transform that shows a part of a provider: the tools, prompts and resources of some names and URIs.
+
+    Each of them is given as patterns, in which ``*`` matches any text, or as a function of the name or URI; None shows
+    all. What is not shown cannot be called or read either. Templates are matched as they are written.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Which | None = None,
+        prompts: Which | None = None,
+        resources: Which | None = None,
+    ) -> None:
+        super().__init__(provider)
+        self._names = {"tool": _predicate(tools), "prompt": _predicate(prompts)}
+        self._uris = _predicate(resources)
+
+    def keeps(self, kind: Kind, item: Resource | ResourceTemplate | Tool | Prompt | Skill) -> bool:
+        """Return whether an entry is shown."""
+        if isinstance(item, Tool | Prompt):
+            return self.keeps_name(kind, item.name)
+        return self._uris(item.uri_template if isinstance(item, ResourceTemplate) else item.uri)
+
+    def keeps_uri(self, uri: str) -> bool:
+        """Return whether the resource of a URI may be read."""
+        return self._uris(uri)
+
+    def keeps_name(self, kind: Kind, name: str) -> bool:
+        """Return whether a tool or prompt may be used."""
+        return self._names[kind](name)
+
+
+def _predicate(which: Which | None) -> Callable[[str], bool]:
+    if which is None:
+        return lambda _: True
+    if callable(which):
+        return which
+    patterns = [which] if isinstance(which, str) else list(which)
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+class Rename(Transform):
+    """Transform that gives tools and prompts other names: from the provider's name to the one seen from outside.
+
+    Raises:
+        ConfigError: two of them would have the same name.
+    """
+
+    def __init__(
+        self, provider: Provider, *, tools: Mapping[str, str] | None = None, prompts: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(provider)
+        self._out: Mapping[str, Mapping[str, str]] = {"tool": tools or {}, "prompt": prompts or {}}
+        self._in: dict[str, dict[str, str]] = {}
+        for kind, names in self._out.items():
+            back = {new: old for old, new in names.items()}
+            if len(back) < len(names):
+                raise ConfigError(f"Two {kind}s of {provider.name} would have the same name")
+            self._in[kind] = back
+
+    def name_out(self, kind: Kind, name: str) -> str:
+        """Return the new name."""
+        return self._out[kind].get(name, name)
+
+    def name_in(self, kind: Kind, name: str) -> str | None:
+        """Return the provider's name; None for one that was given another."""
+        old = self._in[kind].get(name)
+        if old is None and name in self._out[kind]:
+            return None
+        return old or name

@@ -1,0 +1,251 @@
+"""Request handlers that are answered from the catalog: lists, reads, completion, tools, prompts, skills."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from carrel.catalog.catalog import resolved
+from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
+from carrel.server.completion import limited
+from carrel.server.pages import answer_page
+from carrel.server.views import private, suggested, visible_to
+from carrel.uri.template import UriTemplate, UriTemplateError
+from carrel.wire.base import PageResult, Result
+from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
+from carrel.wire.prompts import ListPromptsResult
+from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, read_contents
+from carrel.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult
+from carrel.wire.tools import ListToolsResult
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.local import LocalProvider
+    from carrel.server.runtime import Operation, Runtime
+    from carrel.server.watching import Watches
+
+__all__ = ["CatalogOperations"]
+
+NO_ARGUMENTS = Raw(b"{}")
+
+
+class CatalogOperations:
+    """Request handlers over the catalog of a server."""
+
+    def __init__(self, runtime: Runtime, local: LocalProvider, watches: Watches) -> None:
+        self._runtime = runtime
+        self._catalog = runtime.catalog
+        self._local = local
+        self._watches = watches
+
+    def handlers(self) -> dict[str, Operation]:
+        """Return the handlers by operation name, without those of extensions."""
+        return {
+            "call_tool": self.call_tool,
+            "complete": self.complete,
+            "get_prompt": self.get_prompt,
+            "list_prompts": self.list_prompts,
+            "list_resource_templates": self.list_templates,
+            "list_resources": self.list_resources,
+            "list_tools": self.list_tools,
+            "read_resource": self.read_resource,
+        }
+
+    # Lists
+
+    def _request(self, call: Call, channel: Channel) -> Request:
+        """Return the request to providers of a list request."""
+        cursor = call.params.cursor
+        return Request(
+            call, channel, visible_to(call), None if cursor is UNSET else cursor, limit=self._runtime.page_size
+        )
+
+    def _is_local(self, method: str) -> bool:
+        """Return whether only what the author registered is in a list."""
+        return len(self._catalog.offering(method)) == 1
+
+    def list_resources(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/list."""
+        if self._catalog.only is not None or self._is_local("list_resources"):
+            principal = call.principal
+            view, visible = ("", None) if principal is None else (principal.view, principal.visible)
+            entries = self._local.resources.static
+            return answer_page(
+                entries, call, self._runtime.page_size, _resources, lambda entry: entry.resource, view, visible
+            )
+        request = self._request(call, channel)
+        if self._watches.forming and call.connection.subscriptions is not None:
+            return self._list_later(request)
+        return self._list(self._catalog.list_resources, request, _resources)
+
+    async def _list_later(self, request: Request) -> Result:
+        """Answer resources/list for a session once the providers listen, so that it is notified of later changes."""
+        await self._watches.wait_for_list()
+        return await self._list(self._catalog.list_resources, request, _resources)
+
+    async def _list(
+        self,
+        method: Callable[[Request], Awaitable[Page[Any]]],
+        request: Request,
+        make: Callable[[Sequence[Any], str | UnsetType], PageResult],
+    ) -> Result:
+        page = await method(request)
+        result = make(list(page.items), UNSET if page.next_cursor is None else page.next_cursor)
+        assert request.call is not None
+        return private(_with_hints(result, page), request.call)
+
+    def list_templates(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/templates/list."""
+        if self._catalog.only is not None or self._is_local("list_templates"):
+            principal = call.principal
+            view, visible = ("", None) if principal is None else (principal.view, principal.visible)
+            templates = self._local.resources.templates
+            shown = None if visible is None else lambda key: visible(UriTemplate(key).place({}))
+            return answer_page(
+                templates, call, self._runtime.page_size, _templates, lambda entry: entry.template, view, shown
+            )
+        return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
+
+    def list_tools(self, call: Call, channel: Channel) -> Any:
+        """Answer tools/list."""
+        if self._catalog.only is not None or self._is_local("list_tools"):
+            tools = self._local.tools
+            view, describe = tools.describe(call.peer)
+            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, view)
+        return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
+
+    def list_prompts(self, call: Call, channel: Channel) -> Any:
+        """Answer prompts/list."""
+        if self._catalog.only is not None or self._is_local("list_prompts"):
+            prompts = self._local.prompts.entries
+            return answer_page(prompts, call, self._runtime.page_size, _prompts, lambda entry: entry.prompt)
+        return self._list(self._catalog.list_prompts, self._request(call, channel), _prompts)
+
+    # Reading
+
+    def read_resource(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/read."""
+        principal = call.principal
+        if principal is not None and principal.view:
+            return self._read_view(call, channel)
+        return self._catalog.read_resource(call.params.uri, Request(call, channel))
+
+    def _read_view(self, call: Call, channel: Channel) -> Any:
+        """Answer resources/read under access rules; ``cacheScope`` is private unless all may read it for certain."""
+        uri: str = call.params.uri
+        result = self._catalog.read_resource(uri, Request(call, channel, visible_to(call)))
+        principal = call.principal
+        if principal is not None and not principal.guarded(uri) and self._is_local("read_resource"):
+            return result  # elsewhere, a link may have led anywhere
+        return _private_later(result, call)
+
+    async def read_directory(self, call: Call, channel: Channel) -> ReadDirectoryResult:
+        """Answer resources/directory/read."""
+        uri: str = call.params.uri
+        try:
+            page = await self._catalog.list_directory(uri, self._request(call, channel))
+        except (ResourceNotFound, ResourceForbidden):
+            raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
+        next_cursor = UNSET if page.next_cursor is None else page.next_cursor
+        return ReadDirectoryResult(resources=list(page.items), next_cursor=next_cursor)
+
+    async def list_skills(self, call: Call, channel: Channel) -> Result:
+        """Answer skills/list."""
+        return await self._list(self._catalog.list_skills, self._request(call, channel), _skills)
+
+    async def get_skill(self, call: Call, channel: Channel) -> Result:
+        """Answer skills/get."""
+        uri: str = call.params.uri
+        try:
+            skill = await self._catalog.get_skill(uri, Request(call, channel, visible_to(call)))
+        except (ResourceNotFound, ResourceForbidden):
+            raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
+        return private(GetSkillResult(skill=skill), call)
+
+    # Tools, prompts and completion
+
+    def call_tool(self, call: Call, channel: Channel) -> Any:
+        """Answer tools/call."""
+        raw = call.params.arguments
+        if raw is UNSET or (len(memoryview(raw)) == 4 and bytes(raw) == b"null"):
+            raw = NO_ARGUMENTS
+        return self._catalog.call_tool(call.params.name, raw, Request(call, channel))
+
+    def get_prompt(self, call: Call, channel: Channel) -> Any:
+        """Answer prompts/get."""
+        given = {} if call.params.arguments is UNSET else call.params.arguments
+        return self._catalog.get_prompt(call.params.name, given, Request(call, channel))
+
+    def complete(self, call: Call, channel: Channel) -> Any:
+        """Answer completion/complete."""
+        if not self.completes:
+            raise MethodNotFound("Method not found: nothing here can be completed")
+        params = call.params
+        context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
+        request = Request(call, channel, visible_to(call))
+        found = self._catalog.complete(params.ref, params.argument.name, params.argument.value, context, request)
+        if hasattr(found, "__await__"):
+            return self._complete_later(found, request)
+        return self._completed(found, request)
+
+    @property
+    def completes(self) -> bool:
+        """Whether anything can be completed."""
+        local = self._local
+        return local.resources.completes or local.prompts.completes or not self._is_local("complete")
+
+    async def _complete_later(self, pending: Awaitable[Completion], request: Request) -> Result:
+        return self._completed(await pending, request)
+
+    @staticmethod
+    def _completed(completion: Completion, request: Request) -> Result:
+        assert request.call is not None
+        params = request.call.params
+        if request.visible is not None and isinstance(params.ref, ResourceTemplateReference):
+            context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
+            try:
+                template = UriTemplate(params.ref.uri)
+            except UriTemplateError:
+                return CompleteResult(completion=limited(None))  # a resource without variables
+            completion = suggested(completion, template, params.argument.name, context, request.visible)
+        return CompleteResult(completion=limited(completion))
+
+
+def _resources(items: Sequence[Any], cursor: str | UnsetType) -> ListResourcesResult:
+    return ListResourcesResult(resources=list(items), next_cursor=cursor)
+
+
+def _templates(items: Sequence[Any], cursor: str | UnsetType) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult(resource_templates=list(items), next_cursor=cursor)
+
+
+def _tools(items: Sequence[Any], cursor: str | UnsetType) -> ListToolsResult:
+    return ListToolsResult(tools=list(items), next_cursor=cursor)
+
+
+def _prompts(items: Sequence[Any], cursor: str | UnsetType) -> ListPromptsResult:
+    return ListPromptsResult(prompts=list(items), next_cursor=cursor)
+
+
+def _skills(items: Sequence[Any], cursor: str | UnsetType) -> ListSkillsResult:
+    return ListSkillsResult(skills=list(items), next_cursor=cursor)
+
+
+def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
+    """Return a result with the cache hints of its page."""
+    if page.ttl is None and page.scope is None:
+        return result
+    ttl = UNSET if page.ttl is None else round(page.ttl * 1000)
+    return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=UNSET if page.scope is None else page.scope)
+
+
+async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult:
+    result: ReadResourceResult | bytes = await resolved(pending)
+    if isinstance(result, bytes):
+        result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
+    return private(result, call)

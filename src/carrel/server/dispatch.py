@@ -1,0 +1,169 @@
+"""Dispatch of requests: middleware, handler, and the one place where exceptions become errors. For every transport.
+
+@app.middleware
+async def timing(call, next):
+    started = time.monotonic()
+    try:
+        return await next(call)
+    finally:
+        print(call.method, time.monotonic() - started)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from carrel.errors import MethodNotFound
+from carrel.protocol.server import Refusal
+from carrel.server.context import CLIENT
+from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
+from carrel.server.failures import is_interrupt, told
+from carrel.wire.base import Result
+from carrel.wire.jsonrpc import Message
+from carrel.wire.resources import read_contents
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.server import Call
+    from carrel.server.runtime import Operation
+
+__all__ = ["Dispatch", "Middleware", "Next"]
+
+Next: TypeAlias = "Callable[[Call], Awaitable[Result]]"
+"""Passes a call on, to the next middleware or to its handler, and returns the result."""
+Middleware: TypeAlias = "Callable[[Call, Next], Awaitable[Result]]"
+
+
+class Need:
+    """Condition of an operation: that there is anything of a kind, such as tools. Once it is met, it stays met."""
+
+    __slots__ = ("_check", "kind", "met")
+
+    def __init__(self, kind: str, check: Callable[[], bool]) -> None:
+        self.kind = kind
+        self.met = False
+        self._check = check
+
+    def check(self, method: str) -> None:
+        """Check the condition.
+
+        Raises:
+            MethodNotFound: it is not met.
+        """
+        self.met = self._check()
+        if not self.met:
+            raise MethodNotFound(f"Method not found: this server has no {self.kind}")
+
+
+class Dispatch:
+    """Dispatcher of the requests of one server to their handlers.
+
+    ``handlers`` are the handlers by operation name, which may change; ``needs`` are conditions of some of them.
+    """
+
+    def __init__(self, handlers: Mapping[str, Operation], needs: Mapping[str, Need]) -> None:
+        self._handlers = handlers
+        self._needs = needs
+        self._middleware: list[tuple[Middleware, frozenset[str]]] = []
+        self._wrapped: dict[str, tuple[Operation, Operation]] = {}
+
+    def add_middleware(self, middleware: Middleware, methods: frozenset[str] = frozenset()) -> None:
+        """Add middleware around the calls of some methods, or of all. The first one added is the outermost."""
+        self._middleware.append((middleware, methods))
+        self._wrapped.clear()
+
+    def answer(self, call: Call, channel: Channel) -> Any:
+        """Handle a request: return bytes or a ``Refusal`` at once, or an awaitable of one of them.
+
+        Messages of the call other than its response are sent to ``channel``.
+        """
+        CLIENT.set(call.connection.client)  # for this call and the tasks that it begins
+        try:
+            operation = call.request.operation
+            need = self._needs.get(operation)
+            if need is not None and not need.met:
+                need.check(call.request.method)
+            handler = self._handlers.get(operation)
+            if handler is None:
+                raise MethodNotFound(f"Method not found: {call.request.method}")
+            if self._middleware:
+                handler = self._wrap(call.request.method, handler)
+            result = handler(call, channel)
+            if hasattr(result, "__await__"):
+                if call.request.endless and isinstance(result, asyncio.Future):  # its response, at the end
+                    return result
+                return self._answer_later(call, result)
+            return call.connection.reply(call, result)
+        except BaseException as error:  # not a cancellation: nothing has been awaited yet
+            return self.refuse(call, error)
+
+    async def _answer_later(self, call: Call, pending: Awaitable[Result | bytes | Refusal]) -> bytes | Refusal:
+        try:
+            try:
+                result = await pending
+            except (InputRequired, BaseExceptionGroup) as more:
+                result = required_by(more)
+            return result if isinstance(result, Refusal) else call.connection.reply(call, result)
+        except (asyncio.CancelledError, GeneratorExit):
+            raise  # from the function, or from the task that awaits this
+        except BaseException as error:
+            return self.refuse(call, error)
+        finally:
+            if call.connection.asked:
+                withdraw(call)
+
+    @staticmethod
+    def refuse(call: Call, error: BaseException) -> Refusal:
+        """Return the error response of a call, and log the error if the response hides it.
+
+        Raises:
+            KeyboardInterrupt: the user has pressed Ctrl-C, and nothing else ends the process then.
+        """
+        if is_interrupt(error):
+            raise error
+        try:
+            return call.connection.refuse(call, told(call.request.method, error))
+        except Exception as worse:  # the data of the error cannot be turned into JSON
+            return call.connection.refuse(call, told(call.request.method, worse))
+
+    def _wrap(self, method: str, handler: Operation) -> Operation:
+        """Return a handler in the middleware of its method."""
+        known = self._wrapped.get(method)
+        if known is not None and known[0] == handler:
+            return known[1]
+        around = [each for each, methods in self._middleware if not methods or method in methods]
+        wrapped: Operation = partial(_run, around, handler) if around else handler
+        self._wrapped[method] = handler, wrapped
+        return wrapped
+
+
+async def _run(around: list[Middleware], handler: Operation, call: Call, channel: Channel) -> Any:
+    async def last(call: Call) -> Any:
+        return await _result_of(handler, call, channel)
+
+    step: Next = last
+    for middleware in reversed(around):
+        step = _bind(middleware, step)
+    return await step(call)
+
+
+def _bind(middleware: Middleware, next: Next) -> Next:
+    return lambda call: middleware(call, next)
+
+
+async def _result_of(handler: Operation, call: Call, channel: Channel) -> Any:
+    """Run a handler, and return its result as an object, also where it is encoded already."""
+    result = handler(call, channel)
+    listens = isinstance(result, asyncio.Future)
+    if hasattr(result, "__await__"):
+        result = await result
+    if listens and isinstance(result, bytes):
+        result = msgspec.json.decode(result, type=Message).result
+    if isinstance(result, bytes | msgspec.Raw):
+        return msgspec.json.decode(result, type=call.request.result, dec_hook=read_contents)
+    return result

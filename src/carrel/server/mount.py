@@ -1,0 +1,63 @@
+"""Server as a provider: what another ``Server`` offers, in the catalog of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from carrel.catalog.provider import Change, Events, ListName
+from carrel.catalog.transforms import Transform
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.tasks import TASKS
+
+if TYPE_CHECKING:
+    from carrel.server.app import Server
+
+__all__ = ["Mounted"]
+
+
+class Mounted(Transform):
+    """Provider of all that a server offers, started and stopped with the server that it is added to.
+
+    Its handlers have their own state and lifespan. Tasks, request states and subscriptions are those of the outer
+    server, and so is its dispatch: the middleware of the mounted server does not run.
+
+    Raises:
+        ConfigError: both servers have extensions with the same operations.
+    """
+
+    def __init__(self, server: Server, outer: Server) -> None:
+        super().__init__(server.catalog)
+        self.name = server.name
+        self._server = server
+        server.runtime.join(outer.runtime)
+        for extension in {one.name: one for one in server.description.extended.values()}.values():
+            if extension is SKILLS:
+                outer.skills()
+            elif extension is TASKS:
+                _ = outer.runtime.tasks
+            elif extension.name not in outer.runtime.extensions:
+                handlers = {
+                    row.operation: server.runtime.operations[row.operation] for row in extension.requests.values()
+                }
+                outer.extend(extension, handlers, server.runtime.extensions[extension.name])
+        for name, settings in server.runtime.extensions.items():
+            outer.runtime.extensions.setdefault(name, settings)  # those without methods
+
+    async def start(self, events: Events) -> None:
+        """Start the server."""
+
+        def publish(changes: Sequence[Change], lists: Sequence[ListName]) -> None:
+            events.publish(changes, lists)
+
+        await self._server.start()
+        self._server.runtime.listeners.append(publish)
+
+    async def stop(self) -> None:
+        """Stop the server."""
+        self._server.runtime.listeners.clear()
+        await self._server.stop()
+
+    def offers(self, method: str) -> bool:
+        """Return whether the server has anything of a kind. It reports changes itself, and is not watched."""
+        return method != "watch" and super().offers(method)
