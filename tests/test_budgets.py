@@ -57,8 +57,8 @@ def loaded_by(what: str) -> set[str]:
 def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else() -> None:
     loaded = loaded_by("carrel")
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()
-    assert len(loaded) <= 200, f"{len(loaded)} modules (178 when this was written)"
-    assert len([name for name in loaded if name.startswith("carrel")]) <= 60
+    assert len(loaded) <= 210, f"{len(loaded)} modules (207 when this was written)"
+    assert len([name for name in loaded if name.startswith("carrel")]) <= 75
 
 
 def test_serving_on_stdio_loads_no_http_and_no_schemas() -> None:
@@ -170,16 +170,16 @@ def watched(way: Way, function: Callable[[], Any]) -> Any:
     ("method", "params", "frames", "codecs"),
     [
         ("resources/read", {"uri": "memo://1"}, 15, {"decode": 2, "encode": 1}),
-        ("resources/read", {"uri": "book://lem/solaris"}, 21, {"decode": 2, "encode": 1}),
+        ("resources/read", {"uri": "book://lem/solaris"}, 23, {"decode": 2, "encode": 1}),
         (
             "tools/call",
             {"name": "add", "arguments": {"a": 1, "b": 2}},
-            19,
+            20,
             {"decode": 3, "encode": 1, "json_encode": 1, "asdict": 1},
         ),
-        ("tools/call", {"name": "words", "arguments": {"word": "x"}}, 18, {"decode": 3, "encode": 1, "asdict": 1}),
-        ("resources/list", {}, 7, {"decode": 2, "encode": 1}),
-        ("tools/list", {}, 7, {"decode": 2, "encode": 1}),
+        ("tools/call", {"name": "words", "arguments": {"word": "x"}}, 19, {"decode": 3, "encode": 1, "asdict": 1}),
+        ("resources/list", {}, 8, {"decode": 2, "encode": 1}),
+        ("tools/list", {}, 8, {"decode": 2, "encode": 1}),
     ],
 )
 async def test_the_way_of_a_request_is_short_and_makes_no_task(

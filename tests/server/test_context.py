@@ -44,7 +44,7 @@ async def test_every_kind_of_handler_may_know_who_asks(revision: str, kind: str,
                 "client": context.client,
                 "roots": context.capabilities.roots,
                 "meta": context.meta["com.example/trace"],
-                "app": context.app,
+                "state": context.state,
             }
         )
         return "ok"
@@ -83,7 +83,7 @@ async def test_every_kind_of_handler_may_know_who_asks(revision: str, kind: str,
             "client": Implementation("memory", "0"),
             "roots": {"listChanged": True},
             "meta": [1],
-            "app": app,
+            "state": None,
         }
     ]
 
@@ -204,8 +204,8 @@ async def test_when_a_call_is_over_there_is_no_more_progress() -> None:
             for name in ("work", "later", "fail"):
                 await result(peer, "tools/call", name=name, _meta={"progressToken": name})
                 notes(peer)
-                kept[-1].progress(2)
-                await asyncio.to_thread(kept[-1].progress, 3)
+                kept[-1].report_progress(2)
+                await asyncio.to_thread(kept[-1].report_progress, 3)
                 await asyncio.sleep(0)
                 assert notes(peer) == []
 

@@ -153,7 +153,7 @@ def test_a_notification_of_an_extension_has_the_name_that_its_table_gives_it() -
 
 
 def test_an_extension_needs_an_answer_for_each_of_its_methods() -> None:
-    with pytest.raises(ConfigError, match="nothing answers notes/get"):
+    with pytest.raises(ConfigError, match="no handler of notes/get"):
         Server("x").extend(table(), {})
 
 

@@ -83,7 +83,7 @@ async def test_stop_iteration_does_not_leave_its_caller_waiting() -> None:
     [(word, True), (pause, False), (lambda text: text, False), (partial(word, text="x"), True)],
 )
 def test_only_what_cannot_wait_is_immediate(function: Any, immediate: bool) -> None:
-    assert Function(Server("s"), function).immediate is immediate
+    assert Function(Server("s").runtime, function).immediate is immediate
 
 
 async def test_a_plain_function_may_return_something_to_wait_for() -> None:
@@ -93,7 +93,7 @@ async def test_a_plain_function_may_return_something_to_wait_for() -> None:
         return pause()
 
     call, peer = call_of(app)
-    assert await Function(app, make).invoke({}, call, peer) == "late"
+    assert await Function(app.runtime, make).invoke({}, call, peer) == "late"
 
 
 @pytest.mark.parametrize("kind", ["immediate", "waiting", "thread", "failing"])
@@ -117,7 +117,8 @@ async def test_a_context_ends_with_its_function(kind: str) -> None:
         kept.append(context)
         raise ValueError
 
-    function = Function(app, {"immediate": immediate, "waiting": waiting, "thread": thread, "failing": failing}[kind])
+    kinds = {"immediate": immediate, "waiting": waiting, "thread": thread, "failing": failing}
+    function = Function(app.runtime, kinds[kind])
     call, peer = call_of(app)
     try:
         value = function.invoke({}, call, peer)

@@ -65,7 +65,7 @@ async def test_everything_starts_in_order_and_stops_in_the_opposite_one() -> Non
 
     @app.tool()
     async def state(context: Context) -> Any:
-        return context.app.state
+        return context.state
 
     async with memory.connect(app) as peer:
         assert (await call(peer, "state"))["structuredContent"] == {"database": "open"}

@@ -58,7 +58,7 @@ async def test_a_prompt_is_listed_with_everything_its_revision_has(revision: str
     if revision in (OLDEST, MARCH):
         del expected["title"], expected["_meta"]
     async with memory.connect(app, revision) as peer:
-        assert await listed(peer, "prompts") == [expected, {"name": "bare", "description": "No arguments"}]
+        assert await listed(peer, "prompts") == [{"name": "bare", "description": "No arguments"}, expected]
         found = await result(peer, "prompts/get", name="review", arguments={"code": "x = 1"})
         assert found["description"] == "Review code."
         assert found["messages"] == [user("x = 1")]
@@ -252,13 +252,19 @@ async def test_prompts_come_and_go_while_the_server_runs() -> None:
             app.prompts.remove("a")
 
 
-def test_a_name_is_taken_once_and_the_decorator_wants_parentheses() -> None:
+def test_a_name_is_taken_once_and_the_decorator_needs_no_parentheses() -> None:
     app = Server("s")
     app.prompts.add(lambda: "", name="x")
     with pytest.raises(ConfigError, match="already"):
         app.prompts.add(lambda: "", name="x")
-    with pytest.raises(ConfigError, match="parentheses"):
-        app.prompt(lambda: "")  # type: ignore[arg-type]
+
+    @app.prompt
+    def bare() -> str:
+        return "text"
+
+    assert bare() == "text"
+    with pytest.raises(ConfigError, match="already"):
+        app.prompt(bare)
 
 
 async def test_a_prompt_may_know_who_asks_and_can_still_be_called() -> None:

@@ -185,7 +185,7 @@ async def test_progress_of_a_task_keeps_its_token_and_ends_with_the_task() -> No
         await result(peer, "tasks/result", taskId=id)
         found = [note["params"] for note in await told(peer) if note["method"] == "notifications/progress"]
         assert [(params["progressToken"], params["progress"]) for params in found] == [("mine", 1), ("mine", 2)]
-        await shop.kept[0].progress(3)
+        await shop.kept[0].report_progress(3)
         assert await told(peer) == []
 
 

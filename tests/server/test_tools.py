@@ -132,12 +132,12 @@ async def test_a_tool_without_arguments_takes_an_empty_object() -> None:
             assert texts(reply["result"]) == ["pong"]
 
 
-async def test_tools_are_listed_in_the_order_in_which_they_came() -> None:
+async def test_tools_are_listed_in_the_order_of_their_names() -> None:
     app = Server("s", page_size=2)
     for name in ("zebra", "ant", "mole", "bee", "cat"):
         app.tools.add(lambda: "", name=name)
     async with memory.connect(app) as peer:
-        assert [tool["name"] for tool in await listed(peer, "tools")] == ["zebra", "ant", "mole", "bee", "cat"]
+        assert [tool["name"] for tool in await listed(peer, "tools")] == ["ant", "bee", "cat", "mole", "zebra"]
 
 
 async def test_tools_come_and_go_while_the_server_runs() -> None:
@@ -163,13 +163,23 @@ async def test_tools_come_and_go_while_the_server_runs() -> None:
             app.tools.remove("second")
 
 
-def test_a_name_is_taken_once_and_the_decorator_wants_parentheses() -> None:
+def test_a_name_is_taken_once() -> None:
     app = Server("s")
     app.tools.add(lambda: "", name="x")
     with pytest.raises(ConfigError, match="already"):
         app.tools.add(lambda: "", name="x")
-    with pytest.raises(ConfigError, match="parentheses"):
-        app.tool(lambda: "")  # type: ignore[arg-type]
+
+
+async def test_the_decorator_needs_no_parentheses() -> None:
+    app = Server("s")
+
+    @app.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    async with memory.connect(app) as peer:
+        assert (await called(peer, "add", a=1, b=2))["content"][0]["text"] == "3"
+    assert await add(1, 2) == 3
 
 
 @pytest.mark.parametrize(

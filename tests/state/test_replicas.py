@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
-from transports.child import initialize, note, request, text_of
-from transports.site import Session, serving
 
 from carrel import Context, Limits, Server
 from carrel.state.memory import MemoryState, MemoryStore
+from support.raw_http import Session, serving
+from support.stdio_process import initialize, note, request, text_of
 
 from .encoded import EncodedState
 

@@ -10,9 +10,8 @@ import pytest
 from carrel import Context
 from carrel.transports.server.direct import DirectWriter, direct_writer
 from carrel.transports.server.streams import HIGH_WATER
-
-from .child import encode, request
-from .site import BOTH, PATIENCE, head, modern, modern_headers, serving
+from support.raw_http import BOTH, PATIENCE, head, modern, modern_headers, serving
+from support.stdio_process import encode, request
 
 pytestmark = pytest.mark.asyncio
 

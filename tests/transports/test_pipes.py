@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from carrel.transports.pipes import LARGE, SIZE, enlarge
-
-from .child import call, running, text_of
+from support.stdio_process import call, running, text_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has pipes of several sizes")
 

@@ -300,7 +300,8 @@ class Catalog(Provider):
     def _read_other(self, uri: str, request: Request) -> MaybeAwaitable[ReadResourceResult | bytes]:
         if self.stale:
             return self._read_fresh(uri, request)
-        check_length(uri)
+        if len(uri) > MAX_URI:
+            check_length(uri)
         if "%" in uri or not uri.isascii() or self._prefixes:
             try:
                 normal = normalize(uri)

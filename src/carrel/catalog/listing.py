@@ -30,7 +30,8 @@ class Listing(Generic[T]):
         self._keys: list[str] = []
         self._sorted = True
         self._lock = threading.Lock()
-        self._pages: dict[tuple[str, str | None], bytes] = {}
+        self.pages: dict[tuple[str, str | None], bytes] = {}
+        """Encoded pages by view, revision included, and the key that they go on after; emptied by every change."""
         self._encoded: dict[str, dict[str, msgspec.Raw]] = {}
         self.changes = 0
         """How many changes there have been."""
@@ -77,7 +78,7 @@ class Listing(Generic[T]):
 
     def _forget(self, key: str) -> None:
         self.changes += 1
-        self._pages.clear()
+        self.pages.clear()
         for encoded in self._encoded.values():
             encoded.pop(key, None)
 
@@ -101,15 +102,11 @@ class Listing(Generic[T]):
                     known[key] = raw
         return raw
 
-    def find_page(self, view: str, after: str | None) -> bytes | None:
-        """Return the encoded page after a key, as it is for a revision and view; None if it is not kept."""
-        return self._pages.get((view, after))
-
     def keep_page(self, view: str, after: str | None, page: bytes, changes: int) -> bytes:
         """Keep an encoded page until the next change. ``changes`` is their count when the page was made."""
         with self._lock:
             if changes == self.changes:
-                if len(self._pages) >= MAX_PAGES:
-                    self._pages.clear()
-                self._pages[view, after] = page
+                if len(self.pages) >= MAX_PAGES:
+                    self.pages.clear()
+                self.pages[view, after] = page
         return page

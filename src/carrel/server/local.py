@@ -86,7 +86,7 @@ class LocalProvider(Provider):
         entry = self.resources.static.entries.get(uri)
         if entry is not None:
             return self.resources.read(entry, call, channel)
-        template = None if request.template is None else self.resources.templates.get(request.template)
+        template = None if request.template is None else self.resources.templates.entries.get(request.template)
         if template is None or request.values is None:
             for template in self.resources.templates:
                 values = template.pattern.match(uri)

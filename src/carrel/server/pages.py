@@ -46,7 +46,7 @@ def answer_page(
     after = None if cursor is UNSET else _after(kind, cursor)
     revision = call.peer.revision
     variant = f"{revision.name} {view}"
-    page = listing.find_page(variant, after)
+    page = listing.pages.get((variant, after))
     if page is None:
         changes = listing.changes
         entries, more = listing.page(after, limit)

@@ -273,7 +273,7 @@ class Tools:
         Raises:
             InvalidParams: there is no such tool, or, before 2025-11-25, the arguments are not valid.
         """
-        entry = self.entries.get(name)
+        entry = self.entries.entries.get(name)
         if entry is None:
             raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
         if call.headers is not None and entry.header_parameters():

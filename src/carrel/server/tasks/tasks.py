@@ -92,7 +92,7 @@ class Tasks:
         self._store = app.replica.state.tasks
         self._runs: dict[str, TaskRun] = {}
         self._finished: dict[str, dict[str, TaskRun]] = {}
-        self._remote = RemoteTasks(app.replica, self._runs, app.runtime.hub)
+        self._remote = RemoteTasks(app.replica, self._runs, app.hub)
         app.replica.on(CancelTaskLetter, self._on_cancel)
         app.replica.on(TaskAnswerLetter, self._on_answer)
 
