@@ -6,18 +6,18 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from carrel.server.source import Page
 from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel import Server
+from carrel.catalog.provider import Page, Provider, Request
 from carrel.client.skills import Skill, get_skill, is_equal, list_skills, path_of, read_directory, resolve
 from carrel.errors import (
     INVALID_PARAMS,
@@ -32,7 +32,13 @@ from carrel.errors import (
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILLS
 from carrel.protocol.revisions import LATEST
 from carrel.transports import memory
-from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents, read_contents
+from carrel.wire.resources import (
+    BlobResourceContents,
+    ReadResourceResult,
+    Resource,
+    TextResourceContents,
+    read_contents,
+)
 from carrel.wire.skills import Skill as SkillEntry
 from carrel.wire.skills import SkillResource
 
@@ -331,47 +337,35 @@ async def test_a_file_that_is_gone_is_not_found(peer: Peer, folder: Path):
 # Servers that lie
 
 
-class Lying:
-    """A source whose skills are whatever a test says, as are their files."""
+class Lying(Provider):
+    """A provider whose skills are whatever a test says, as are their files."""
 
     name = "lying"
+    catch_all = True
 
     def __init__(self, entry: SkillEntry, files: Mapping[str, Any]) -> None:
         self.entry = entry
         self.files = files
 
-    def owns(self, uri: str) -> bool:
-        return True
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        return Page([])
-
-    def templates(self) -> Sequence[Any]:
-        return []
-
-    async def watch(self) -> Any:
-        yield ()
-
-    async def skills(self, cursor: str | None, limit: int) -> Page[SkillEntry]:
+    async def list_skills(self, request: Request) -> Page[SkillEntry]:
         return Page([self.entry])
 
-    async def skill(self, uri: str) -> SkillEntry:
+    async def get_skill(self, uri: str, request: Request) -> SkillEntry:
         return self.entry
 
-    async def read(self, uri: str) -> Sequence[Any]:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         if uri not in self.files:
             raise ResourceNotFound(uri)
         found = self.files[uri]
         found = found if isinstance(found, list) else [found]
-        return [
-            TextResourceContents(uri, one) if isinstance(one, str) else BlobResourceContents(uri, one) for one in found
-        ]
+        return ReadResourceResult(
+            contents=[
+                TextResourceContents(uri, one) if isinstance(one, str) else BlobResourceContents(uri, one)
+                for one in found
+            ]
+        )
 
-    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         if uri == "skill://pdf":
             return Page(
                 [
@@ -403,7 +397,7 @@ async def lied_to(
     app = Server("forms")
     app.skills()
     entry = SkillEntry(uri, FRONTMATTER if frontmatter is None else frontmatter, resources)
-    app.share(Lying(entry, {URI: SKILL_FILE} if files is None else files))  # type: ignore[arg-type]
+    app.add_provider(Lying(entry, {URI: SKILL_FILE} if files is None else files))
     async with connected(app) as peer:
         [skill] = [skill async for skill in list_skills(peer)]
         peer.asked.clear()

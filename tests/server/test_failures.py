@@ -6,12 +6,12 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from carrel import MCPError, Server
+from carrel.catalog.provider import Request
 from carrel.errors import (
     ConfigError,
     HeaderMismatch,
@@ -29,9 +29,9 @@ from carrel.errors import (
 )
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
-from carrel.wire.resources import BlobResourceContents, TextResourceContents
-from server.test_listing import Numbers
+from carrel.wire.resources import ReadResourceResult
 from support.memory_client import ALL, JUNE, LATEST, PLAIN, call, error, listed, read, result
+from support.numbered_provider import Numbers
 
 SECRET = "password=hunter2 in /etc/carrel/secret.toml"
 
@@ -42,15 +42,15 @@ class Weird(Exception):
 
 
 class Broken(Numbers):
-    """A source in which everything fails."""
+    """A provider in which almost everything fails."""
 
-    async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         raise OSError(SECRET)
 
-    async def list(self, cursor: str | None, limit: int) -> Any:
+    async def list_resources(self, request: Request) -> Any:
         raise OSError(SECRET)
 
-    async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Any:
+    async def complete(self, *arguments: Any) -> Any:
         raise OSError(SECRET)
 
 
@@ -107,9 +107,9 @@ async def test_an_unknown_exception_is_a_plain_internal_error_and_is_logged_once
 
 
 @pytest.mark.parametrize("revision", [JUNE, LATEST])
-async def test_a_source_that_fails_tells_nothing_of_itself(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_provider_that_fails_tells_nothing_of_itself(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     app = Server("s")
-    app.share(Broken("b", 3))
+    app.add_provider(Broken("b", 3))
     async with memory.connect(app, revision) as peer:
         ref = {"type": "ref/resource", "uri": "b:{number}"}
         assert await error(peer, "resources/read", uri="b:1") == PLAIN

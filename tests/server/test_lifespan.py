@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from carrel import Context, Server
+from carrel.catalog.provider import Events, Interest
 from carrel.errors import ConfigError
 from carrel.transports import memory
-from server.test_listing import Numbers
 from support.memory_client import JUNE, call, listed, read
+from support.numbered_provider import Numbers
 
 
 class Noted(Numbers):
@@ -24,7 +25,7 @@ class Noted(Numbers):
         self.notes = notes
         self.fails = fails
 
-    async def start(self) -> None:
+    async def start(self, events: Events) -> None:
         self.notes.append(f"{self.name} starts")
         if self.fails:
             raise OSError("no such disk")
@@ -60,8 +61,8 @@ async def test_everything_starts_in_order_and_stops_in_the_opposite_one() -> Non
     def fourth() -> None:
         notes.append("shutdown 2")
 
-    app.share(Noted("a", notes))
-    app.share(Noted("b", notes))
+    app.add_provider(Noted("a", notes))
+    app.add_provider(Noted("b", notes))
 
     @app.tool()
     async def state(context: Context) -> Any:
@@ -88,7 +89,7 @@ async def test_everything_starts_in_order_and_stops_in_the_opposite_one() -> Non
 async def test_a_server_may_run_again() -> None:
     notes: list[str] = []
     app = Server("s")
-    app.share(Noted("a", notes))
+    app.add_provider(Noted("a", notes))
     for _ in range(3):
         async with memory.connect(app, JUNE) as peer:
             assert [item["uri"] for item in await listed(peer)] == ["a:0", "a:1"]
@@ -102,12 +103,9 @@ async def test_a_server_runs_once_at_a_time() -> None:
     async with memory.connect(app):
         with pytest.raises(ConfigError, match="running already"):
             await app.start()
-        with pytest.raises(ConfigError, match="before the server starts"):
-            app.share(Numbers("a", 1))
-    app.share(Numbers("a", 1))
 
 
-@pytest.mark.parametrize("where", ["lifespan", "hook", "source"])
+@pytest.mark.parametrize("where", ["lifespan", "hook", "provider"])
 async def test_what_fails_at_the_start_stops_what_has_started(where: str) -> None:
     notes: list[str] = []
 
@@ -132,18 +130,18 @@ async def test_what_fails_at_the_start_stops_what_has_started(where: str) -> Non
     def last() -> None:
         notes.append("shutdown")
 
-    app.share(Noted("a", notes))
-    app.share(Noted("b", notes, fails=where == "source"))
+    app.add_provider(Noted("a", notes))
+    app.add_provider(Noted("b", notes, fails=where == "provider"))
     with pytest.raises(OSError, match="no such disk"):
         async with memory.connect(app):
             pytest.fail("it must not start")
     expected = {
         "lifespan": [],
         "hook": ["opens", "closes"],
-        "source": ["opens", "a starts", "b starts", "a stops", "shutdown", "closes"],
+        "provider": ["opens", "a starts", "b starts", "a stops", "shutdown", "closes"],
     }
     assert notes == expected[where]
-    assert app.resources.sources == []
+    assert len(app.catalog.providers) == 1
     with pytest.raises(OSError, match="no such disk"):  # and it may be tried again
         await app.start()
 
@@ -151,7 +149,7 @@ async def test_what_fails_at_the_start_stops_what_has_started(where: str) -> Non
 async def test_what_fails_at_the_end_does_not_keep_the_rest_from_ending() -> None:
     notes: list[str] = []
     app = Server("s")
-    app.share(Noted("a", notes))
+    app.add_provider(Noted("a", notes))
 
     @app.on_shutdown
     def last() -> None:
@@ -165,7 +163,7 @@ async def test_what_fails_at_the_end_does_not_keep_the_rest_from_ending() -> Non
         async with memory.connect(app):
             pass
     assert notes == ["a starts", "a stops", "shutdown 1"]
-    assert app.resources.sources == []
+    assert len(app.catalog.providers) == 1
 
 
 async def test_stopping_what_does_not_run_does_nothing() -> None:
@@ -184,7 +182,7 @@ async def test_what_is_watched_is_no_longer_watched_after_the_end() -> None:
             self.watching = asyncio.Event()
             self.ended = asyncio.Event()
 
-        async def watch(self) -> AsyncIterator[Any]:
+        async def watch(self, interest: Interest) -> AsyncIterator[Any]:
             self.watching.set()
             try:
                 await asyncio.Event().wait()
@@ -194,18 +192,18 @@ async def test_what_is_watched_is_no_longer_watched_after_the_end() -> None:
 
     source = Watched()
     app = Server("s")
-    app.share(source)
+    app.add_provider(source)
     async with memory.connect(app):
         await asyncio.wait_for(source.watching.wait(), 10)
     assert source.ended.is_set()
-    assert app._watchers == set()
+    assert app._watches._watches == {}
 
 
 async def test_a_server_that_tells_no_changes_watches_nothing() -> None:
     app = Server("s", subscribe=False, list_changed=False)
-    app.share(Numbers("a", 1))
+    app.add_provider(Numbers("a", 1))
     async with memory.connect(app):
-        assert app._watchers == set()
+        assert app._watches._watches == {}
 
 
 def test_a_server_serves_on_transports_that_there_are() -> None:

@@ -8,67 +8,21 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from carrel.server.listing import Listing, decode_cursor, encode_cursor
-from carrel.server.source import Change, Hit, Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel import Server
-from carrel.errors import ConfigError, InvalidCursor, ResourceNotFound
+from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
+from carrel.catalog.listing import Listing
+from carrel.errors import ConfigError, InvalidCursor
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
-from carrel.wire.completion import Completion
-from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from support.memory_client import ALL, LATEST, error, listed, result
-
-
-class Numbers:
-    """A source of ``count`` resources whose cursors are the last number."""
-
-    def __init__(self, name: str, count: int) -> None:
-        self.name = name
-        self.count = count
-
-    def owns(self, uri: str) -> bool:
-        return uri.startswith(f"{self.name}:")
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        if cursor is not None and not cursor.isdecimal():
-            raise InvalidCursor
-        begin = 0 if cursor is None else int(cursor)
-        end = min(begin + limit, self.count)
-        items = [Resource(f"{self.name}:{number}", str(number)) for number in range(begin, end)]
-        return Page(items, str(end) if end < self.count else None)
-
-    def templates(self) -> Sequence[ResourceTemplate]:
-        return [ResourceTemplate(f"{self.name}:{{number}}", self.name)]
-
-    async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
-        if not uri.rpartition(":")[2].isdecimal():
-            raise ResourceNotFound(uri)
-        return [TextResourceContents(uri, uri)]
-
-    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        raise ResourceNotFound(uri)
-
-    async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
-        return Completion([prefix + "0"])
-
-    async def search(self, query: str, limit: int) -> Sequence[Hit]:
-        return []
-
-    async def watch(self) -> AsyncIterator[Collection[Change]]:
-        return
-        yield []
+from support.numbered_provider import Numbers
 
 
 def shelf(count: int, **details: Any) -> Server:
@@ -102,7 +56,7 @@ async def test_a_list_comes_in_pages_and_the_last_one_has_no_cursor(
             found += names(page)
             assert ("nextCursor" in page) is (number < pages)
             cursor = {"cursor": page.get("nextCursor", "")}
-    assert found == [str(number) for number in range(count)]
+    assert found == sorted(str(number) for number in range(count))
 
 
 async def test_a_page_has_100_entries_if_nothing_else_is_said() -> None:
@@ -146,11 +100,11 @@ async def test_entries_that_come_and_go_while_a_reader_pages_are_neither_repeate
         app.resources.replace("x://5", "other")
         page = await result(peer, "resources/list", cursor=page["nextCursor"])
         assert names(page) == ["4", "5", "6"]
-        app.resources.add("x://0", "")  # back, at the end
+        app.resources.add("x://0", "")  # back, where the reader has been
         page = await result(peer, "resources/list", cursor=page["nextCursor"])
         assert names(page) == ["7", "8", "9"]
         page = await result(peer, "resources/list", cursor=page["nextCursor"])
-        assert names(page) == ["new", "0"]
+        assert names(page) == ["new"]
         assert "nextCursor" not in page
 
 
@@ -182,7 +136,7 @@ def test_whatever_happens_meanwhile_what_stays_is_seen_exactly_once(steps: list[
     listing: Listing[int] = Listing()
     for number in range(10):
         listing.put(str(number), number)
-    there_all_the_time, seen, after, done = set(map(str, range(10))), [], -1, False
+    there_all_the_time, seen, after, done = set(map(str, range(10))), [], None, False
     for what, number in [*steps, *[("page", 0)] * 50]:
         key = str(number)
         if what == "add" and key not in listing:
@@ -193,8 +147,8 @@ def test_whatever_happens_meanwhile_what_stays_is_seen_exactly_once(steps: list[
         elif what == "page" and not done:
             entries, more = listing.page(after, size)
             assert len(entries) <= size
-            seen += map(str, entries)
-            done, after = more is None, -1 if more is None else more
+            seen += [key for key, _ in entries]
+            done, after = more is None, more
     assert done
     for key in there_all_the_time:
         assert seen.count(key) == 1
@@ -229,14 +183,16 @@ def test_threads_may_change_a_listing_while_it_is_read() -> None:
     def read() -> None:
         begin.wait()
         for _ in range(30):
-            after, seen = -1, []
+            after, seen = None, []
             while True:
                 entries, more = listing.page(after, 7)
-                seen += entries
+                seen += [key for key, _ in entries]
                 if more is None:
                     break
                 after = more
-            assert seen[:100] == list(range(100))
+            assert [key for key in seen if key.startswith("stays")] == sorted(
+                f"stays {number}" for number in range(100)
+            )
             assert len(list(listing)) >= 100
 
     sys.setswitchinterval(1e-6)
@@ -254,10 +210,36 @@ def test_a_page_that_was_made_before_a_change_is_not_kept() -> None:
     listing: Listing[int] = Listing()
     changes = listing.changes
     listing.put("a", 1)
-    assert listing.keep("r", -1, b"old", changes) == b"old"
+    assert listing.keep_page("r", None, b"old", changes) == b"old"
     assert listing.pages == {}
-    listing.keep("r", -1, b"new", listing.changes)
-    assert listing.pages == {("r", -1): b"new"}
+    listing.keep_page("r", None, b"new", listing.changes)
+    assert listing.pages == {("r", None): b"new"}
+
+
+def test_an_entry_is_encoded_once_until_it_is_replaced() -> None:
+    listing: Listing[str] = Listing()
+    listing.put("a", "one")
+    encoded: list[str] = []
+
+    def encode(entry: str) -> bytes:
+        encoded.append(entry)
+        return b'"%b"' % entry.encode()
+
+    for _ in range(2):
+        assert bytes(listing.encoded("r", "a", "one", encode)) == b'"one"'
+    listing.put("a", "two")
+    assert bytes(listing.encoded("r", "a", "two", encode)) == b'"two"'
+    assert encoded == ["one", "two"]
+
+
+def test_entries_are_in_the_order_of_their_keys_whenever_they_come() -> None:
+    listing: Listing[int] = Listing()
+    for number in (5, 3, 9, 1):
+        listing.put(str(number), number)
+    assert listing.page(None, 2) == ([("1", 1), ("3", 3)], "3")
+    listing.put("4", 4)
+    listing.remove("3")
+    assert listing.page("3", 9) == ([("4", 4), ("5", 5), ("9", 9)], None)
 
 
 # Cursors
@@ -321,21 +303,27 @@ async def test_a_cursor_that_is_no_text_is_an_invalid_parameter(bad: Any) -> Non
         assert (found["code"], "cursor" in found["message"]) == (-32602, True)
 
 
-@given(st.integers(0, 2**31), st.integers(0, 2**62) | st.text(max_size=20))
-def test_what_is_encoded_is_decoded(segment: int, position: int | str) -> None:
-    assert decode_cursor("list", encode_cursor("list", segment, position)) == (segment, position)
+@given(st.text(max_size=40), st.text(max_size=40) | st.none())
+def test_what_is_encoded_is_decoded(provider: str, position: str | None) -> None:
+    assert read_cursor("list", write_cursor("list", provider, position)) == (provider, position)
     with pytest.raises(InvalidCursor, match="another list"):
-        decode_cursor("list", encode_cursor("other", segment, position))
+        read_cursor("list", write_cursor("other", provider, position))
 
 
 @given(st.text(max_size=40) | st.binary(max_size=30).map(lambda data: base64.b64encode(data).decode()))
 def test_any_text_is_a_cursor_or_an_invalid_one(text: str) -> None:
     try:
-        segment, position = decode_cursor("list", text)
+        provider, position = read_cursor("list", text)
     except InvalidCursor:
         return
-    assert segment >= 0
-    assert isinstance(position, str) or position >= 0
+    assert write_cursor("list", provider, position) == text
+
+
+@given(st.text(max_size=40))
+def test_a_position_is_that_of_its_key_and_no_other_text_is_one(key: str) -> None:
+    assert key_of(position_of(key)) == key
+    with pytest.raises(InvalidCursor):
+        key_of(key)
 
 
 async def test_a_cursor_of_one_list_is_none_of_another() -> None:
@@ -361,10 +349,10 @@ async def test_a_cursor_of_one_list_is_none_of_another() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
-async def test_registered_resources_and_those_of_sources_are_one_list(size: int) -> None:
+async def test_registered_resources_and_those_of_providers_are_one_list(size: int) -> None:
     app = shelf(5, page_size=size)
     for name, count in (("a", 4), ("none", 0), ("b", 6)):
-        app.share(Numbers(name, count))
+        app.add_provider(Numbers(name, count))
     async with memory.connect(app) as peer:
         found = [item["uri"] for item in await listed(peer)]
         assert found == [
@@ -374,21 +362,56 @@ async def test_registered_resources_and_those_of_sources_are_one_list(size: int)
         ]
         assert [item["uriTemplate"] for item in await listed(peer, "resourceTemplates")] == [
             "a:{number}",
-            "none:{number}",
             "b:{number}",
+            "none:{number}",
         ]
 
 
 @pytest.mark.parametrize(
-    "bad", [*BAD_CURSORS[:19], cursor([2, "1"]), cursor([99, "1"]), cursor([1, "x"]), cursor([1, 5]), cursor([0, "5"])]
+    "bad",
+    [
+        *BAD_CURSORS,
+        write_cursor("list_resources", "", "0"),
+        write_cursor("list_resources", "a", "x"),
+        write_cursor("list_tools", "a", "1"),
+    ],
+    ids=lambda bad: bad[:20],
 )
-async def test_with_sources_too_a_wrong_cursor_is_an_invalid_parameter(bad: str) -> None:
-    if bad == cursor([1, "1"]):
-        return  # this one a source gave out
+async def test_with_providers_too_a_wrong_cursor_is_an_invalid_parameter(bad: str) -> None:
     app = shelf(5, page_size=2)
-    app.share(Numbers("a", 4))
+    app.add_provider(Numbers("a", 4))
     async with memory.connect(app) as peer:
         assert (await error(peer, "resources/list", cursor=bad))["code"] == -32602
+
+
+async def test_a_cursor_goes_on_with_the_next_provider_when_its_own_has_left() -> None:
+    app = Server("s", page_size=2)
+    for name in ("a", "b", "c"):
+        app.add_provider(Numbers(name, 3))
+    async with memory.connect(app) as peer:
+        page = await result(peer, "resources/list")
+        assert [item["uri"] for item in page["resources"]] == ["a:0", "a:1"]
+        await app.remove_provider("a")
+        found = [item["uri"] for item in await listed(peer, cursor=page["nextCursor"])]
+        assert found == ["b:0", "b:1", "b:2", "c:0", "c:1", "c:2"]
+
+
+async def test_a_cursor_survives_a_restart_and_is_good_for_another_replica() -> None:
+    def replica() -> Server:
+        app = shelf(5, page_size=2)
+        app.add_provider(Numbers("a", 4))
+        return app
+
+    seen: list[str] = []
+    params: dict[str, str] = {}
+    while True:
+        async with memory.connect(replica()) as peer:
+            page = await result(peer, "resources/list", **params)
+        seen += [item["uri"] for item in page["resources"]]
+        if "nextCursor" not in page:
+            break
+        params = {"cursor": page["nextCursor"]}
+    assert seen == [*(f"x://{number}" for number in range(5)), *(f"a:{number}" for number in range(4))]
 
 
 # Cost
@@ -427,7 +450,14 @@ async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_sa
     assert taken / measured < 1024, f"{taken / measured:.0f} bytes each"
     async with memory.connect(app) as peer:
         first = await walk(peer, pages=50)
-        last = await walk(peer, encode_cursor("list_resources", 0, count - 5001))
+        last = await walk(
+            peer,
+            write_cursor(
+                "list_resources",
+                "",
+                position_of(sorted(str(number) for number in range(count))[-5001].join(("x://host/folder/", ".txt"))),
+            ),
+        )
         assert len(first) == len(last) == 50
         assert sorted(last)[25] < 5 * sorted(first)[25]
         begin = time.perf_counter()
@@ -440,7 +470,7 @@ async def test_the_pages_that_are_kept_ready_are_few() -> None:
     async with memory.connect(app, LATEST) as peer:
         await walk(peer)
         await walk(peer)
-    assert len(app.resources._fixed.pages) <= 64
+    assert len(app.resources.static.pages) <= 64
 
 
 async def test_a_page_that_is_kept_ready_does_not_outlive_a_change() -> None:

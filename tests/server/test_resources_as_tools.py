@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from carrel.server.source import Hit, Page
 
 from carrel import Contents, Server
+from carrel.catalog.provider import Hit, Page, Request
 from carrel.errors import ConfigError, ResourceForbidden, ResourceNotFound
 from carrel.transports import memory
-from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
-from server.test_listing import Numbers
+from carrel.wire.resources import ReadResourceResult, Resource
 from support.memory_client import JUNE, LATEST, NOVEMBER, OLDEST, call, listed
+from support.numbered_provider import Numbers
 
 
 class Folders(Numbers):
-    """A source with directories, names to search, and something forbidden."""
+    """A provider with directories, names to search, and something forbidden."""
 
-    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         if uri != f"{self.name}:dir":
             raise ResourceNotFound(uri)
-        return await self.list(cursor, limit)
+        return await self.list_resources(request)
 
-    async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         if uri.endswith("secret"):
             raise ResourceForbidden(uri, "by the rule on line 7")
-        return await super().read(uri)
+        return await super().read_resource(uri, request)
 
-    async def search(self, query: str, limit: int) -> Sequence[Hit]:
+    async def search(self, query: str, request: Request) -> Page[Hit]:
         found = [number for number in range(self.count) if query in str(number)]
-        return [Hit(Resource(f"{self.name}:{number}", str(number)), 1.0) for number in found[:limit]]
+        return Page([Hit(Resource(f"{self.name}:{number}", str(number)), 1.0) for number in found[: request.limit]])
 
 
 def library() -> Server:
@@ -43,7 +42,7 @@ def library() -> Server:
     app.resources.add("x://sound", Contents(b"RIFF", "audio/wav"))
     app.resources.add("x://blob", b"\x00\x01")
     app.resource("y://{a}")(lambda a: f"member {a}")
-    app.share(Folders("live", 4))
+    app.add_provider(Folders("live", 4))
     app.add_resource_tools()
     return app
 
@@ -79,7 +78,7 @@ async def test_the_list_is_that_of_the_resources_page_by_page(revision: str) -> 
             arguments = {"cursor": page["nextCursor"]}
         assert [item["uri"] for item in found] == [item["uri"] for item in await listed(peer)]
         assert pages > 1
-        assert found[0]["mimeType"] == "text/markdown"
+        assert [item.get("mimeType") for item in found if item["uri"] == "x://tea.md"] == ["text/markdown"]
 
 
 async def test_a_directory_can_be_looked_into_page_by_page() -> None:

@@ -6,20 +6,19 @@ import asyncio
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from carrel.server.source import Page
 
 from carrel import Server
+from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import ConfigError, ResourceNotFound, TransportError
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports import memory
 from carrel.uri.parse import file_uri
-from carrel.wire.resources import Resource
 from carrel.wire.skills import Skill
 
 SKILLS = "io.modelcontextprotocol/skills"
@@ -127,7 +126,7 @@ async def test_pages_of_skills_go_through_every_source(tmp_path: Path) -> None:
         skill(tmp_path / "two", f"b{number}")
     app = served(tmp_path / "one", page_size=2)
     app.skills(tmp_path / "two")
-    app.share(GeneratedSkills())
+    app.add_provider(GeneratedSkills())
     found, cursor = [], None
     async with memory.connect(app) as peer:
         while True:
@@ -143,34 +142,19 @@ async def test_pages_of_skills_go_through_every_source(tmp_path: Path) -> None:
             assert (await failed(peer, "skills/list", cursor=bad))["code"] == -32602
 
 
-class GeneratedSkills:
-    """A source whose skills are made when they are asked for."""
+class GeneratedSkills(Provider):
+    """A provider whose skills are made when they are asked for."""
 
-    name = "generated"
+    name = "zz generated"
+    prefixes = ("made://",)
 
-    def owns(self, uri: str) -> bool:
-        return uri.startswith("made://")
+    async def list_skills(self, request: Request) -> Page[Skill]:
+        start = int(request.cursor or "0")
+        end = min(start + request.limit, 3)
+        found = [await self.get_skill(f"made://g{number}/SKILL.md", request) for number in range(start, end)]
+        return Page(found, str(end) if end < 3 else None)
 
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        return Page([])
-
-    def templates(self) -> Sequence[Any]:
-        return []
-
-    async def watch(self) -> Any:
-        yield ()
-
-    async def skills(self, cursor: str | None, limit: int) -> Page[Skill]:
-        start = int(cursor or "0")
-        found = [await self.skill(f"made://g{number}/SKILL.md") for number in range(start, min(start + limit, 3))]
-        more = start + len(found)
-        return Page(found, str(more) if more < 3 else None)
-
-    async def skill(self, uri: str) -> Skill:
+    async def get_skill(self, uri: str, request: Request) -> Skill:
         name = uri.split("/")[2]
         if name not in ("g0", "g1", "g2"):
             raise ResourceNotFound(uri)
@@ -179,7 +163,7 @@ class GeneratedSkills:
 
 async def test_skills_of_another_source_may_be_dynamic() -> None:
     app = served()
-    app.share(GeneratedSkills())
+    app.add_provider(GeneratedSkills())
     async with memory.connect(app) as peer:
         found = await ask(peer, "skills/get", uri="made://g1/SKILL.md")
         assert found["skill"]["resources"] == "dynamic"
@@ -219,7 +203,7 @@ async def test_an_empty_directory_is_an_empty_list(tmp_path: Path) -> None:
 async def test_directories_of_shared_folders_are_read_too(tmp_path: Path) -> None:
     write(tmp_path / "notes" / "a.md", "a")
     app = served()
-    app.share(str(tmp_path))
+    app.add_provider(str(tmp_path))
     async with memory.connect(app) as peer:
         top = await ask(peer, "resources/directory/read", uri=file_uri(tmp_path))
         [notes] = top["resources"]

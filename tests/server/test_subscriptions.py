@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from carrel.server.source import Change
 
 from carrel import Context, Limits, Server
+from carrel.catalog.provider import Change, Interest
 from carrel.protocol.revisions import REVISIONS
 from carrel.server.subscriptions import Hub, Subscription
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import SubscriptionFilter
-from server.test_listing import Numbers
 from support import capabilities
 from support.memory_client import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER, OLDEST, PREFIX, error, result
+from support.numbered_provider import Numbers
 
 CANCELLED = "notifications/cancelled"
 
@@ -560,7 +560,8 @@ class Lively(Numbers):
         super().__init__("live", 3)
         self.changes: asyncio.Queue[Collection[Change] | Exception] = asyncio.Queue()
 
-    async def watch(self) -> AsyncIterator[Collection[Change]]:
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        yield ()
         while True:
             change = await self.changes.get()
             if isinstance(change, Exception):
@@ -571,7 +572,7 @@ class Lively(Numbers):
 @pytest.mark.parametrize("revision", [JUNE, LATEST])
 async def test_changes_of_a_source_reach_its_listeners(revision: str) -> None:
     app, source = Server("s"), Lively()
-    app.share(source)
+    app.add_provider(source)
     async with memory.connect(app, revision) as peer:
         if revision == LATEST:
             await listen(peer, resourcesListChanged=True, resourceSubscriptions=["live:1"])
@@ -592,11 +593,11 @@ async def test_a_source_that_can_no_longer_be_watched_is_logged_and_still_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app, source = Server("s"), Lively()
-    app.share(source)
+    app.add_provider(source)
     async with memory.connect(app, JUNE) as peer:
         source.changes.put_nowait(OSError("inotify is exhausted"))
-        (watcher,) = app._watchers
-        await asyncio.wait_for(asyncio.gather(watcher, return_exceptions=True), 10)
+        (watch,) = app._watches._watches.values()
+        await asyncio.wait_for(asyncio.gather(watch.task, return_exceptions=True), 10)
         assert (await result(peer, "resources/read", uri="live:1"))["contents"][0]["text"] == "live:1"
     assert len(caplog.records) == 1
 

@@ -178,7 +178,7 @@ async def test_the_decorator_needs_no_parentheses() -> None:
         return a + b
 
     async with memory.connect(app) as peer:
-        assert (await called(peer, "add", a=1, b=2))["content"][0]["text"] == "3"
+        assert (await call(peer, "add", a=1, b=2))["content"][0]["text"] == "3"
     assert await add(1, 2) == 3
 
 

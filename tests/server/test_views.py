@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from carrel.server.source import Change, Hit, Page
 
 from carrel import Server
+from carrel.catalog.provider import Hit, Page, Provider, Request
+from carrel.catalog.transforms import Transform
 from carrel.errors import ConfigError, ResourceForbidden
 from carrel.protocol.principal import Principal
 from carrel.security.server.scopes import Scopes
@@ -23,7 +23,7 @@ from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import Work
 from carrel.wire.completion import Completion
-from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from support.protected_folder import guarded_app
 
 
@@ -90,7 +90,7 @@ def test_what_depends_on_the_caller_is_kept_by_nobody_for_others():
 def test_what_a_link_may_lead_to_is_kept_by_nobody_for_others(tmp_path: Path):
     (tmp_path / "a.txt").touch()
     app = Server("links", scope="public")
-    app.share(FilesSource(tmp_path))
+    app.add_provider(FilesSource(tmp_path))
     with guarded_app(app, {f"{tmp_path.as_uri()}/priv/*": "vault"}) as server:
         reply = server.ask(server.principal("vault"), "resources/read", uri=f"{tmp_path.as_uri()}/a.txt")
         assert reply["result"]["cacheScope"] == "private"
@@ -139,48 +139,39 @@ def test_suggestions_that_name_what_is_hidden_are_left_out():
         assert suggest(server.principal("vault", "plan"), "area")["total"] == 152
 
 
-class Records:
-    """A source that knows nothing of views: whatever it finds is looked at by the server."""
+class Records(Provider):
+    """A provider that knows nothing of views: the catalog looks at what it finds."""
 
     name = "records"
+    prefixes = ("db:",)
     entries = ("open", "secret", "odd")
 
-    def owns(self, uri: str) -> bool:
-        return uri.startswith("db:")
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        index = int(request.cursor or 0)
+        more = index + request.limit < len(self.entries)
+        found = [Resource(f"db://{name}", name) for name in self.entries[index : index + request.limit]]
+        return Page(found, str(index + request.limit) if more else None)
 
-    async def start(self) -> None: ...
+    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        return Page([ResourceTemplate("db://{name}", "record")])
 
-    async def stop(self) -> None: ...
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        return ReadResourceResult(contents=[TextResourceContents(uri, "record")])
 
-    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        index = int(cursor or 0)
-        more = index + limit < len(self.entries)
-        found = [Resource(f"db://{name}", name) for name in self.entries[index : index + limit]]
-        return Page(found, str(index + limit) if more else None)
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        return await self.list_resources(request)
 
-    def templates(self) -> Sequence[ResourceTemplate]:
-        return [ResourceTemplate("db://{name}", "record")]
-
-    async def read(self, uri: str) -> Sequence[TextResourceContents]:
-        return [TextResourceContents(uri, "record")]
-
-    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        return await self.list(cursor, limit)
-
-    async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
+    async def complete(self, *arguments: Any) -> Completion:
         return Completion(list(self.entries), total=3)
 
-    async def search(self, query: str, limit: int) -> Sequence[Hit]:
-        return [Hit(Resource(f"db://{name}", name), 1.0) for name in self.entries]
-
-    async def watch(self) -> AsyncIterator[Collection[Change]]:
-        yield ()
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        return Page([Hit(Resource(f"db://{name}", name), 1.0) for name in self.entries])
 
 
 @pytest.mark.parametrize("size", [1, 2, 10])
-def test_a_source_that_knows_nothing_of_views_is_filtered(size: int):
+def test_a_provider_that_knows_nothing_of_views_is_filtered(size: int):
     app = Server("records", page_size=size)
-    app.share(Records())
+    app.add_provider(Records())
     app.skills()
     app.add_resource_tools()
     with guarded_app(app, {"db://secret": "vault"}) as server:
@@ -243,21 +234,15 @@ def test_a_listener_with_rules_hears_and_is_told_the_end(tmp_path: Path):
         assert len(app.runtime.hub) == 0
 
 
-def test_a_source_in_a_wrapper_keeps_its_wrapper(tmp_path: Path):
+def test_a_provider_in_a_wrapper_keeps_its_wrapper(tmp_path: Path):
     (tmp_path / "a.txt").write_text("TREASURE")
 
-    class Wrapper:
-        def __init__(self, inner: FilesSource) -> None:
-            self.inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
-
-        async def read(self, uri: str) -> Sequence[TextResourceContents]:
-            return [TextResourceContents(uri, "wrapped")]
+    class Wrapper(Transform):
+        async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+            return ReadResourceResult(contents=[TextResourceContents(uri, "wrapped")])
 
     app = Server("wrapped")
-    app.share(Wrapper(FilesSource(tmp_path)))
+    app.add_provider(Wrapper(FilesSource(tmp_path)))
     with guarded_app(app, {"other://*": "other"}) as server:
         reply = server.ask(server.principal(), "resources/read", uri=(tmp_path / "a.txt").as_uri())
         assert reply["result"]["contents"][0]["text"] == "wrapped"
@@ -303,7 +288,7 @@ def test_links_out_of_the_folder_are_followed_to_where_they_lead(tmp_path: Path)
     (other / "back").symlink_to(root / "priv")
     (root / "away").symlink_to(other)
     app = Server("links")
-    app.share(FilesSource(root, follow_symlinks=True))
+    app.add_provider(FilesSource(root, follow_symlinks=True))
     rules = {f"{root.as_uri()}/priv/*": "vault", f"{other.as_uri()}/*": "other"}
     with guarded_app(app, rules) as server:
         for path, scope in (("away/y.txt", "other"), ("away/back/x.txt", "vault")):
@@ -320,7 +305,7 @@ def test_rules_hold_for_the_real_place_of_a_folder_that_is_shared_by_a_link(tmp_
     (tmp_path / "v1" / "open.txt").write_text("open")
     (tmp_path / "current").symlink_to("v1")
     app = Server("links")
-    app.share(FilesSource(tmp_path / "current"))
+    app.add_provider(FilesSource(tmp_path / "current"))
     with guarded_app(app, {f"{(tmp_path / 'v1').resolve().as_uri()}/priv/*": "vault"}) as server:
         root = (tmp_path / "current").as_uri()
         assert names(server.ask(server.principal(), "resources/list")) == [root, f"{root}/open.txt"]

@@ -9,7 +9,7 @@ at any time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -22,8 +22,10 @@ from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.skills import Skill
 from carrel.wire.tools import CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from carrel.wire.skills import Skill
 
 __all__ = ["Catalog", "all_of", "valid_uri"]
 

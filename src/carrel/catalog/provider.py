@@ -30,13 +30,13 @@ from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from carrel.wire.skills import Skill
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
+    from carrel.wire.skills import Skill
 
 __all__ = [
     "Change",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -23,8 +23,10 @@ from carrel.wire.completion import Completion, PromptReference, ResourceTemplate
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, read_contents
-from carrel.wire.skills import Skill
 from carrel.wire.tools import CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from carrel.wire.skills import Skill
 
 __all__ = ["Filter", "Namespace", "Rename", "Transform"]
 

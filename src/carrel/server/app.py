@@ -379,10 +379,18 @@ class Server(Generic[State]):
         self.runtime.extend(extension, operations, settings)
 
     def add_resource_tools(self) -> None:
-        """Offer read-only tools over the resources, for hosts whose model cannot see resources."""
+        """Offer read-only tools over the resources, for hosts whose model cannot see resources.
+
+        Raises:
+            ConfigError: a tool of one of their names is registered already.
+        """
         from carrel.catalog.resources_as_tools import ResourcesAsTools
 
-        self._added.append(ResourcesAsTools(self.catalog, self.runtime.page_size))
+        provider = ResourcesAsTools(self.catalog, self.runtime.page_size)
+        taken = [name for name in provider.tool_names if name in self.tools.entries]
+        if taken:
+            raise ConfigError(f"There is a tool {taken[0]} already")
+        self._added.append(provider)
 
     @overload
     def middleware(self, middleware: Middleware, /) -> Middleware: ...
@@ -493,13 +501,10 @@ class Server(Generic[State]):
         await self._watches.stop()
         await self.runtime.stop()
         stack, self._stack = self._stack, None
-        try:
-            for provider in reversed(self.catalog.providers):
+        async with stack or AsyncExitStack() as rest:
+            for provider in self.catalog.providers:
                 if provider is not self._local:
-                    await self.catalog.remove(provider.name)
-        finally:
-            if stack is not None:
-                await stack.aclose()
+                    rest.push_async_callback(self.catalog.remove, provider.name)
 
     def end_streams(self) -> None:
         """End every long-lived listen stream gracefully, such as before the process stops."""

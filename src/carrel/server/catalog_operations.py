@@ -19,7 +19,6 @@ from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
 from carrel.wire.prompts import ListPromptsResult
 from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, read_contents
-from carrel.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult
 from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
@@ -144,13 +143,15 @@ class CatalogOperations:
             return result  # elsewhere, a link may have led anywhere
         return _private_later(result, call)
 
-    async def read_directory(self, call: Call, channel: Channel) -> ReadDirectoryResult:
+    async def read_directory(self, call: Call, channel: Channel) -> Result:
         """Answer resources/directory/read."""
         uri: str = call.params.uri
         try:
             page = await self._catalog.list_directory(uri, self._request(call, channel))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
+        from carrel.wire.skills import ReadDirectoryResult  # here and below: loaded on first use
+
         next_cursor = UNSET if page.next_cursor is None else page.next_cursor
         return ReadDirectoryResult(resources=list(page.items), next_cursor=next_cursor)
 
@@ -165,6 +166,8 @@ class CatalogOperations:
             skill = await self._catalog.get_skill(uri, Request(call, channel, visible_to(call)))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
+        from carrel.wire.skills import GetSkillResult
+
         return private(GetSkillResult(skill=skill), call)
 
     # Tools, prompts and completion
@@ -232,7 +235,9 @@ def _prompts(items: Sequence[Any], cursor: str | UnsetType) -> ListPromptsResult
     return ListPromptsResult(prompts=list(items), next_cursor=cursor)
 
 
-def _skills(items: Sequence[Any], cursor: str | UnsetType) -> ListSkillsResult:
+def _skills(items: Sequence[Any], cursor: str | UnsetType) -> PageResult:
+    from carrel.wire.skills import ListSkillsResult
+
     return ListSkillsResult(skills=list(items), next_cursor=cursor)
 
 

@@ -1,64 +1,55 @@
-"""Sources learn for which client they are asked."""
+"""Providers learn for which client they are asked."""
 
 import asyncio
 
 import pytest
-from carrel.server.source import Page
 
 from carrel import Context, Server
-from carrel.server.context import CLIENT
+from carrel.catalog.provider import Page, Provider
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.completion import Completion
-from carrel.wire.resources import ResourceTemplate, TextResourceContents
+from carrel.wire.resources import ReadResourceResult, ResourceTemplate, TextResourceContents
 
 
-class Asked:
-    """A source that notes for whom each of its methods is called."""
+class Asked(Provider):
+    """A provider that notes for which client each of its methods is called."""
 
     name = "asked"
+    prefixes = ("asked:",)
 
     def __init__(self):
         self.clients = []
 
-    def owns(self, uri):
-        return uri.startswith("asked:")
+    async def list_templates(self, request):
+        return Page([ResourceTemplate("asked:{name}", "asked")])
 
-    async def start(self): ...
+    async def list_resources(self, request):
+        return await self._note("list", request, Page([]))
 
-    async def stop(self): ...
+    async def read_resource(self, uri, request):
+        result = ReadResourceResult(contents=[TextResourceContents(uri, "text")])
+        return await self._note("read", request, result)
 
-    def templates(self):
-        return [ResourceTemplate("asked:{name}", "asked")]
+    async def complete(self, reference, argument, value, context, request):
+        return await self._note("complete", request, Completion(values=[], total=0, has_more=False))
 
-    async def list(self, cursor, limit):
-        return await self._note("list", Page([]))
+    async def search(self, query, request):
+        return await self._note("search", request, Page([]))
 
-    async def read(self, uri):
-        return await self._note("read", [TextResourceContents(uri, "text")])
-
-    async def children(self, uri, cursor, limit):
-        return await self._note("children", Page([]))
-
-    async def complete(self, template, variable, prefix, context):
-        return await self._note("complete", Completion(values=[], total=0, has_more=False))
-
-    async def search(self, query, limit):
-        return await self._note("search", [])
-
-    async def watch(self):
+    async def watch(self, interest):
         yield ()
         await asyncio.Event().wait()
 
-    async def _note(self, what, answer):
+    async def _note(self, what, request, answer):
         await asyncio.sleep(0)
-        self.clients.append((what, CLIENT.get()))
+        self.clients.append((what, request.client))
         return answer
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_source_learns_for_which_client_it_is_asked(revision):
+async def test_a_provider_learns_for_which_client_it_is_asked(revision):
     app, source = Server("s"), Asked()
-    app.share(source)
+    app.add_provider(source)
     app.add_resource_tools()
 
     @app.tool()
