@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from carrel.server.contents import Contents, contents_of, guess_mime_type, returns_paths
+from carrel.server.contents import Contents, contents_of, returns_paths
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 
@@ -80,11 +80,6 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
         contents_of(tmp_path / "gone", "a:b", UNSET)
     with pytest.raises(OSError, match=r"directory|denied"):
         contents_of(tmp_path, "a:b", UNSET)
-
-
-def test_the_name_of_a_file_says_its_type_or_nothing() -> None:
-    assert guess_mime_type(Path("a.PNG")) == "image/png"
-    assert guess_mime_type(Path("README")) is UNSET
 
 
 @pytest.mark.parametrize(

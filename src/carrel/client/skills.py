@@ -27,6 +27,7 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
+from carrel.media_types import DIRECTORY
 from carrel.protocol.extensions.frontmatter import FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import (
     GET_SKILL,
@@ -49,7 +50,6 @@ __all__ = ["Skill", "SkillServer", "get_skill", "list_skills", "read_directory"]
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Result)
 
-DIRECTORY = "inode/directory"
 DIGEST = "sha256:"
 HEXADECIMAL = "0123456789abcdef"
 #: Error code of "resource not found" in older revisions, which is "invalid params" now.

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from carrel.media_types import type_of_name
 from carrel.protocol.encoding import encode
 from carrel.wire.base import Meta
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
@@ -58,7 +59,7 @@ def _one(value: Any, uri: str, mime_type: str | UnsetType) -> TextResourceConten
         mime_type = value.mime_type or mime_type
         value = value.data
     if isinstance(value, Path):
-        mime_type = mime_type or guess_mime_type(value)
+        mime_type = mime_type or type_of_name(value.name) or UNSET
         value = value.read_bytes()
         text = _as_text(value, mime_type)
         value = value if text is None else text
@@ -67,13 +68,6 @@ def _one(value: Any, uri: str, mime_type: str | UnsetType) -> TextResourceConten
     if isinstance(value, (bytes, bytearray, memoryview)):
         return BlobResourceContents(uri, bytes(value), mime_type=mime_type or "application/octet-stream", meta=meta)
     return TextResourceContents(uri, encode(value).decode(), mime_type=mime_type or "application/json", meta=meta)
-
-
-def guess_mime_type(path: Path) -> str | UnsetType:
-    """Guess the MIME type of a file by its name; UNSET where the name says nothing."""
-    import mimetypes  # its tables are loaded only for paths
-
-    return mimetypes.guess_type(path.name)[0] or UNSET
 
 
 def _as_text(data: bytes, mime_type: str | UnsetType) -> str | None:

@@ -13,9 +13,10 @@ from msgspec import UNSET, UnsetType
 
 from carrel.catalog.listing import Listing
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.media_types import type_of_name
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers, Run
-from carrel.server.contents import contents_of, guess_mime_type, returns_paths
+from carrel.server.contents import contents_of, returns_paths
 from carrel.server.invocation import Function
 from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset
 from carrel.server.options import ResourceOptions
@@ -218,7 +219,7 @@ class Resources:
                 resource.size = len(data.blob) if hasattr(data, "blob") else len(data.text.encode())
             entry.ready = _result(contents, entry.cache_hint)
         elif function is None and resource.mime_type is UNSET:
-            resource.mime_type = guess_mime_type(value) if hasattr(value, "suffix") else UNSET
+            resource.mime_type = (type_of_name(value.name) if hasattr(value, "suffix") else None) or UNSET
         self.static.put(uri, entry)
         self._runtime.announce(lists=("resources_list_changed",))
 

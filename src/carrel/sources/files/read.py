@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 
 from carrel.errors import ResourceTooLarge
-from carrel.sources.content.media_types import TEXT, is_textual, type_of_bytes, type_of_name
+from carrel.media_types import type_of_bytes, type_of_text
 from carrel.sources.content.text import UTF8, decode, decode_as, recognise
 from carrel.sources.content.window import (
     MAX_SCAN,
@@ -124,11 +124,6 @@ def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
 def windows_of(uri: str, *queries: str) -> str:
     """Return the URIs of windows, joined by "or", for an error message."""
     return " or ".join(f"{uri.partition('?')[0]}?{query}" for query in queries)
-
-
-def type_of_text(name: str) -> str:
-    named = type_of_name(name)
-    return named if named is not None and is_textual(named) else TEXT
 
 
 def read_all(descriptor: int, size: int, limit: int) -> bytes | None:

@@ -28,12 +28,12 @@ from carrel.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
+from carrel.media_types import DIRECTORY
 from carrel.server.source import Change, Hit, Page
-from carrel.sources.content.media_types import DIRECTORY
 from carrel.sources.content.window import MAX_SCAN, Window, parse_window, refuse
 from carrel.sources.cursor import read_cursor, write_cursor
-from carrel.sources.files.describe import describe, display
 from carrel.sources.files.read import Contents, read_file, windows_of
+from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.sandbox import Excluded, Root, relative_to

@@ -19,12 +19,12 @@ import msgspec
 
 from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
 from carrel.log import Log
+from carrel.media_types import DIRECTORY
 from carrel.protocol.extensions.skills import SKILL_FILE
 from carrel.server.source import Change, Hit, Page
-from carrel.sources.content.media_types import DIRECTORY
 from carrel.sources.cursor import read_cursor, write_cursor
-from carrel.sources.files.describe import describe
 from carrel.sources.files.source import translate
+from carrel.sources.folder.describe import describe
 from carrel.sources.folder.patterns import read_globs
 from carrel.sources.folder.position import START, Parts, Position
 from carrel.sources.folder.tree import TreeEntry

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from carrel.errors import ResourceTooLarge
+from carrel.media_types import type_of_bytes, type_of_text
 from carrel.protocol.extensions.skills import MAX_BYTES
-from carrel.sources.content.media_types import is_textual, type_of_bytes, type_of_name
 from carrel.sources.folder.sandbox import Node
 from carrel.sources.skills.folder import read_chunks
 from carrel.wire.resources import BlobResourceContents, Resource, TextResourceContents
@@ -29,11 +29,6 @@ def read_exactly(node: Node, uri: str, name: str) -> TextResourceContents | Blob
         except UnicodeDecodeError:
             pass
     return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
-
-
-def type_of_text(name: str) -> str:
-    named = type_of_name(name)
-    return named if named is not None and is_textual(named) else "text/plain"
 
 
 def rate(words: list[str], resource: Resource) -> float:

@@ -1,4 +1,4 @@
-"""MIME types of files, by file name first, by content where the name has no known type or cannot be right.
+"""MIME types of files: the one table of them, by file name first, by content where the name does not decide.
 
 There is a table here because ``mimetypes`` in the standard library depends on the machine it runs on, and takes longer
 to load than a server may take to start.
@@ -6,7 +6,7 @@ to load than a server may take to start.
 
 from __future__ import annotations
 
-__all__ = ["DIRECTORY", "is_textual", "type_of_bytes", "type_of_name"]
+__all__ = ["BINARY", "DIRECTORY", "TEXT", "is_textual", "type_of_bytes", "type_of_name", "type_of_text"]
 
 DIRECTORY = "inode/directory"
 TEXT = "text/plain"
@@ -272,6 +272,12 @@ def type_of_name(name: str) -> str | None:
 def is_textual(mime_type: str) -> bool:
     """Return whether a MIME type is a text format."""
     return mime_type.startswith("text/") or mime_type in TEXTUAL or mime_type.endswith(("+json", "+xml"))
+
+
+def type_of_text(name: str) -> str:
+    """Return the MIME type of text by its file name; ``text/plain`` if the name has none, or one that is not text."""
+    named = type_of_name(name)
+    return named if named is not None and is_textual(named) else TEXT
 
 
 def type_of_bytes(head: bytes, name: str) -> str:

@@ -8,7 +8,7 @@ from stat import S_ISDIR
 
 from msgspec import UNSET, UnsetType
 
-from carrel.sources.content.media_types import DIRECTORY, type_of_name
+from carrel.media_types import DIRECTORY, type_of_name
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
 
