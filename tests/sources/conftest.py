@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.testing import running
 
@@ -39,7 +40,7 @@ async def share(folder: Path) -> AsyncIterator[Callable[..., Awaitable[FilesSour
     async with AsyncExitStack() as stack:
 
         async def share(path: Path = folder, **options: Any) -> FilesSource:
-            source = FilesSource(path, **options)
+            source = FilesSource(path, FilesOptions(**options))
             await stack.enter_async_context(running(source))
             return source
 

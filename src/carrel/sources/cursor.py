@@ -6,11 +6,16 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagina
 from __future__ import annotations
 
 import binascii
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor
 from carrel.sources.folder.position import Kind, Position
 
-__all__ = ["read_cursor", "write_cursor"]
+__all__ = ["page_of", "read_cursor", "write_cursor"]
+
+T = TypeVar("T")
 
 MAX_CURSOR = 32_768
 KINDS: dict[str, Kind] = {"f": "file", "d": "directory", "e": "end"}
@@ -18,9 +23,7 @@ KINDS: dict[str, Kind] = {"f": "file", "d": "directory", "e": "end"}
 
 def write_cursor(position: Position, listing: str) -> str:
     """Encode a position as a cursor that is valid for one listing, identified by ``listing``."""
-    text = "/".join((position.kind[0], *position.parts)).encode("utf-8", "surrogateescape")
-    token = check_sum(text, listing) + text
-    return binascii.b2a_base64(token, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
+    return encode("/".join((position.kind[0], *position.parts)), listing)
 
 
 def read_cursor(cursor: str, listing: str) -> Position:
@@ -29,6 +32,36 @@ def read_cursor(cursor: str, listing: str) -> Position:
     Raises:
         InvalidCursor: it was not issued for this listing.
     """
+    kind, *parts = decode(cursor, listing).split("/")
+    if kind not in KINDS or "" in parts or "\0" in "".join(parts) or (kind != "d" and not parts):  # made up
+        raise InvalidCursor
+    return Position(KINDS[kind], tuple(parts))
+
+
+def page_of(items: Sequence[T], request: Request, key: Callable[[T], str]) -> Page[T]:
+    """Return the requested page of a short list in a fixed order; ``key`` is unique.
+
+    Raises:
+        InvalidCursor: the cursor names none of the items.
+    """
+    start = 0
+    if request.cursor is not None:
+        after = decode(request.cursor, "items")
+        start = next((index for index, item in enumerate(items, 1) if key(item) == after), 0)
+        if not start:
+            raise InvalidCursor
+    found = items[start : start + max(request.limit, 1)]
+    more = start + len(found) < len(items)
+    return Page(found, encode(key(found[-1]), "items") if more else None)
+
+
+def encode(text: str, listing: str) -> str:
+    data = text.encode("utf-8", "surrogateescape")
+    token = check_sum(data, listing) + data
+    return binascii.b2a_base64(token, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
+
+
+def decode(cursor: str, listing: str) -> str:
     if len(cursor) > MAX_CURSOR or not cursor.isascii():
         raise InvalidCursor
     padded = cursor.replace("-", "+").replace("_", "/") + "=" * (-len(cursor) % 4)
@@ -36,13 +69,9 @@ def read_cursor(cursor: str, listing: str) -> Position:
         token = binascii.a2b_base64(padded, strict_mode=True)
     except binascii.Error:
         raise InvalidCursor from None
-    text = token[4:]
-    if token[:4] != check_sum(text, listing):
+    if token[:4] != check_sum(token[4:], listing):
         raise InvalidCursor
-    kind, *parts = text.decode("utf-8", "surrogateescape").split("/")
-    if kind not in KINDS or "" in parts or b"\0" in text or (kind != "d" and not parts):  # made up
-        raise InvalidCursor
-    return Position(KINDS[kind], tuple(parts))
+    return token[4:].decode("utf-8", "surrogateescape")
 
 
 def check_sum(text: bytes, listing: str) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.server.context import CLIENT
 
 if TYPE_CHECKING:
     from carrel.threads import ThreadPool
@@ -71,8 +70,8 @@ class Workers:
         if self._pool is None:
             raise ConfigError(f"{self._owner!r} has not been started, or has been stopped")
 
-    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function in a thread, on behalf of the client whose request is being handled.
+    async def run(self, client: str, function: Callable[..., T], *arguments: Any) -> T:
+        """Run a function in a thread, on behalf of a client (``Request.client``).
 
         Raises:
             ConfigError: the source has not been started, or has been stopped.
@@ -80,4 +79,4 @@ class Workers:
         """
         self.check()
         assert self._pool is not None
-        return await self._pool.run(CLIENT.get(), function, *arguments)
+        return await self._pool.run(client, function, *arguments)

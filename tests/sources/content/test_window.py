@@ -6,14 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from carrel.catalog.provider import Request
 from carrel.errors import ConfigError, InvalidParams, ResourceTooLarge, ServerUnavailable
-from carrel.server.context import CLIENT
 from carrel.sources.content.text import line_feed
 from carrel.sources.content.window import (
     TooFar,
@@ -25,8 +26,10 @@ from carrel.sources.content.window import (
     cut_tail,
     parse_window,
 )
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.read import read_file
 from carrel.sources.files.source import FilesSource
+from carrel.testing import Caller
 from carrel.threads import Job
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
@@ -229,11 +232,11 @@ def test_a_gigabyte_is_tailed_without_being_read(gigabyte: Path) -> None:
 
 async def test_windows_are_read_by_uri(share: Callable[..., Any], gigabyte: Path) -> None:
     source = await share(gigabyte)
-    [tail] = await source.read(f"{source.uri}?tail=2")
+    [tail] = await Caller(source).read_resource(f"{source.uri}?tail=2")
     assert tail.text == "last line 1998\nlast line 1999\n"
     assert tail.uri == f"{source.uri}?tail=2"
     assert tail.meta["carrel/size"] == gigabyte.stat().st_size
-    [middle] = await source.read(f"{source.uri}?lines=10-11")
+    [middle] = await Caller(source).read_resource(f"{source.uri}?lines=10-11")
     assert middle.text == "first line 9\nfirst line 10\n"
     assert middle.meta["carrel/window"] == {"unit": "lines", "first": 10, "last": 11}
 
@@ -246,16 +249,16 @@ async def test_a_file_over_the_limit_names_its_size_the_limit_and_windows_that_w
     source = await share(max_size=100_000)
     for name, count in (("big.log", 3), ("big.bin", 1)):
         with pytest.raises(ResourceTooLarge, match=r"160,000 bytes.*limit of 100,000") as raised:
-            await source.read(f"{source.uri}/{name}")
+            await Caller(source).read_resource(f"{source.uri}/{name}")
         windows = [word for word in raised.value.message.split() if word.startswith(source.uri)]
         assert len(windows) == count
         for window in windows:
-            [contents] = await source.read(window)
+            [contents] = await Caller(source).read_resource(window)
             assert isinstance(contents, TextResourceContents if name == "big.log" else BlobResourceContents)
     with pytest.raises(ResourceTooLarge) as raised:
-        await source.read(f"{source.uri}/big.log?lines=5-")
+        await Caller(source).read_resource(f"{source.uri}/big.log?lines=5-")
     assert f"{source.uri}/big.log?lines=5-6254" in raised.value.message
-    assert len((await source.read(f"{source.uri}/big.log?lines=5-6254"))[0].text) == 100_000
+    assert len((await Caller(source).read_resource(f"{source.uri}/big.log?lines=5-6254"))[0].text) == 100_000
 
 
 async def test_a_log_with_a_hole_at_its_beginning_has_an_end_that_is_text(
@@ -263,7 +266,7 @@ async def test_a_log_with_a_hole_at_its_beginning_has_an_end_that_is_text(
 ) -> None:
     put("rotated.log", bytes(100_000) + "\n温度 21°\n温度 22°\n".encode())
     source = await share()
-    [tail] = await source.read(f"{source.uri}/rotated.log?tail=1")
+    [tail] = await Caller(source).read_resource(f"{source.uri}/rotated.log?tail=1")
     assert tail.text == "温度 22°\n"
 
 
@@ -272,9 +275,9 @@ async def test_what_is_not_text_has_bytes_only(put: Callable[..., Path], share: 
     source = await share()
     for query in ("lines=1-2", "tail=3"):
         with pytest.raises(InvalidParams) as raised:
-            await source.read(f"{source.uri}/data.bin?{query}")
+            await Caller(source).read_resource(f"{source.uri}/data.bin?{query}")
         assert raised.value.parameter == "bytes"
-    [contents] = await source.read(f"{source.uri}/data.bin?bytes=10-19")
+    [contents] = await Caller(source).read_resource(f"{source.uri}/data.bin?bytes=10-19")
     assert contents.blob == bytes(range(10, 20))
 
 
@@ -287,12 +290,14 @@ async def test_windows_of_other_encodings_are_cut_between_their_characters(
     source = await share()
     for encoding in ("gb18030", "utf-16"):
         uri = f"{source.uri}/{encoding}.txt"
-        assert (await source.read(f"{uri}?tail=2"))[0].text == "第2998行,糖尿病\n第2999行,糖尿病\n"
-        assert (await source.read(f"{uri}?lines=1500-1501"))[0].text == "第1499行,糖尿病\n第1500行,糖尿病\n"
-        assert (await source.read(f"{uri}?lines=1-1"))[0].text == "第0行,糖尿病\n"
+        assert (await Caller(source).read_resource(f"{uri}?tail=2"))[0].text == "第2998行,糖尿病\n第2999行,糖尿病\n"
+        assert (await Caller(source).read_resource(f"{uri}?lines=1500-1501"))[
+            0
+        ].text == "第1499行,糖尿病\n第1500行,糖尿病\n"
+        assert (await Caller(source).read_resource(f"{uri}?lines=1-1"))[0].text == "第0行,糖尿病\n"
         size = os.path.getsize(os.path.join(source.path, f"{encoding}.txt"))
         pieces = [
-            (await source.read(f"{uri}?bytes={begin}-{min(begin + 9_998, size - 1)}"))[0].text
+            (await Caller(source).read_resource(f"{uri}?bytes={begin}-{min(begin + 9_998, size - 1)}"))[0].text
             for begin in range(0, size, 9_999)
         ]
         assert "".join(pieces) == text
@@ -304,14 +309,14 @@ async def test_a_follower_asks_for_the_line_after_the_last_and_gets_nothing_yet(
     path = put("app.log", "one\ntwo\n")
     source = await share()
     uri = f"{source.uri}/app.log?lines=3-"
-    [contents] = await source.read(uri)
+    [contents] = await Caller(source).read_resource(uri)
     assert contents.text == ""
     with open(path, "a") as file:
         file.write("three\n")
-    [contents] = await source.read(uri)
+    [contents] = await Caller(source).read_resource(uri)
     assert contents.text == "three\n"
     with pytest.raises(InvalidParams, match="ends with line 3"):
-        await source.read(f"{source.uri}/app.log?lines=9-")
+        await Caller(source).read_resource(f"{source.uri}/app.log?lines=9-")
 
 
 def test_a_file_that_shrinks_or_grows_while_it_is_read_gives_what_is_there(tmp_path: Path) -> None:
@@ -344,14 +349,14 @@ async def test_a_line_beyond_what_is_looked_through_is_refused_with_the_place_th
     source = await share(max_scan=500_000)
     uri = f"{source.uri}/long.log"
     with pytest.raises(ResourceTooLarge, match=r"Line 3 is beyond the first 500,000 bytes .* is in line 2;") as refused:
-        await source.read(f"{uri}?lines=3")
+        await Caller(source).read_resource(f"{uri}?lines=3")
     advised = [word for word in refused.value.message.split() if "?" in word]
     assert [part.partition("?")[2].partition("=")[0] for part in advised] == ["bytes", "tail"]
     for window in advised:
-        await source.read(window)
-    [contents] = await source.read(f"{uri}?lines=1")
+        await Caller(source).read_resource(window)
+    [contents] = await Caller(source).read_resource(f"{uri}?lines=1")
     assert contents.text == "0123456789\n"
-    [contents] = await source.read(f"{uri}?lines=2-")
+    [contents] = await Caller(source).read_resource(f"{uri}?lines=2-")
     assert len(contents.text) == 2_000_000
 
 
@@ -415,14 +420,14 @@ def test_a_file_that_reports_no_size_has_windows_and_a_limit() -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        lambda uri, source: source.read(f"{uri}/sparse?lines=5"),
-        lambda uri, source: source.read(f"{uri}/sparse"),
-        lambda uri, source: source.read(f"{uri}/chinese"),
-        lambda uri, source: source.read(uri),
-        lambda uri, source: source.search("name", 10),
-        lambda uri, source: source.complete("", "path", "d/", {}),
-        lambda uri, source: source.list(None, 10),
-        lambda uri, source: source.children(uri, None, 10),
+        lambda uri, source: Caller(source).read_resource(f"{uri}/sparse?lines=5"),
+        lambda uri, source: Caller(source).read_resource(f"{uri}/sparse"),
+        lambda uri, source: Caller(source).read_resource(f"{uri}/chinese"),
+        lambda uri, source: Caller(source).read_resource(uri),
+        lambda uri, source: Caller(source).search("name", 10),
+        lambda uri, source: Caller(source).complete(f"{source.uri}/{{+path}}", "path", "d/"),
+        lambda uri, source: Caller(source).list_resources(None, 10),
+        lambda uri, source: Caller(source).list_directory(uri, None, 10),
     ],
     ids=["lines", "whole", "decoding", "directory", "search", "completion", "list", "children"],
 )
@@ -465,14 +470,16 @@ async def test_one_client_has_some_of_the_threads_and_a_queue_of_its_own(
         running.release()
         assert go.wait(10)
 
-    monkeypatch.setattr(source, "_list", slow)
-    CLIENT.set("greedy")
-    calls = [asyncio.ensure_future(source.list(None, 10)) for _ in range(2)]
+    monkeypatch.setattr(source._reader, "list_resources", slow)
+
+    def request(client: str) -> Request:
+        return Request(call=SimpleNamespace(connection=SimpleNamespace(client=client)))
+
+    calls = [asyncio.ensure_future(source.list_resources(request("greedy"))) for _ in range(2)]
     assert await asyncio.to_thread(running.acquire, timeout=10)
     with pytest.raises(ServerUnavailable, match="At most 1 requests of one client wait"):
-        await source.read(f"{source.uri}/a.txt")
-    CLIENT.set("other")
-    [contents] = await source.read(f"{source.uri}/a.txt")
+        await source.read_resource(f"{source.uri}/a.txt", request("greedy"))
+    [contents] = (await source.read_resource(f"{source.uri}/a.txt", request("other"))).contents
     assert contents.text == "a"
     go.set()
     await asyncio.gather(*calls)
@@ -481,4 +488,4 @@ async def test_one_client_has_some_of_the_threads_and_a_queue_of_its_own(
 @pytest.mark.parametrize("option", ["max_size", "max_scan", "threads", "threads_per_client", "max_waiting"])
 def test_numbers_that_make_no_sense_are_refused(option: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="1"):
-        FilesSource(tmp_path, **{option: 0})
+        FilesSource(tmp_path, FilesOptions(**{option: 0}))

@@ -6,72 +6,79 @@ from pathlib import Path
 import pytest
 
 from carrel.errors import InvalidCursor
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
-from carrel.testing import SourceContract, running
+from carrel.testing import Caller, ProviderContract, running
 from carrel.uri.parse import file_uri
 
 
-class TestFolder(SourceContract):
+class TestFolder(ProviderContract):
     foreign = "file:///nobody/has/this"
+    options = FilesOptions(max_size=100_000)
 
     @pytest.fixture
-    def source(self, tmp_path: Path) -> FilesSource:
+    def provider(self, tmp_path: Path) -> FilesSource:
         root = tmp_path / "root"
         for path in ("README.md", "src/main.rs", "src/lib/a b#c%.py", "docs/糖尿病.txt", "docs/😀.md", "data.json"):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(f"This is {path}.\n")
         (root / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
         (root / "large.log").write_text("a line of the log\n" * 20_000)
-        return FilesSource(root, max_size=100_000)
+        return FilesSource(root, self.options)
 
-    async def create(self, source: FilesSource) -> str:
-        number = len(os.listdir(source.path))
-        path = Path(source.path, f"docs/new {number}.txt")
+    def again(self, provider: FilesSource) -> FilesSource:
+        return FilesSource(provider.path, self.options)
+
+    async def create(self, provider: FilesSource) -> str:
+        number = len(os.listdir(provider.path))
+        path = Path(provider.path, f"docs/new {number}.txt")
         while path.exists():
             path = path.with_name(f"{path.stem}+.txt")
         path.write_text("new\n")
         return file_uri(path)
 
-    async def change(self, source: FilesSource, uri: str) -> None:
-        with open(self.path(source, uri), "a") as file:
+    async def change(self, provider: FilesSource, uri: str) -> None:
+        with open(self.path(provider, uri), "a") as file:
             file.write("more\n")
 
-    async def remove(self, source: FilesSource, uri: str) -> None:
-        os.remove(self.path(source, uri))
+    async def remove(self, provider: FilesSource, uri: str) -> None:
+        os.remove(self.path(provider, uri))
 
-    def missing(self, source: FilesSource) -> str:
-        return f"{source.uri}/docs/missing.txt"
+    def missing(self, provider: FilesSource) -> str:
+        return f"{provider.uri}/docs/missing.txt"
 
-    async def too_large(self, source: FilesSource) -> str:
-        return f"{source.uri}/large.log"
+    async def too_large(self, provider: FilesSource) -> str:
+        return f"{provider.uri}/large.log"
 
-    async def container(self, source: FilesSource) -> str:
-        return source.uri
+    async def container(self, provider: FilesSource) -> str:
+        return provider.uri
 
-    async def searched(self, source: FilesSource) -> tuple[str, str]:
-        return "main", f"{source.uri}/src/main.rs"
+    async def searched(self, provider: FilesSource) -> tuple[str, str]:
+        return "main", f"{provider.uri}/src/main.rs"
 
-    async def completed(self, source: FilesSource) -> tuple[str, str, str, str]:
-        return f"{source.uri}/{{+path}}", "path", "src/m", "src/main.rs"
+    async def completed(self, provider: FilesSource) -> tuple[str, str, str, str]:
+        return f"{provider.uri}/{{+path}}", "path", "src/m", "src/main.rs"
 
-    async def test_a_cursor_that_was_tampered_with_is_refused(self, source: FilesSource) -> None:
-        async with running(source):
-            cursor = (await source.list(None, 2)).next_cursor
+    async def test_a_cursor_that_was_tampered_with_is_refused(self, provider: FilesSource) -> None:
+        async with running(provider):
+            cursor = (await Caller(provider).list_resources(None, 2)).next_cursor
             for bad in (cursor[:-1], cursor + "A", cursor[::-1], f" {cursor}", cursor * 2, cursor.swapcase()):
                 with pytest.raises(InvalidCursor):
-                    await source.list(bad, 2)
+                    await Caller(provider).list_resources(bad, 2)
 
     @staticmethod
-    def path(source: FilesSource, uri: str) -> Path:
-        return next(path for path in Path(source.path).rglob("*") if file_uri(path) == uri)
+    def path(provider: FilesSource, uri: str) -> Path:
+        return next(path for path in Path(provider.path).rglob("*") if file_uri(path) == uri)
 
 
 class TestFolderWithPatterns(TestFolder):
     """The same where every name has to be decided about, and there is much that is left out."""
 
+    options = FilesOptions(max_size=100_000, exclude=("secret/",))
+
     @pytest.fixture
-    def source(self, tmp_path: Path) -> FilesSource:
-        plain = TestFolder.source.__wrapped__(self, tmp_path)
+    def provider(self, tmp_path: Path) -> FilesSource:
+        plain = TestFolder.provider.__wrapped__(self, tmp_path)
         root = Path(plain.path)
         (root / ".gitignore").write_text("*.o\n/build/\n!kept.o\n")
         (root / "docs" / ".gitignore").write_text("draft*\n")
@@ -79,15 +86,15 @@ class TestFolderWithPatterns(TestFolder):
             (root / path).parent.mkdir(exist_ok=True)
             (root / path).write_text("not shared\n")
         (root / "outside").symlink_to("/etc")
-        return FilesSource(root, max_size=100_000, exclude=["secret/"])
+        return FilesSource(root, self.options)
 
 
 class TestFolderWithLinks(TestFolder):
     """The same where links lead to files, to folders, through one another, out, in a circle, and nowhere."""
 
     @pytest.fixture
-    def source(self, tmp_path: Path) -> FilesSource:
-        plain = TestFolder.source.__wrapped__(self, tmp_path)
+    def provider(self, tmp_path: Path) -> FilesSource:
+        plain = TestFolder.provider.__wrapped__(self, tmp_path)
         root = Path(plain.path)
         (tmp_path / "outside").mkdir()
         (tmp_path / "outside" / "secret.txt").write_text("secret")
@@ -124,35 +131,41 @@ class TestFolderWithLinks(TestFolder):
             "topipe": "pipe",
         }.items():
             (root / name).symlink_to(target)
-        return FilesSource(root, max_size=100_000)
+        return FilesSource(root, self.options)
 
-    async def unreadable(self, source: FilesSource) -> list[str]:
+    async def unreadable(self, provider: FilesSource) -> list[str]:
         refused = ["out", "out/secret.txt", "outfile", "outer", ".env", "hidden", "ignored.o", "excluded", "nowhere"]
         refused += ["loop", "loop/x", "circle", "docs/circle/x", "top/x", "long0", "pipe", "topipe", "README.md/x"]
         refused += ["d/" * 130, "far/" + "d/" * 125, "readme/x", "code/missing", "x" * 300, "README.md?lines=99-100"]
-        return [f"{source.uri}/{path.replace(' ', '%20')}" for path in refused]
+        return [f"{provider.uri}/{path.replace(' ', '%20')}" for path in refused]
 
-    async def test_links_within_the_folder_are_read(self, source: FilesSource) -> None:
-        async with running(source):
+    async def test_links_within_the_folder_are_read(self, provider: FilesSource) -> None:
+        async with running(provider):
             for path in ("readme", "absolute", "up", "around", "chain0", "self/self/readme"):
-                assert (await source.read(f"{source.uri}/{path}"))[0].text == "This is README.md.\n"
+                assert (await Caller(provider).read_resource(f"{provider.uri}/{path}"))[
+                    0
+                ].text == "This is README.md.\n"
             for path in ("skip", "hop/a%20b%23c%25.py", "docs/back/lib/a%20b%23c%25.py"):
-                assert (await source.read(f"{source.uri}/{path}"))[0].text == "This is src/lib/a b#c%.py.\n"
+                assert (await Caller(provider).read_resource(f"{provider.uri}/{path}"))[
+                    0
+                ].text == "This is src/lib/a b#c%.py.\n"
 
 
 class TestFolderWithFollowedLinks(TestFolderWithLinks):
     """The same where links that lead out are followed as well."""
 
-    @pytest.fixture
-    def source(self, tmp_path: Path) -> FilesSource:
-        plain = TestFolderWithLinks.source.__wrapped__(self, tmp_path)
-        (tmp_path / "outside" / "back").symlink_to(plain.path)
-        return FilesSource(plain.path, max_size=100_000, follow_symlinks=True)
+    options = FilesOptions(max_size=100_000, follow_symlinks=True)
 
-    async def unreadable(self, source: FilesSource) -> list[str]:
+    @pytest.fixture
+    def provider(self, tmp_path: Path) -> FilesSource:
+        plain = TestFolderWithLinks.provider.__wrapped__(self, tmp_path)
+        (tmp_path / "outside" / "back").symlink_to(plain.path)
+        return FilesSource(plain.path, self.options)
+
+    async def unreadable(self, provider: FilesSource) -> list[str]:
         led_out = ("out", "outfile", "outer", "top")
         return [
             uri
-            for uri in await TestFolderWithLinks.unreadable(self, source)
-            if uri.removeprefix(f"{source.uri}/").split("/")[0] not in led_out
+            for uri in await TestFolderWithLinks.unreadable(self, provider)
+            if uri.removeprefix(f"{provider.uri}/").split("/")[0] not in led_out
         ]

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from carrel.catalog.provider import Interest
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
-from carrel.testing import listed, running
+from carrel.testing import Caller, running
+from carrel.testing.caller import Reports
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 Share = Callable[..., Awaitable[FilesSource]]
@@ -53,7 +56,7 @@ async def test_the_type_is_that_of_the_name_unless_the_content_says_otherwise(
 ) -> None:
     put(name, data)
     source = await share(hidden=True)
-    [contents] = await source.read(f"{source.uri}/{name}")
+    [contents] = await Caller(source).read_resource(f"{source.uri}/{name}")
     assert contents.mime_type == mime_type
     if is_text:
         assert isinstance(contents, TextResourceContents)
@@ -68,7 +71,7 @@ async def test_text_of_any_encoding_becomes_text(encoding: str, put: Put, share:
     text = "糖尿病 (diabetes) 是一种慢性病。\r\n第二行 line two\r\n" * 3
     put("糖尿病.txt", text.encode(encoding))
     source = await share()
-    [contents] = await source.read((await listed(source))[1].uri)
+    [contents] = await Caller(source).read_resource((await Caller(source).resources())[1].uri)
     assert contents.text == text
     if encoding == "gb18030":
         assert contents.meta == {"carrel/encoding": "gb18030"}
@@ -79,7 +82,7 @@ async def test_a_directory_reads_as_a_json_array_of_its_entries_one_in_each_line
         put(path, "12345")
     source = await share()
     for uri in (f"{source.uri}/docs", f"{source.uri}/docs/"):
-        [contents] = await source.read(uri)
+        [contents] = await Caller(source).read_resource(uri)
         assert contents.uri == uri
         assert contents.mime_type == "inode/directory"
         entries = json.loads(contents.text)
@@ -88,15 +91,15 @@ async def test_a_directory_reads_as_a_json_array_of_its_entries_one_in_each_line
         assert entries[1]["uri"] == f"{source.uri}/docs/a%20b.md"
         assert entries[1]["size"] == 5
         assert contents.text.splitlines()[3] == json.dumps(entries[2], ensure_ascii=False, separators=(",", ":"))
-    [root] = await source.read(source.uri)
+    [root] = await Caller(source).read_resource(source.uri)
     assert [entry["name"] for entry in json.loads(root.text)] == ["docs"]
 
 
 async def test_an_empty_directory_reads_as_an_empty_array(folder: Path, share: Share) -> None:
     (folder / "empty").mkdir()
     source = await share()
-    assert json.loads((await source.read(f"{source.uri}/empty"))[0].text) == []
-    assert (await source.children(f"{source.uri}/empty", None, 5)).items == []
+    assert json.loads((await Caller(source).read_resource(f"{source.uri}/empty"))[0].text) == []
+    assert (await Caller(source).list_directory(f"{source.uri}/empty", None, 5)).items == []
 
 
 async def test_a_directory_with_very_many_entries_is_read_in_windows(put: Put, share: Share) -> None:
@@ -105,39 +108,39 @@ async def test_a_directory_with_very_many_entries_is_read_in_windows(put: Put, s
     source = await share(max_size=50_000)
     uri = f"{source.uri}/many"
     with pytest.raises(ResourceTooLarge, match="50,000") as raised:
-        await source.read(uri)
+        await Caller(source).read_resource(uri)
     [window] = [word for word in raised.value.message.split() if word.startswith(uri)]
-    [some] = await source.read(window)
+    [some] = await Caller(source).read_resource(window)
     assert 20_000 < len(some.text.encode()) <= 50_000
     assert "0000.txt" in some.text
-    [end] = await source.read(f"{uri}?tail=3")
+    [end] = await Caller(source).read_resource(f"{uri}?tail=3")
     assert [name for name in ("1497", "1498", "1499") if f"{name}.txt" in end.text] == ["1498", "1499"]
     with pytest.raises(InvalidParams, match="directory"):
-        await source.read(f"{uri}?bytes=0-10")
-    page = await source.children(uri, None, 1000)
+        await Caller(source).read_resource(f"{uri}?bytes=0-10")
+    page = await Caller(source).list_directory(uri, None, 1000)
     assert len(page.items) == 1000
-    assert len((await source.children(uri, page.next_cursor, 1000)).items) == 500
+    assert len((await Caller(source).list_directory(uri, page.next_cursor, 1000)).items) == 500
 
 
 async def test_a_file_has_no_children(put: Put, share: Share) -> None:
     put("a.txt")
     source = await share()
     with pytest.raises(ResourceNotFound):
-        await source.children(f"{source.uri}/a.txt", None, 10)
+        await Caller(source).list_directory(f"{source.uri}/a.txt", None, 10)
 
 
 async def test_a_file_that_is_removed_or_replaced_is_read_as_it_is_now(put: Put, share: Share) -> None:
     path = put("a.txt", "one")
     source = await share()
     uri = f"{source.uri}/a.txt"
-    assert (await source.read(uri))[0].text == "one"
+    assert (await Caller(source).read_resource(uri))[0].text == "one"
     put("b.txt", "two").rename(path)
-    assert (await source.read(uri))[0].text == "two"
+    assert (await Caller(source).read_resource(uri))[0].text == "two"
     path.unlink()
     with pytest.raises(ResourceNotFound):
-        await source.read(uri)
+        await Caller(source).read_resource(uri)
     path.mkdir()
-    assert (await source.read(uri))[0].mime_type == "inode/directory"
+    assert (await Caller(source).read_resource(uri))[0].mime_type == "inode/directory"
 
 
 async def test_a_file_that_grows_past_the_limit_while_it_is_read_is_refused_or_read_within_it(
@@ -160,7 +163,7 @@ async def test_a_file_that_grows_past_the_limit_while_it_is_read_is_refused_or_r
     try:
         for _ in range(300):
             try:
-                [contents] = await source.read(uri)
+                [contents] = await Caller(source).read_resource(uri)
             except ResourceTooLarge:
                 continue
             assert len(contents.text) <= 20_000
@@ -172,7 +175,7 @@ async def test_a_file_that_grows_past_the_limit_while_it_is_read_is_refused_or_r
 
 async def test_a_file_of_the_system_that_claims_to_be_empty_is_read_to_its_end(share: Share) -> None:
     source = await share(Path("/proc/self/status"))
-    [contents] = await source.read(source.uri)
+    [contents] = await Caller(source).read_resource(source.uri)
     assert "Threads:" in contents.text
 
 
@@ -184,12 +187,12 @@ async def test_the_root_may_be_a_link_or_relative(
     link.symlink_to(folder)
     source = await share(link)
     assert source.uri.endswith("/link")
-    assert (await source.read(f"{source.uri}/a.txt"))[0].text == "linked"
+    assert (await Caller(source).read_resource(f"{source.uri}/a.txt"))[0].text == "linked"
     monkeypatch.chdir(folder.parent)
     source = await share(Path("./root"))
     assert source.path == str(folder)
     monkeypatch.chdir("/")
-    assert (await source.read(f"{source.uri}/a.txt"))[0].text == "linked"
+    assert (await Caller(source).read_resource(f"{source.uri}/a.txt"))[0].text == "linked"
 
 
 async def test_the_root_may_have_any_name(tmp_path: Path, share: Share) -> None:
@@ -197,9 +200,9 @@ async def test_the_root_may_have_any_name(tmp_path: Path, share: Share) -> None:
     root.mkdir()
     (root / "a.txt").write_text("x")
     source = await share(root)
-    assert source.name == root.name
-    assert (await source.read((await listed(source))[1].uri))[0].text == "x"
-    assert "{" not in source.templates()[0].uri_template.removesuffix("{+path}")
+    assert source.title == root.name
+    assert (await Caller(source).read_resource((await Caller(source).resources())[1].uri))[0].text == "x"
+    assert "{" not in (await Caller(source).templates())[0].uri_template.removesuffix("{+path}")
 
 
 async def test_a_folder_that_goes_away_has_nothing_to_list_until_it_is_back(
@@ -208,14 +211,14 @@ async def test_a_folder_that_goes_away_has_nothing_to_list_until_it_is_back(
     put("a.txt")
     source = await share()
     folder.rename(folder.with_name("away"))
-    assert await listed(source) == []
+    assert await Caller(source).resources() == []
     for uri in (source.uri, f"{source.uri}/a.txt"):
         with pytest.raises(ResourceNotFound):
-            await source.read(uri)
-    assert len(await source.search("a", 5)) == 0
-    assert not (await source.complete("", "path", "", {})).values
+            await Caller(source).read_resource(uri)
+    assert len(await Caller(source).search("a", 5)) == 0
+    assert not (await Caller(source).complete(f"{source.uri}/{{+path}}", "path", "")).values
     folder.with_name("away").rename(folder)
-    assert len(await listed(source)) == 2
+    assert len(await Caller(source).resources()) == 2
 
 
 @pytest.mark.parametrize("kind", ["missing", "pipe", "below a file"])
@@ -227,25 +230,25 @@ async def test_what_cannot_be_shared_is_refused_at_the_start_in_one_line(kind: s
         path.touch()
         path = path / "y"
     with pytest.raises(ConfigError, match="x") as raised:
-        await FilesSource(path).start()
+        await FilesSource(path).start(Reports())
     assert "\n" not in str(raised.value)
 
 
 async def test_a_limit_below_one_byte_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="max_size"):
-        FilesSource(folder, max_size=0)
+        FilesSource(folder, FilesOptions(max_size=0))
 
 
 async def test_a_source_that_was_not_started_or_was_stopped_says_so(folder: Path) -> None:
     source = FilesSource(folder)
     with pytest.raises(ConfigError, match="started"):
-        await source.list(None, 5)
+        await Caller(source).list_resources(None, 5)
     async with running(source):
         pass
     with pytest.raises(ConfigError, match="stopped"):
-        await source.read(source.uri)
+        await Caller(source).read_resource(source.uri)
     with pytest.raises(ConfigError, match="stopped"):
-        await anext(source.watch())
+        await anext(source.watch(Interest()))
 
 
 async def test_a_small_read_goes_to_one_other_thread_once_and_looks_at_each_name_once(put: Put, share: Share) -> None:
@@ -253,22 +256,21 @@ async def test_a_small_read_goes_to_one_other_thread_once_and_looks_at_each_name
     put("a/b/c.txt", "hello")
     source = await share()
     uri = f"{source.uri}/a/b/c.txt"
-    await source.read(uri)
+    await Caller(source).read_resource(uri)
     here: list[str] = []
     there: list[str] = []
 
     def note(calls: list[str]) -> Callable[..., None]:
         return lambda frame, event, function: calls.append(function.__name__) if event == "c_call" else None
 
-    parts, _ = source._locate(uri)
     sys.setprofile(note(there))
     try:
-        source._read(uri, parts, None)
+        source._reader.read_resource(uri)
     finally:
         sys.setprofile(None)
     sys.setprofile(note(here))
     try:
-        await source.read(uri)
+        await Caller(source).read_resource(uri)
     finally:
         sys.setprofile(None)
     assert "start_new_thread" not in here
@@ -293,6 +295,6 @@ async def test_reading_leaves_the_event_loop_free(put: Put, share: Share) -> Non
             await asyncio.sleep(0)
 
     turning = asyncio.ensure_future(turn())
-    await source.read(f"{source.uri}/large.txt")
+    await Caller(source).read_resource(f"{source.uri}/large.txt")
     turning.cancel()
     assert turns > 3

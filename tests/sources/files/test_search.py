@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from carrel.errors import InvalidParams
 from carrel.sources.files.source import FilesSource
+from carrel.testing import Caller
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
 
 
 async def complete(source: FilesSource, typed: str) -> list[str]:
-    return list((await source.complete(f"{source.uri}/{{+path}}", "path", typed, {})).values)
+    return list((await Caller(source).complete(f"{source.uri}/{{+path}}", "path", typed)).values)
 
 
 async def test_completion_drills_down_one_directory_at_a_time(put: Put, share: Share) -> None:
@@ -41,9 +43,9 @@ async def test_completion_suggests_no_more_than_a_hundred_and_says_how_many_ther
     for number in range(250):
         put(f"{number:03}.txt")
     source = await share()
-    found = await source.complete("", "path", "", {})
+    found = await Caller(source).complete(f"{source.uri}/{{+path}}", "path", "")
     assert (len(found.values), found.total, found.has_more) == (100, 250, True)
-    found = await source.complete("", "path", "24", {})
+    found = await Caller(source).complete(f"{source.uri}/{{+path}}", "path", "24")
     assert (len(found.values), found.total, found.has_more) == (13, 13, False)
 
 
@@ -59,17 +61,19 @@ async def test_completion_escapes_what_would_end_a_path(put: Put, share: Share) 
 async def test_windows_are_suggested_too(put: Put, share: Share) -> None:
     put("a.log", "line\n" * 500)
     source = await share()
-    for template in source.templates()[1:]:
+    for template in (await Caller(source).templates())[1:]:
         variable = template.uri_template.rpartition("?")[2].rstrip("}")
-        found = await source.complete(template.uri_template, variable, "", {"path": "a.log"})
+        found = await Caller(source).complete(template.uri_template, variable, "", {"path": "a.log"})
         assert found.values
         for value in found.values:
-            assert await source.read(f"{source.uri}/a.log?{variable}={value}")
-    assert not (await source.complete("", "nope", "", {})).values
+            assert await Caller(source).read_resource(f"{source.uri}/a.log?{variable}={value}")
+    for template, variable in ((f"{source.uri}/{{+path}}", "nope"), ("file:///{+path}", "path")):
+        with pytest.raises(InvalidParams):
+            await Caller(source).complete(template, variable, "")
 
 
 async def search(source: FilesSource, query: str, limit: int = 10) -> list[str]:
-    return [hit.resource.uri.removeprefix(f"{source.uri}/") for hit in await source.search(query, limit)]
+    return [hit.resource.uri.removeprefix(f"{source.uri}/") for hit in await Caller(source).search(query, limit)]
 
 
 async def test_search_ranks_the_name_before_the_path(put: Put, share: Share) -> None:

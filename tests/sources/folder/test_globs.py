@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from carrel import Server
 from carrel.cli import main
 from carrel.errors import ConfigError
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.notices import Notices
 from carrel.sources.folder.patterns import CLASSES, read_globs
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.work import Work
+from carrel.sources.skills.options import SkillsOptions
 from carrel.sources.skills.source import SkillsSource
-from carrel.testing import listed
+from carrel.testing import Caller
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
@@ -68,21 +70,21 @@ def test_a_pattern_that_cannot_be_understood_is_refused_with_its_name_and_option
     option: str, glob: object, folder: Path
 ) -> None:
     with pytest.raises(ConfigError, match=f"^{option} {re.escape(repr(glob))} .+"):
-        FilesSource(folder, **{option: ["*.md", glob]})
+        FilesSource(folder, FilesOptions(**{option: ["*.md", glob]}))
 
 
 @pytest.mark.parametrize("option", ["include", "exclude"])
 @pytest.mark.parametrize("globs", ["*.md", "", b"*.md"])
 def test_one_text_is_not_taken_for_a_list_of_patterns(option: str, globs: object, folder: Path) -> None:
     with pytest.raises(ConfigError, match=f"{option} is a list of patterns"):
-        FilesSource(folder, **{option: globs})
+        FilesSource(folder, FilesOptions(**{option: globs}))
 
 
 @pytest.mark.parametrize("glob", ["[", "", "#draft*", "!x"])
 @pytest.mark.parametrize("folders", [0, 1])
 def test_skills_refuse_it_too(glob: str, folders: int, folder: Path) -> None:
     with pytest.raises(ConfigError, match="exclude"):
-        SkillsSource(*[folder] * folders, exclude=[glob])
+        SkillsSource().add(*[folder] * folders, options=SkillsOptions(exclude=[glob]))
     with pytest.raises(ConfigError, match="exclude"):
         Server("x").skills(folder, exclude=[glob])
     with pytest.raises(ConfigError, match="exclude"):
@@ -121,12 +123,12 @@ def test_the_command_line_refuses_it_too(
     ],
 )
 def test_a_pattern_that_can_be_understood_is_taken(glob: str, folder: Path) -> None:
-    FilesSource(folder, include=[glob], exclude=[glob])
+    FilesSource(folder, FilesOptions(include=[glob], exclude=[glob]))
 
 
 def test_too_many_patterns_are_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="exclude has too many patterns"):
-        FilesSource(folder, exclude=[f"name{number}" for number in range(100_000)])
+        FilesSource(folder, FilesOptions(exclude=[f"name{number}" for number in range(100_000)]))
 
 
 # An implementation of its own of what a pattern matches: one that goes back and forth, name by name.
@@ -234,4 +236,4 @@ async def test_an_ignore_file_keeps_the_lines_that_can_be_understood(put: Put, s
     put(".gitignore", "[\n\n#x\na[b.md\n\\\n/\nsecret.txt\n")
     put("secret.txt")
     put("a.txt")
-    assert [resource.name for resource in (await listed(await share()))[1:]] == ["a.txt"]
+    assert [resource.name for resource in (await Caller(await share()).resources())[1:]] == ["a.txt"]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import ConfigError, ResourceError, ResourceForbidden, ResourceNotFound
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder import snapshot
 from carrel.sources.folder.notices import MAX_TOLD, Notices
@@ -22,7 +23,8 @@ from carrel.sources.folder.selection import MAX_IGNORE_FILE, Selection
 from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.sources.skills.source import SkillsSource
-from carrel.testing import count_descriptors, listed, running
+from carrel.testing import Caller, count_descriptors, running
+from carrel.testing.caller import Reports
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
@@ -85,21 +87,21 @@ async def test_without_descriptors_no_answer_is_shortened(
         put(path)
     (folder / "link.txt").symlink_to("a.txt")
     source = await share()
-    whole = await listed(source)
+    whole = await Caller(source).resources()
     with no_descriptors():
         for ask in (
-            lambda: source.list(None, 100),
-            lambda: source.children(source.uri, None, 100),
-            lambda: source.read(source.uri),
-            lambda: source.read(f"{source.uri}/a.txt"),
-            lambda: source.complete("", "path", "sub/", {}),
-            lambda: source.search("txt", 10),
+            lambda: Caller(source).list_resources(None, 100),
+            lambda: Caller(source).list_directory(source.uri, None, 100),
+            lambda: Caller(source).read_resource(source.uri),
+            lambda: Caller(source).read_resource(f"{source.uri}/a.txt"),
+            lambda: Caller(source).complete(f"{source.uri}/{{+path}}", "path", "sub/"),
+            lambda: Caller(source).search("txt", 10),
         ):
             with pytest.raises(ResourceError, match="Too many open files") as raised:
                 await ask()
             assert not isinstance(raised.value, (ResourceNotFound, ResourceForbidden))
     assert len(warnings()) == 1
-    assert await listed(source) == whole
+    assert await Caller(source).resources() == whole
 
 
 async def test_without_descriptors_no_skill_is_lost(tmp_path: Path) -> None:
@@ -109,20 +111,20 @@ async def test_without_descriptors_no_skill_is_lost(tmp_path: Path) -> None:
         (tmp_path / name / "notes.md").write_text("notes")
     async with running(SkillsSource(tmp_path)) as source:
         assert isinstance(source, SkillsSource)
-        assert len((await source.skills(None, 10)).items) == 2
+        assert len((await Caller(source).list_skills(None, 10)).items) == 2
         with no_descriptors():
             for ask in (
-                lambda: source.list(None, 100),
-                lambda: source.skills(None, 100),
-                lambda: source.skill("skill://one/SKILL.md"),
-                lambda: source.children("skill://one", None, 100),
-                lambda: source.read("skill://one/SKILL.md"),
-                lambda: source.complete("skill://{+path}", "path", "", {}),
-                lambda: source.search("one", 10),
+                lambda: Caller(source).list_resources(None, 100),
+                lambda: Caller(source).list_skills(None, 100),
+                lambda: Caller(source).get_skill("skill://one/SKILL.md"),
+                lambda: Caller(source).list_directory("skill://one", None, 100),
+                lambda: Caller(source).read_resource("skill://one/SKILL.md"),
+                lambda: Caller(source).complete("skill://{+path}", "path", ""),
+                lambda: Caller(source).search("one", 10),
             ):
                 with pytest.raises(ResourceError, match="Too many open files"):
                     await ask()
-        assert len((await source.skills(None, 10)).items) == 2
+        assert len((await Caller(source).list_skills(None, 10)).items) == 2
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
@@ -135,7 +137,7 @@ async def test_wherever_descriptors_run_out_it_is_an_error(
     (folder / "link.txt").symlink_to("sub/b.txt")
     source = await share()
     with failing(monkeypatch, number, name), pytest.raises(ResourceError, match=os.strerror(number)):
-        await listed(source)
+        await Caller(source).resources()
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EPERM])
@@ -153,15 +155,15 @@ async def test_what_cannot_be_read_is_left_out_of_a_list_and_named_in_the_log_on
     source = await share()
     with failing(monkeypatch, number, "bad.txt", "bad"):
         for _ in range(3):
-            assert [found.name for found in await listed(source)] == ["root", "a.txt", "b.txt"]
-            await source.search("txt", 10)
-            await source.children(source.uri, None, 10)
+            assert [found.name for found in await Caller(source).resources()] == ["root", "a.txt", "b.txt"]
+            await Caller(source).search("txt", 10)
+            await Caller(source).list_directory(source.uri, None, 10)
     said = warnings()
     assert sorted(line.split(" ")[0] for line in said) == sorted(
         f"{folder}/{name}" for name in ("bad.txt", "bad", "link.txt")
     )
     assert all(os.strerror(number) in line for line in said)
-    assert len(await listed(source)) == 6
+    assert len(await Caller(source).resources()) == 6
 
 
 async def test_what_is_not_there_or_not_shared_is_not_worth_a_warning(
@@ -172,11 +174,11 @@ async def test_what_is_not_there_or_not_shared_is_not_worth_a_warning(
     for name, target in (("gone", "nowhere"), ("loop", "loop"), ("out", ".."), ("left-out", "secret.txt")):
         (folder / name).symlink_to(target)
     source = await share(exclude=["secret.txt"])
-    await listed(source)
-    await source.search("o", 10)
+    await Caller(source).resources()
+    await Caller(source).search("o", 10)
     for name in ("gone", "loop", "out", "left-out", "secret.txt", "missing"):
         with pytest.raises((ResourceNotFound, ResourceForbidden)):
-            await source.read(f"{source.uri}/{name}")
+            await Caller(source).read_resource(f"{source.uri}/{name}")
     assert warnings() == []
 
 
@@ -210,17 +212,17 @@ async def test_a_folder_whose_ignore_file_is_over_the_limit_is_not_shared(
     source = await share()
     put("sub/.gitignore", f"{patterns}\nsecret.txt\n")
     for _ in range(2):
-        assert [found.name for found in await listed(source)] == ["root", "a.txt"]
+        assert [found.name for found in await Caller(source).resources()] == ["root", "a.txt"]
         for path in ("sub", "sub/secret.txt", "sub/deep/secret.txt", "sub/deep"):
             with pytest.raises(ResourceForbidden):
-                await source.read(f"{source.uri}/{path}")
-        assert not (await source.complete("", "path", "sub/", {})).values
-        assert [hit.resource.name for hit in await source.search("secret", 10)] == []
+                await Caller(source).read_resource(f"{source.uri}/{path}")
+        assert not (await Caller(source).complete(f"{source.uri}/{{+path}}", "path", "sub/")).values
+        assert [hit.resource.name for hit in await Caller(source).search("secret", 10)] == []
     [said] = warnings()
     assert said.startswith(f"{folder}/sub is not shared, because .gitignore has ")
     put("sub/.gitignore", "secret.txt\n")
     put("sub/shown.txt")
-    assert [found.name for found in await listed(source)] == ["root", "a.txt", "shown.txt"]
+    assert [found.name for found in await Caller(source).resources()] == ["root", "a.txt", "shown.txt"]
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".git/info/exclude"])
@@ -229,8 +231,8 @@ async def test_a_source_does_not_start_with_an_ignore_file_over_the_limit(name: 
     put(name, "x\n" * 20_000)
     source = FilesSource(folder)
     with pytest.raises(ConfigError, match=r"cannot be shared: not shared, because .+ too many patterns"):
-        await source.start()
-    async with running(FilesSource(folder, gitignore=False)):
+        await source.start(Reports())
+    async with running(FilesSource(folder, FilesOptions(gitignore=False))):
         pass
 
 
@@ -242,7 +244,7 @@ async def test_patterns_of_all_ignore_files_on_the_way_count_together(
         path += f"{level}/"
         put(f"{path}.gitignore", "".join(f"name{number}\n" for number in range(3000)))
         put(f"{path}a.txt")
-    assert [found.uri.count("/") for found in await listed(await share())][1:] == [
+    assert [found.uri.count("/") for found in await Caller(await share()).resources()][1:] == [
         warnings_before + (await share()).uri.count("/") for warnings_before in (2, 3, 4)
     ]
     assert any("together with those in the directories above" in line for line in warnings())
@@ -264,10 +266,10 @@ async def test_an_ignore_file_that_cannot_be_read_shares_nothing_beside_it(
 
     original = Handle.open
     monkeypatch.setattr(Handle, "open", fail)
-    assert [found.name for found in await listed(source)] == ["root", "a.txt"]
+    assert [found.name for found in await Caller(source).resources()] == ["root", "a.txt"]
     assert len(warnings()) == 1
     with pytest.raises(ResourceForbidden):
-        await source.read(f"{source.uri}/sub/secret.txt")
+        await Caller(source).read_resource(f"{source.uri}/sub/secret.txt")
 
 
 def test_an_ignore_file_that_becomes_something_else_while_it_is_opened_leaves_nothing_open(
@@ -308,7 +310,7 @@ async def test_a_git_directory_that_is_made_up_does_no_harm(
         source = await share()
         before = count_descriptors()
         for _ in range(5):
-            assert [found.name for found in await listed(source)] == ["root", "a.txt"]
+            assert [found.name for found in await Caller(source).resources()] == ["root", "a.txt"]
         assert count_descriptors() == before
 
 
@@ -376,7 +378,7 @@ async def test_what_may_not_be_read_leaves_nothing_open() -> None:
         (root / "link.txt").symlink_to("closed/x.txt")
         async with running(FilesSource(root)) as source:
             uri = source.uri  # type: ignore[attr-defined]
-            await listed(source)
+            await Caller(source).resources()
             (root / "locked.txt").chmod(0)
             (root / "closed").chmod(0)
             effective = os.geteuid()
@@ -385,10 +387,10 @@ async def test_what_may_not_be_read_leaves_nothing_open() -> None:
                     os.seteuid(65534)
                 before = count_descriptors()
                 for _ in range(5):
-                    await listed(source)
+                    await Caller(source).resources()
                     for path in ("locked.txt", "closed/x.txt", "closed", "link.txt"):
                         with pytest.raises(ResourceForbidden):
-                            await source.read(f"{uri}/{path}")
+                            await Caller(source).read_resource(f"{uri}/{path}")
                 assert count_descriptors() == before
             finally:
                 if effective == 0:

@@ -13,11 +13,10 @@ import pytest
 
 from carrel.errors import MCPError, ResourceForbidden, ResourceNotFound
 from carrel.sources.files.source import FilesSource
-from carrel.sources.folder.position import START
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import Tree
-from carrel.testing import listed
+from carrel.sources.folder.tree import START, Tree
+from carrel.testing import Caller, belongs
 from carrel.uri.parse import encode_path
 from carrel.uri.template import UriTemplate
 
@@ -36,23 +35,27 @@ def secret(tmp_path: Path) -> Path:
 
 async def everything(source: FilesSource) -> str:
     """Return what every question that does not name a file gets as an answer, as one text."""
-    answers: list[Any] = [await listed(source), await source.search("s", 1000), await source.search("e", 1000)]
+    answers: list[Any] = [
+        await Caller(source).resources(),
+        await Caller(source).search("s", 1000),
+        await Caller(source).search("e", 1000),
+    ]
     prefixes, pages = [""], [source.uri]
     while prefixes:
-        found = await source.complete("", "path", prefixes.pop(), {})
+        found = await Caller(source).complete(f"{source.uri}/{{+path}}", "path", prefixes.pop(), {})
         answers.append(found)
         prefixes += [value for value in found.values if value.endswith("/")]
     while pages:
-        page = await source.children(pages.pop(), None, 1000)
+        page = await Caller(source).list_directory(pages.pop(), None, 1000)
         answers.append(page)
         pages += [child.uri for child in page.items if child.mime_type == "inode/directory"]
-        answers += [await source.read(uri) for uri in pages]
-    answers += [await source.read(resource.uri) for resource in answers[0]]
+        answers += [await Caller(source).read_resource(uri) for uri in pages]
+    answers += [await Caller(source).read_resource(resource.uri) for resource in answers[0]]
     return repr(answers)
 
 
 async def refused(source: FilesSource, uri: str) -> None:
-    for ask in (source.read, lambda uri: source.children(uri, None, 10)):
+    for ask in (Caller(source).read_resource, lambda uri: Caller(source).list_directory(uri, None, 10)):
         with pytest.raises((ResourceNotFound, ResourceForbidden)):
             await ask(uri)
 
@@ -87,10 +90,10 @@ async def test_a_link_that_stays_inside_is_followed(folder: Path, put: Callable[
     (folder / "round").symlink_to("../root/releases/2/notes.txt")
     source = await share()
     for path in ("current/notes.txt", "absolute/2/notes.txt", "releases/latest.txt", "round"):
-        assert (await source.read(f"{source.uri}/{path}"))[0].text == "two"
-    names = [resource.uri.removeprefix(source.uri) for resource in await listed(source)]
+        assert (await Caller(source).read_resource(f"{source.uri}/{path}"))[0].text == "two"
+    names = [resource.uri.removeprefix(source.uri) for resource in await Caller(source).resources()]
     assert names == ["", "/round", "/releases/latest.txt", "/releases/2/notes.txt"]
-    children = await source.children(f"{source.uri}/absolute", None, 10)
+    children = await Caller(source).list_directory(f"{source.uri}/absolute", None, 10)
     assert [child.name for child in children.items] == ["2", "latest.txt"]
 
 
@@ -117,9 +120,9 @@ async def test_links_that_lead_out_are_followed_if_that_was_asked_for(folder: Pa
     (secret / "back").symlink_to(folder)  # would go on for ever
     (secret / ".hidden").write_text("hidden")
     source = await share(follow_symlinks=True)
-    names = [resource.uri.removeprefix(source.uri) for resource in await listed(source)]
+    names = [resource.uri.removeprefix(source.uri) for resource in await Caller(source).resources()]
     assert names == ["", "/file", "/directory/secret.txt"]
-    assert (await source.read(f"{source.uri}/directory/secret.txt"))[0].text == SECRET
+    assert (await Caller(source).read_resource(f"{source.uri}/directory/secret.txt"))[0].text == SECRET
     await refused(source, f"{source.uri}/directory/.hidden")
 
 
@@ -131,9 +134,9 @@ async def test_a_folder_with_a_longer_name_is_another_folder(
     (tmp_path / "rootX" / "secret.txt").write_text(SECRET)
     source = await share()
     for uri in (f"{source.uri}X/secret.txt", f"{source.uri}X", f"{source.uri[:-1]}", f"{source.uri}%58/secret.txt"):
-        assert not source.owns(uri)
+        assert not belongs(source, uri)
         with pytest.raises(ResourceNotFound):
-            await source.read(uri)
+            await Caller(source).read_resource(uri)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +191,9 @@ async def test_no_spelling_of_a_path_leads_out_or_to_a_file_by_another_name(
     for uri in (f"{source.uri}/{path}", f"{source.uri}/{path}?tail=5"):
         # A slash at the end of a file's name is the one that changes nothing.
         if path == "inside.txt/":
-            assert (await source.read(uri))[0].text == "inside"
+            assert (await Caller(source).read_resource(uri))[0].text == "inside"
             continue
-        for ask in (source.read(uri), source.children(uri, None, 10)):
+        for ask in (Caller(source).read_resource(uri), Caller(source).list_directory(uri, None, 10)):
             with pytest.raises(MCPError):
                 await ask
 
@@ -213,9 +216,9 @@ async def test_no_spelling_of_a_path_leads_out_or_to_a_file_by_another_name(
 )
 async def test_other_places_are_not_owned(uri: str, share: Share) -> None:
     source = await share()
-    assert not source.owns(uri)
+    assert not belongs(source, uri)
     with pytest.raises(MCPError):
-        await source.read(uri)
+        await Caller(source).read_resource(uri)
 
 
 async def test_the_same_place_may_be_spelled_as_rfc_8089_allows(put: Callable[..., Path], share: Share) -> None:
@@ -229,8 +232,8 @@ async def test_the_same_place_may_be_spelled_as_rfc_8089_allows(put: Callable[..
         f"file://localhost{path}/%E7%B3%96%20(1).txt",
         f"FILE:{path}/%E7%B3%96%20(1).txt",
     ):
-        assert source.owns(uri)
-        assert (await source.read(uri))[0].text == "same"
+        assert belongs(source, uri)
+        assert (await Caller(source).read_resource(uri))[0].text == "same"
 
 
 async def test_what_is_left_out_is_left_out_of_every_answer(put: Callable[..., Path], share: Share) -> None:
@@ -255,7 +258,7 @@ async def test_what_is_left_out_is_left_out_of_every_answer(put: Callable[..., P
         "sub/.hidden",
     ]:
         await refused(source, f"{source.uri}/{path}")
-        assert not (await source.complete("", "path", path, {})).values
+        assert not (await Caller(source).complete(f"{source.uri}/{{+path}}", "path", path)).values
     seen = await everything(source)
     assert SECRET not in seen
     assert not any(
@@ -286,7 +289,7 @@ async def test_pipes_sockets_and_devices_are_not_opened(folder: Path, share: Sha
         for name in ("pipe", "socket", "null"):
             await refused(source, f"{source.uri}/{name}")
             await refused(source, f"{source.uri}/{name}?tail=1")
-        assert [resource.name for resource in await listed(source)] == ["root", "x.txt"]
+        assert [resource.name for resource in await Caller(source).resources()] == ["root", "x.txt"]
     finally:
         server.close()
 
@@ -402,17 +405,21 @@ async def test_what_may_not_be_read_is_forbidden_and_does_not_spoil_the_rest(sha
             (root / path).parent.mkdir(exist_ok=True)
             (root / path).write_text("x")
         source = await share(root)
-        await listed(source)
+        await Caller(source).resources()
         (root / "locked.txt").chmod(0)
         (root / "closed").chmod(0)
         with unprivileged():
             for path in ("locked.txt", "closed/x.txt"):
                 with pytest.raises(ResourceForbidden):
-                    await source.read(f"{source.uri}/{path}")
+                    await Caller(source).read_resource(f"{source.uri}/{path}")
             with pytest.raises(ResourceForbidden):
-                await source.children(f"{source.uri}/closed", None, 10)
-            assert [resource.name for resource in await listed(source)] == [source.name, "locked.txt", "open.txt"]
-            assert len(await source.search("x.txt", 10)) == 0
+                await Caller(source).list_directory(f"{source.uri}/closed", None, 10)
+            assert [resource.title for resource in await Caller(source).resources()] == [
+                source.title,
+                "locked.txt",
+                "open.txt",
+            ]
+            assert len(await Caller(source).search("x.txt", 10)) == 0
         (root / "closed").chmod(0o755)
 
 
@@ -430,8 +437,8 @@ async def test_a_very_deep_chain_of_directories_is_cut_off(
     finally:
         os.close(where)
     source = await share()
-    assert [resource.name for resource in await listed(source)] == ["root", "top.txt"]
-    assert await source.search("top", 5)
+    assert [resource.name for resource in await Caller(source).resources()] == ["root", "top.txt"]
+    assert await Caller(source).search("top", 5)
     await refused(source, source.uri + "/deep" * 1500)
     remove_deep(folder)
 
@@ -462,7 +469,7 @@ async def test_names_that_have_no_uri_are_left_out(put: Callable[..., Path], sha
     put("back\\slash.txt")
     put("fine.txt")
     source = await share()
-    assert [resource.name for resource in await listed(source)] == ["root", "fine.txt"]
+    assert [resource.name for resource in await Caller(source).resources()] == ["root", "fine.txt"]
 
 
 @pytest.mark.parametrize(
@@ -492,11 +499,11 @@ async def test_names_that_have_no_uri_are_left_out(put: Callable[..., Path], sha
 async def test_every_name_goes_there_and_back(name: str | bytes, put: Callable[..., Path], share: Share) -> None:
     put(name, "the text")
     source = await share()
-    found = (await listed(source))[1]
+    found = (await Caller(source).resources())[1]
     assert found.uri == f"{source.uri}/{encode_path([os.fsdecode(name)])}"
     assert found.uri.isascii()
-    assert (await source.read(found.uri))[0].text == "the text"
+    assert (await Caller(source).read_resource(found.uri))[0].text == "the text"
     assert found.name == os.fsencode(name).decode("utf-8", "replace")
-    [suggested] = (await source.complete(f"{source.uri}/{{+path}}", "path", "", {})).values
+    [suggested] = (await Caller(source).complete(f"{source.uri}/{{+path}}", "path", "")).values
     expanded = UriTemplate(f"{source.uri}/{{+path}}").expand({"path": suggested})
-    assert (await source.read(expanded))[0].text == "the text"
+    assert (await Caller(source).read_resource(expanded))[0].text == "the text"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from carrel.sources.files.source import FilesSource
-from carrel.testing import listed
+from carrel.testing import Caller
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
 
 
 async def names(source: FilesSource) -> list[str]:
-    return [resource.uri.removeprefix(f"{source.uri}/") for resource in (await listed(source))[1:]]
+    return [resource.uri.removeprefix(f"{source.uri}/") for resource in (await Caller(source).resources())[1:]]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +163,14 @@ def test_a_source_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.log\n")
     program = f"""
 import asyncio, sys
+from carrel.catalog.provider import Request
 from carrel.sources.files.source import FilesSource
 loaded = set(sys.modules)
 async def main():
     source = FilesSource({str(tmp_path)!r})
-    await source.start()
-    await source.list(None, 10)
-    await source.read(source.uri + "/a.txt")
+    await source.start(None)
+    await source.list_resources(Request())
+    await source.read_resource(source.uri + "/a.txt", Request())
     await source.stop()
 asyncio.run(main())
 unwanted = {{"watchfiles", "puremagic", "mimetypes", "hashlib"}}

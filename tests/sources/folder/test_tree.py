@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.errors import InvalidCursor
+from carrel.errors import InvalidCursor, ResourceNotFound
 from carrel.sources.cursor import check_sum, read_cursor, write_cursor
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.position import START, Position
@@ -19,7 +19,7 @@ from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.work import PAGE, Work
-from carrel.testing import listed, running
+from carrel.testing import Caller, belongs, running
 from carrel.uri.parse import file_uri
 
 Share = Callable[..., Awaitable[FilesSource]]
@@ -29,8 +29,8 @@ Put = Callable[..., Path]
 async def test_the_folder_comes_first_then_files_before_directories(put: Put, share: Share) -> None:
     for path in ("b.txt", "a/z.txt", "a/a/x.txt", "c/y.txt", "B.txt", "a.txt", "a-b/x.txt", "ab.txt"):
         put(path)
-    source = await share(name="My folder")
-    found = await listed(source, 3)
+    source = await share(title="My folder")
+    found = await Caller(source).resources(3)
     assert found[0].uri == source.uri
     assert found[0].name == "My folder"
     assert found[0].mime_type == "inode/directory"
@@ -50,7 +50,7 @@ async def test_children_are_directories_first(put: Put, share: Share) -> None:
     for path in ("b.txt", "z/x.txt", "a.txt", "a/x.txt", "empty/.hidden"):
         put(path)
     source = await share()
-    page = await source.children(source.uri, None, 10)
+    page = await Caller(source).list_directory(source.uri, None, 10)
     assert [(child.name, child.mime_type) for child in page.items] == [
         ("a", "inode/directory"),
         ("empty", "inode/directory"),
@@ -65,7 +65,7 @@ async def test_a_listed_file_has_its_size_type_and_time(put: Put, share: Share) 
     path = put("main.rs", "fn main() {}\n")
     os.utime(path, (1736694058, 1736694058))
     source = await share()
-    found = (await listed(source))[1]
+    found = (await Caller(source).resources())[1]
     assert found.name == "main.rs"
     assert found.mime_type == "text/x-rust"
     assert found.size == 13
@@ -76,7 +76,7 @@ async def test_a_listed_file_has_its_size_type_and_time(put: Put, share: Share) 
 async def test_any_time_a_file_can_have_is_a_time(seconds: int, put: Put, share: Share) -> None:
     os.utime(put("old.txt"), (seconds, seconds))
     source = await share()
-    found = (await listed(source))[1]
+    found = (await Caller(source).resources())[1]
     assert found.annotations.last_modified.endswith("Z")
 
 
@@ -85,21 +85,22 @@ async def test_one_file_can_be_shared_by_itself(folder: Path, put: Put, share: S
     path = put(".hidden.log", "one\ntwo\n")
     put("other.txt")
     source = await share(path)
-    [only] = await listed(source)
+    [only] = await Caller(source).resources()
     assert (only.uri, only.name, only.size) == (source.uri, ".hidden.log", 8)
-    assert (await source.read(source.uri))[0].text == "one\ntwo\n"
-    assert (await source.read(f"{source.uri}?tail=1"))[0].text == "two\n"
-    assert [template.uri_template for template in source.templates()] == [
+    assert (await Caller(source).read_resource(source.uri))[0].text == "one\ntwo\n"
+    assert (await Caller(source).read_resource(f"{source.uri}?tail=1"))[0].text == "two\n"
+    assert [template.uri_template for template in (await Caller(source).templates())] == [
         f"{source.uri}{{?lines}}",
         f"{source.uri}{{?tail}}",
         f"{source.uri}{{?bytes}}",
     ]
-    assert not source.owns(f"{source.uri}/x")
-    assert not source.owns(source.uri.replace(".hidden.log", "other.txt"))
-    assert [hit.resource.uri for hit in await source.search("hidden", 5)] == [source.uri]
-    assert len(await source.search("other", 5)) == 0
+    with pytest.raises(ResourceNotFound):
+        await Caller(source).read_resource(f"{source.uri}/x")
+    assert not belongs(source, source.uri.replace(".hidden.log", "other.txt"))
+    assert [hit.resource.uri for hit in await Caller(source).search("hidden", 5)] == [source.uri]
+    assert len(await Caller(source).search("other", 5)) == 0
     with pytest.raises(InvalidCursor):
-        await source.list("x", 5)
+        await Caller(source).list_resources("x", 5)
 
 
 def tree_of(folder: Path) -> Tree:
@@ -274,10 +275,10 @@ async def test_a_cursor_that_was_made_up_is_refused_or_does_no_harm(
     (folder / "b.txt").touch()
     text = "/".join((kind, *parts)).encode("utf-8", "surrogateescape")
     async with running(FilesSource(folder)) as source:
-        shared = {resource.uri for resource in await listed(source)}
+        shared = {resource.uri for resource in await Caller(source).resources()}
         for listing, ask in (
-            (f"files {folder}", source.list),
-            (f"entries {file_uri(folder)}", partial(source.children, file_uri(folder))),
+            (f"files {folder}", Caller(source).list_resources),
+            (f"entries {file_uri(folder)}", partial(Caller(source).list_directory, file_uri(folder))),
         ):
             cursor = b2a_base64(check_sum(text, listing) + text, newline=False).decode().rstrip("=")
             try:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from carrel.server.source import Change
 
+from carrel.catalog.provider import Change, Interest
 from carrel.errors import ConfigError
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.watch import file_system, must_poll
-from carrel.testing import listed
+from carrel.testing import Caller
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
@@ -28,7 +29,7 @@ class Ear:
 
     def __init__(self, source: FilesSource) -> None:
         self._source = source
-        self._batches = source.watch()
+        self._batches = source.watch(Interest())
         self.count = 0
 
     async def __aenter__(self) -> "Ear":
@@ -391,19 +392,20 @@ def test_without_watchfiles_watching_says_what_to_install_and_all_else_works(tmp
     program = f"""
 import asyncio, sys
 sys.modules["watchfiles"] = None
+from carrel.catalog.provider import Interest, Request
 from carrel.errors import ConfigError
 from carrel.sources.files.source import FilesSource
 async def main():
     source = FilesSource({str(tmp_path)!r})
-    await source.start()
+    await source.start(None)
     try:
-        async for batch in source.watch():
+        async for batch in source.watch(Interest()):
             raise AssertionError(batch)
     except ConfigError as error:
         assert "pip install 'carrel[files]'" in str(error), error
     else:
         raise AssertionError("no error")
-    assert len((await source.list(None, 10)).items) == 2
+    assert len((await source.list_resources(Request())).items) == 2
     await source.stop()
 asyncio.run(main())
 """
@@ -413,11 +415,12 @@ asyncio.run(main())
 async def test_a_thread_that_watches_does_not_keep_a_program_from_ending(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os
+from carrel.catalog.provider import Interest
 from carrel.sources.files.source import FilesSource
 async def main():
     source = FilesSource({str(tmp_path)!r})
-    await source.start()
-    watch = source.watch()
+    await source.start(None)
+    watch = source.watch(Interest())
     await anext(watch)
     globals()["kept"] = watch, source
 loop = asyncio.new_event_loop()
@@ -434,6 +437,6 @@ async def test_a_root_whose_name_is_not_utf8_is_shared_but_cannot_be_watched(tmp
     root.mkdir()
     (root / "a.txt").touch()
     source = await share(root)
-    assert len(await listed(source)) == 2
+    assert len(await Caller(source).resources()) == 2
     with pytest.raises(ConfigError, match="UTF-8"):
-        await anext(source.watch())
+        await anext(source.watch(Interest()))

@@ -12,6 +12,7 @@ import pytest
 from carrel.server.source import Change, Page
 
 from carrel import Server
+from carrel.catalog.provider import Change, Page
 from carrel.server import watching
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from carrel.sources.skills.source import SkillsSource
-from carrel.testing import SourceContract
+from carrel.testing import ProviderContract
 
 
-class TestSkills(SourceContract):
+class TestSkills(ProviderContract):
     foreign = "file:///nobody/has/this"
     root: Path
 
     @pytest.fixture
-    def source(self, tmp_path: Path) -> SkillsSource:
+    def provider(self, tmp_path: Path) -> SkillsSource:
         self.root = root = tmp_path / "skills"
         for path in ("pdf/references/a b#c%.md", "pdf/scripts/run.py", "acme/refunds/糖尿病.txt", "not-a-skill/x.md"):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,10 @@ class TestSkills(SourceContract):
         (root / "pdf" / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
         return SkillsSource(root)
 
-    async def create(self, source: SkillsSource) -> str:
+    def again(self, provider: SkillsSource) -> SkillsSource:
+        return SkillsSource(provider._reader.folders[0].path)
+
+    async def create(self, provider: SkillsSource) -> str:
         number = len(os.listdir(self.root / "pdf" / "references"))
         path = self.root / "pdf" / "references" / f"new-{number}.txt"
         while path.exists():
@@ -34,23 +37,23 @@ class TestSkills(SourceContract):
         path.write_text("new\n")
         return f"skill://pdf/references/{path.name}"
 
-    async def change(self, source: SkillsSource, uri: str) -> None:
+    async def change(self, provider: SkillsSource, uri: str) -> None:
         with open(self.path(uri), "a") as file:
             file.write("more\n")
 
-    async def remove(self, source: SkillsSource, uri: str) -> None:
+    async def remove(self, provider: SkillsSource, uri: str) -> None:
         os.remove(self.path(uri))
 
-    def missing(self, source: SkillsSource) -> str:
+    def missing(self, provider: SkillsSource) -> str:
         return "skill://pdf/missing.md"
 
-    async def container(self, source: SkillsSource) -> str:
+    async def container(self, provider: SkillsSource) -> str:
         return "skill://pdf"
 
-    async def searched(self, source: SkillsSource) -> tuple[str, str]:
+    async def searched(self, provider: SkillsSource) -> tuple[str, str]:
         return "refunds", "skill://acme/refunds/SKILL.md"
 
-    async def completed(self, source: SkillsSource) -> tuple[str, str, str, str]:
+    async def completed(self, provider: SkillsSource) -> tuple[str, str, str, str]:
         return "skill://{+path}", "path", "pdf/s", "pdf/scripts/run.py"
 
     def path(self, uri: str) -> Path:
@@ -61,12 +64,12 @@ class TestOneSkill(TestSkills):
     """The same where the folder that is served is a skill itself."""
 
     @pytest.fixture
-    def source(self, tmp_path: Path) -> SkillsSource:
-        TestSkills.source.__wrapped__(self, tmp_path)
+    def provider(self, tmp_path: Path) -> SkillsSource:
+        TestSkills.provider.__wrapped__(self, tmp_path)
         (self.root / "pdf" / "x.txt").write_text("x")
         return SkillsSource(self.root / "pdf")
 
-    async def searched(self, source: SkillsSource) -> tuple[str, str]:
+    async def searched(self, provider: SkillsSource) -> tuple[str, str]:
         return "nested", "skill://pdf/nested/SKILL.md"
 
 
@@ -74,8 +77,8 @@ class TestSkillsWithLinks(TestSkills):
     """The same where links lead to files of skills, to skills, out, and in a circle."""
 
     @pytest.fixture
-    def source(self, tmp_path: Path) -> SkillsSource:
-        source = TestSkills.source.__wrapped__(self, tmp_path)
+    def provider(self, tmp_path: Path) -> SkillsSource:
+        provider = TestSkills.provider.__wrapped__(self, tmp_path)
         (tmp_path / "secret.txt").write_text("secret")
         for name, target in {
             "pdf/notes.md": "references/a b#c%.md",
@@ -87,8 +90,8 @@ class TestSkillsWithLinks(TestSkills):
             "linked": "pdf",
         }.items():
             (self.root / name).symlink_to(target)
-        return source
+        return provider
 
-    async def unreadable(self, source: SkillsSource) -> list[str]:
+    async def unreadable(self, provider: SkillsSource) -> list[str]:
         refused = ("pdf/out.txt", "pdf/loop.md", "pdf/nowhere.md", "pdf/inside/run.py", "linked/SKILL.md", "pdf/.env")
         return [f"skill://{path}" for path in refused]

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from carrel.server.source import Change
 
+from carrel.catalog.provider import Change
 from carrel.errors import ConfigError, MCPError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.sources.skills import folder as skill_folder
+from carrel.sources.skills.options import SkillsOptions
 from carrel.sources.skills.source import SkillsSource
-from carrel.testing import Listener, listed, running
+from carrel.testing import Caller, Listener, running
+from carrel.testing.caller import Reports
 from carrel.uri.parse import normalize
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 from carrel.wire.skills import Skill
@@ -35,7 +38,8 @@ async def serve(folder: Path) -> AsyncIterator[Serve]:
     async with AsyncExitStack() as stack:
 
         async def serve(*folders: Path, **options: Any) -> SkillsSource:
-            source = SkillsSource(*(folders or (folder,)), **options)
+            source = SkillsSource()
+            source.add(*(folders or (folder,)), options=SkillsOptions(**options))
             await stack.enter_async_context(running(source))
             return source
 
@@ -46,7 +50,7 @@ async def all_skills(source: SkillsSource, limit: int = 100) -> list[Skill]:
     found: list[Skill] = []
     cursor: str | None = None
     while True:
-        page = await source.skills(cursor, limit)
+        page = await Caller(source).list_skills(cursor, limit)
         assert len(page.items) <= limit
         found += page.items
         cursor = page.next_cursor
@@ -55,12 +59,16 @@ async def all_skills(source: SkillsSource, limit: int = 100) -> list[Skill]:
 
 
 async def read(source: SkillsSource, uri: str) -> bytes:
-    [contents] = await source.read(uri)
+    [contents] = await Caller(source).read_resource(uri)
     return contents.blob if isinstance(contents, BlobResourceContents) else contents.text.encode()
 
 
 async def refused(source: SkillsSource, uri: str) -> None:
-    for ask in (source.read, source.skill, lambda uri: source.children(uri, None, 10)):
+    for ask in (
+        Caller(source).read_resource,
+        Caller(source).get_skill,
+        lambda uri: Caller(source).list_directory(uri, None, 10),
+    ):
         with pytest.raises((ResourceNotFound, ResourceForbidden)):
             await ask(uri)
 
@@ -86,7 +94,7 @@ async def test_a_directory_with_a_skill_file_that_names_it_is_a_skill(put: Put, 
         "skill://git-workflow/SKILL.md",
         "skill://git-workflow/references/GUIDE.md",
     ]
-    assert await source.skill(skill.uri) == skill
+    assert await Caller(source).get_skill(skill.uri) == skill
     for uri in ("skill://README.md", "skill://readme.md", "skill://drafts/notes.md", "skill://drafts", "skill://"):
         await refused(source, uri)
 
@@ -96,7 +104,7 @@ async def test_the_skill_file_is_described_by_its_frontmatter_and_other_files_by
 ) -> None:
     put("pdf/SKILL.md", head("pdf", "Forms."))
     put("pdf/scripts/run.py", "print()\n")
-    skill_file, script = await listed(await serve())
+    skill_file, script = await Caller(await serve()).resources()
     assert (skill_file.name, skill_file.description, skill_file.mime_type) == ("pdf", "Forms.", "text/markdown")
     assert (script.name, script.mime_type, script.size) == ("run.py", "text/x-python", 8)
 
@@ -111,7 +119,7 @@ async def test_a_prefix_of_directories_leads_to_skills_but_is_none(put: Put, ser
         "skill://acme/billing/refunds/SKILL.md",
         "skill://acme/support/refunds/SKILL.md",
     ]
-    page = await source.children("skill://acme", None, 10)
+    page = await Caller(source).list_directory("skill://acme", None, 10)
     assert [(child.uri, child.mime_type) for child in page.items] == [
         ("skill://acme/billing", "inode/directory"),
         ("skill://acme/support", "inode/directory"),
@@ -129,7 +137,10 @@ async def test_the_folder_may_be_a_skill_itself(tmp_path: Path, put: Put, serve:
     source = await serve(tmp_path / "pdf", tmp_path / "root")
     assert [skill.uri for skill in await all_skills(source)] == ["skill://pdf/SKILL.md", "skill://git/SKILL.md"]
     assert await read(source, "skill://pdf/x/y.txt") == b"y"
-    assert [child.name for child in (await source.children("skill://pdf", None, 10)).items] == ["x", "pdf"]
+    assert [child.name for child in (await Caller(source).list_directory("skill://pdf", None, 10)).items] == [
+        "x",
+        "pdf",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +161,7 @@ async def test_what_is_not_a_valid_skill_is_not_served_and_the_log_says_why_once
     source = await serve()
     for _ in range(3):
         assert await all_skills(source) == []
-        assert await listed(source) == []
+        assert await Caller(source).resources() == []
     await refused(source, "skill://tool/SKILL.md")
     await refused(source, "skill://tool/more.md")
     [record] = caplog.records
@@ -171,7 +182,7 @@ async def test_the_first_part_of_a_path_is_in_lower_case_in_uris_whatever_it_is_
     source = await serve()
     [skill] = await all_skills(source)
     assert skill.uri == normalize(skill.uri) == "skill://team%20%C3%84/tool/SKILL.md"
-    assert await source.skill(skill.uri) == skill
+    assert await Caller(source).get_skill(skill.uri) == skill
     assert await read(source, skill.uri) == head("tool").encode()
 
 
@@ -183,7 +194,7 @@ async def test_a_name_at_the_top_belongs_to_the_first_folder_that_has_it(
         (tmp_path / number / "team" / number / "SKILL.md").write_text(head(number))
     source = await serve(tmp_path / "one", tmp_path / "two")
     assert [skill.uri for skill in await all_skills(source)] == ["skill://team/one/SKILL.md"]
-    assert [resource.uri for resource in await listed(source)] == ["skill://team/one/SKILL.md"]
+    assert [resource.uri for resource in await Caller(source).resources()] == ["skill://team/one/SKILL.md"]
     await refused(source, "skill://team/two/SKILL.md")
 
 
@@ -191,7 +202,7 @@ async def test_a_folder_that_is_missing_or_a_file_is_refused_at_the_start(folder
     put("file.txt")
     for path in (folder / "missing", folder / "file.txt"):
         with pytest.raises(ConfigError):
-            await SkillsSource(path).start()
+            await SkillsSource(path).start(Reports())
 
 
 # Nested skills
@@ -220,7 +231,7 @@ async def test_an_invalid_skill_file_within_a_skill_is_an_ordinary_file(put: Put
     assert [resource.uri for resource in skill.resources] == ["skill://outer/SKILL.md", "skill://outer/inner/SKILL.md"]
     assert await read(source, "skill://outer/inner/SKILL.md") == b"no frontmatter"
     with pytest.raises(ResourceNotFound):
-        await source.skill("skill://outer/inner/SKILL.md")
+        await Caller(source).get_skill("skill://outer/inner/SKILL.md")
 
 
 # Manifests
@@ -243,7 +254,7 @@ async def test_size_and_digest_are_those_of_the_bytes_that_are_read(put: Put, se
         data = await read(source, resource.uri)
         assert resource.size == len(data)
         assert resource.digest == f"sha256:{hashlib.sha256(data).hexdigest()}"
-    [text] = await source.read("skill://tool/vector.svg")
+    [text] = await Caller(source).read_resource("skill://tool/vector.svg")
     assert isinstance(text, TextResourceContents)
     assert text.mime_type == "image/svg+xml"
 
@@ -264,13 +275,13 @@ async def test_a_manifest_has_exactly_the_files_that_can_be_read(put: Put, serve
     [skill] = await all_skills(source)
     paths = ["SKILL.md", "a/b/c.txt", "link.txt", "up.txt"]
     assert sorted(resource.uri for resource in skill.resources) == [f"skill://tool/{path}" for path in paths]
-    assert [resource.uri for resource in await listed(source)] == [
+    assert [resource.uri for resource in await Caller(source).resources()] == [
         *("skill://tool/SKILL.md", "skill://tool/link.txt", "skill://tool/up.txt"),
         "skill://tool/a/b/c.txt",
     ]
     for path in (".env", ".git/config", "build/out.o", ".gitignore", "alias/b/c.txt", "alias", "out/passwd", "out"):
         await refused(source, f"skill://tool/{path}")
-    page = await source.children("skill://tool", None, 100)
+    page = await Caller(source).list_directory("skill://tool", None, 100)
     assert [child.name for child in page.items] == ["a", "tool", "link.txt", "up.txt"]
 
 
@@ -279,7 +290,7 @@ async def test_digests_follow_a_file_that_is_written_again_and_again(put: Put, s
     source = await serve()
     for number in range(20):  # the same length, and often the same time stamp
         put("tool/data.txt", f"{number:04}")
-        skill = await source.skill("skill://tool/SKILL.md")
+        skill = await Caller(source).get_skill("skill://tool/SKILL.md")
         assert skill.resources[1].digest == f"sha256:{hashlib.sha256(f'{number:04}'.encode()).hexdigest()}"
 
 
@@ -311,7 +322,7 @@ async def test_skills_with_too_many_files_or_bytes_are_not_published(
     assert (skill.uri, len(skill.resources)) == ("skill://right/SKILL.md", 512)
     for name in ("many", "large"):
         with pytest.raises(ResourceNotFound):
-            await source.skill(f"skill://{name}/SKILL.md")
+            await Caller(source).get_skill(f"skill://{name}/SKILL.md")
     assert sorted("more than" in record.getMessage() for record in caplog.records) == [True, True]
 
 
@@ -320,7 +331,7 @@ async def test_a_file_larger_than_a_skill_is_not_read(put: Put, serve: Serve) ->
     with open(put("large/data.bin"), "wb") as file:
         file.truncate(16 * 1024 * 1024 + 1)
     with pytest.raises(ResourceTooLarge, match="16,777,216"):
-        await (await serve()).read("skill://large/data.bin")
+        await Caller(await serve()).read_resource("skill://large/data.bin")
 
 
 async def test_pages_of_skills_of_any_size_give_each_once(tmp_path: Path, put: Put, serve: Serve) -> None:
@@ -340,17 +351,17 @@ async def test_a_cursor_of_skills_that_was_never_given_out_is_refused(cursor: st
     put("tool/SKILL.md", head("tool"))
     put("tool/x.txt")
     source = await serve()
-    of_list = (await source.list(None, 1)).next_cursor
+    of_list = (await Caller(source).list_resources(None, 1)).next_cursor
     for bad in (cursor, of_list):
         with pytest.raises(MCPError, match="cursor"):
-            await source.skills(bad, 10)
+            await Caller(source).list_skills(bad, 10)
 
 
 async def test_a_directory_is_read_as_the_list_of_what_is_in_it(put: Put, serve: Serve) -> None:
     put("tool/SKILL.md", head("tool"))
     put("tool/a/x.txt")
     source = await serve()
-    [contents] = await source.read("skill://tool")
+    [contents] = await Caller(source).read_resource("skill://tool")
     assert contents.mime_type == "inode/directory"
     assert [entry["uri"] for entry in json.loads(contents.text)] == ["skill://tool/a", "skill://tool/SKILL.md"]
 
@@ -361,7 +372,7 @@ async def test_a_directory_is_read_as_the_list_of_what_is_in_it(put: Put, serve:
 async def test_a_new_file_in_a_skill_and_a_change_and_its_end_are_told(put: Put, serve: Serve) -> None:
     put("tool/SKILL.md", head("tool"))
     source = await serve()
-    async with Listener(source.watch()) as listener:
+    async with Listener(source) as listener:
         path = put("tool/a/x.txt", "1")
         await listener.hear("skill://tool/a/x.txt", "created")
         await listener.hear("skill://tool/a", "created")
@@ -374,7 +385,7 @@ async def test_a_new_file_in_a_skill_and_a_change_and_its_end_are_told(put: Put,
 async def test_files_that_belong_to_no_skill_are_not_told_of(put: Put, serve: Serve) -> None:
     put("tool/SKILL.md", head("tool"))
     source = await serve()
-    async with Listener(source.watch()) as listener:
+    async with Listener(source) as listener:
         put("drafts/x.txt")
         put("tool/.hidden")
         put("README.md")
@@ -386,7 +397,7 @@ async def test_files_that_belong_to_no_skill_are_not_told_of(put: Put, serve: Se
 async def test_a_skill_file_that_comes_or_goes_brings_or_takes_all_files_of_the_skill(put: Put, serve: Serve) -> None:
     put("tool/x.txt")
     source = await serve()
-    async with Listener(source.watch()) as listener:
+    async with Listener(source) as listener:
         path = put("tool/SKILL.md", head("tool"))
         await listener.hear("skill://tool/SKILL.md", "created")
         await listener.hear("skill://tool/x.txt", "created")
@@ -398,19 +409,19 @@ async def test_a_skill_file_that_comes_or_goes_brings_or_takes_all_files_of_the_
 async def test_new_frontmatter_counts_as_a_new_entry_and_a_new_text_does_not(put: Put, serve: Serve) -> None:
     path = put("tool/SKILL.md", head("tool"))
     source = await serve()
-    async with Listener(source.watch()) as listener:
+    async with Listener(source) as listener:
         path.write_text(head("tool") + "more text\n")
         await listener.hear("skill://tool/SKILL.md", "changed")
         path.write_text(head("tool", "Something else."))
         await listener.hear("skill://tool/SKILL.md", "created")
-        assert (await source.skill("skill://tool/SKILL.md")).frontmatter["description"] == "Something else."
+        assert (await Caller(source).get_skill("skill://tool/SKILL.md")).frontmatter["description"] == "Something else."
 
 
 async def test_changes_in_every_folder_are_told(tmp_path: Path, put: Put, serve: Serve) -> None:
     (tmp_path / "more" / "last").mkdir(parents=True)
     put("tool/SKILL.md", head("tool"))
     source = await serve(tmp_path / "root", tmp_path / "more")
-    async with Listener(source.watch()) as listener:
+    async with Listener(source) as listener:
         (tmp_path / "more" / "last" / "SKILL.md").write_text(head("last"))
         await listener.hear("skill://last/SKILL.md", "created")
         put("tool/x.txt")
@@ -452,14 +463,18 @@ async def test_nothing_outside_of_skills_can_be_had(uri: str, put: Put, serve: S
     (folder / "tool" / "way").symlink_to("..")
     (folder / "out").symlink_to(outside)
     source = await serve()
-    for ask in (source.read, source.skill, lambda uri: source.children(uri, None, 10)):
+    for ask in (
+        Caller(source).read_resource,
+        Caller(source).get_skill,
+        lambda uri: Caller(source).list_directory(uri, None, 10),
+    ):
         try:
             answer = repr(await ask(uri))
         except MCPError:
             continue
         assert "secret" not in answer
         assert "out" not in answer.replace("without", "")
-    assert "secret" not in repr(await all_skills(source)) + repr(await listed(source))
+    assert "secret" not in repr(await all_skills(source)) + repr(await Caller(source).resources())
 
 
 async def test_links_out_are_followed_if_that_was_asked_for(put: Put, serve: Serve, folder: Path) -> None:

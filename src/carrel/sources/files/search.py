@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from carrel.sources.content.words import words_of
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.sandbox import MAX_DEPTH
@@ -15,10 +16,9 @@ from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.uri.parse import UriError, percent_decode
 from carrel.wire.completion import Completion
 
-__all__ = ["Match", "complete_path", "search_names", "words_of"]
+__all__ = ["Match", "complete_path", "search_names"]
 
 MAX_VALUES = 100
-MAX_QUERY = 1000  # characters
 SPELL = 0.5  # microseconds of work for a name that is compared
 
 
@@ -144,11 +144,6 @@ def search_names(tree: Tree, query: str, limit: int) -> list[Match]:
         if len(found) > 20 * limit + 1000:
             found = nlargest(limit, found)
     return nlargest(limit, found)
-
-
-def words_of(query: str) -> list[str]:
-    """Return the distinct words of a query, case-folded; none if the query is too long."""
-    return list(dict.fromkeys(query.casefold().split())) if len(query) <= MAX_QUERY else []
 
 
 def rate(words: list[str], name: str, depth: int) -> float:

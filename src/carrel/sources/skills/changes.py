@@ -1,53 +1,13 @@
-"""Change events of skills: the merged watches of several folders, mapped to the files that are served."""
+"""Change events of skills: the changes of all files, mapped to the files that belong to skills."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from carrel.server.source import Change
+from carrel.catalog.provider import Change
 
-if TYPE_CHECKING:
-    from carrel.sources.folder.watch import Watch
-
-__all__ = ["compare", "merge"]
-
-
-async def merge(watches: Sequence[Watch]) -> AsyncIterator[Collection[Change]]:
-    """Yield the batches of several watches. The first one is empty, and comes once all of them are listening.
-
-    Raises:
-        ConfigError: one of them cannot listen.
-    """
-    batches: asyncio.Queue[Collection[Change] | Exception | None] = asyncio.Queue(1)
-
-    async def follow(watch: Watch) -> None:
-        try:
-            async for batch in watch:
-                await batches.put(batch)
-        except Exception as error:
-            await batches.put(error)
-        else:
-            await batches.put(None)
-
-    tasks = [asyncio.ensure_future(follow(watch)) for watch in watches]
-    deaf = len(tasks)
-    try:
-        while True:
-            batch = await batches.get()
-            if batch is None:
-                return
-            if isinstance(batch, Exception):
-                raise batch
-            if deaf:
-                deaf -= not batch
-            if not deaf:
-                yield batch
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+__all__ = ["compare"]
 
 
 def compare(before: Mapping[str, Any], now: Mapping[str, Any], touched: Collection[Change]) -> list[Change]:

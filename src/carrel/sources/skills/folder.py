@@ -9,27 +9,27 @@ https://agentskills.io/specification
 """
 
 # Importing pathlib takes a few milliseconds of the start.
-# ruff: noqa: PTH100, PTH111, PTH116, PTH119
+# ruff: noqa: PTH119
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from hashlib import sha256
 from itertools import islice
-from stat import S_ISDIR
 from time import time_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
-from carrel.sources.folder.position import START, Parts, Position
-from carrel.sources.folder.sandbox import Node, Root
-from carrel.sources.folder.selection import Selection
-from carrel.sources.folder.tree import Tree, TreeEntry, Visit
+from carrel.sources.folder.describe import display
+from carrel.sources.folder.sandbox import Node, Parts
+from carrel.sources.folder.shared import SharedFolder
+from carrel.sources.folder.tree import START, Position, TreeEntry, Visit
 from carrel.sources.folder.work import WHOLE, Work
+from carrel.sources.skills.options import SkillsOptions
 from carrel.threads import stop_if_cancelled
 
 __all__ = ["FileDigest", "SkillFolder", "Stop", "read_chunks"]
@@ -60,26 +60,13 @@ class FileDigest(NamedTuple):
     size: int
 
 
-class SkillFolder:
-    """A folder of skills, or one skill. All methods block, and are thread-safe.
+class SkillFolder(SharedFolder):
+    """A folder of skills, or one skill. All methods block, and are thread-safe."""
 
-    The options are those of ``FilesSource``.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        exclude: Iterable[str] = (),
-        hidden: bool = False,
-        follow_symlinks: bool = False,
-        gitignore: bool = True,
-    ) -> None:
-        self.path = os.path.abspath(os.path.expanduser(path))
+    def __init__(self, path: str | os.PathLike[str], options: SkillsOptions) -> None:
+        super().__init__(path, options)
         self.name = ""
         """The name of the folder as a skill, if it is one itself; else empty."""
-        self._selection = Selection((), exclude, hidden=hidden, gitignore=gitignore)
-        self.tree = Tree(Root(self.path, follow_links=follow_symlinks), self._selection)
         self._heads: dict[Key, dict[str, Any] | str] = {}  # frontmatter, or the error in it
         self._digests: dict[Key, str] = {}
 
@@ -93,23 +80,20 @@ class SkillFolder:
             import yaml  # type: ignore[import-untyped]  # noqa: F401
         except ImportError:
             raise ConfigError("Skills need PyYAML: pip install 'carrel[skills]'") from None
-        shown = os.fsencode(self.path).decode("utf-8", "replace")
+        super().inspect()
+        if self.is_file:
+            raise ConfigError(f"{display(self.path)} is not a folder of skills, nor one skill in a folder")
         try:
-            if not S_ISDIR(os.stat(self.path).st_mode):
-                raise ConfigError(f"{shown} is not a folder of skills, nor one skill in a folder")
-            self._selection.look_above(self.path)
             with self.tree.open(()) as node:
                 visit = Visit((), node, self.tree.directory(node, ()))
                 if SKILL_FILE in visit.directory.files and self._has(visit, SKILL_FILE, is_directory=False):
                     self.name = os.path.basename(self.path)
-        except FileNotFoundError:
-            raise ConfigError(f"There is no {shown}") from None
         except OSError as error:
-            raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
+            raise ConfigError(f"{display(self.path)} cannot be shared: {error.strerror}") from None
 
     def forget(self) -> None:
         """Clear the caches."""
-        self.tree.forget()
+        super().forget()
         self._heads.clear()
         self._digests.clear()
 

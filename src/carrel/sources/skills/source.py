@@ -1,485 +1,82 @@
-"""Agent Skills as resources: every file of a skill under ``skill://``, byte for byte, and the manifests of skills.
-
-``skills.folder`` decides what is a skill, and what belongs to it. Caches hold only data of unchanged files and
-directories, so that responses always match the disk.
-
-https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
-"""
+"""Agent Skills as resources, listed by the skills extension."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from copy import copy
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import aclosing
+from typing import Any
 
-import msgspec
-
-from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.catalog.provider import Change, Page, Request
 from carrel.log import Log
-from carrel.media_types import DIRECTORY
-from carrel.protocol.extensions.skills import SKILL_FILE
-from carrel.server.source import Change, Hit, Page
-from carrel.sources.cursor import read_cursor, write_cursor
-from carrel.sources.files.source import translate
-from carrel.sources.folder.describe import describe
 from carrel.sources.folder.patterns import read_globs
-from carrel.sources.folder.position import START, Parts, Position
-from carrel.sources.folder.tree import TreeEntry
-from carrel.sources.folder.tree_view import TreeView
-from carrel.sources.folder.work import PAGE, WHOLE, Work
-from carrel.sources.skills.folder import SkillFolder, Stop
-from carrel.sources.skills.text import rate, read_exactly
+from carrel.sources.folder.source import Batches, FolderSource
+from carrel.sources.skills.changes import compare
+from carrel.sources.skills.folder import SkillFolder
+from carrel.sources.skills.options import SkillsOptions
+from carrel.sources.skills.reader import SCHEME, SkillsReader
 from carrel.sources.workers import Workers
-from carrel.uri.parse import UriError, encode_path, file_path, normalize
-from carrel.wire.completion import Completion
-from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
-from carrel.wire.skills import Skill, SkillResource
-
-if TYPE_CHECKING:
-    from carrel.server.views import Visible
-    from carrel.sources.folder.watch import Watch
+from carrel.wire.skills import Skill
 
 __all__ = ["SkillsSource"]
 
-T = TypeVar("T")
-
 log = Log("carrel.sources")
 
-SCHEME = "skill://"
-TEMPLATE = SCHEME + "{+path}"
-LISTED = 1000  # entries of a directory read at a time
-MAX_SUGGESTIONS = 100
-LOOKUP = 50.0  # microseconds of work to open a directory
 
+class SkillsSource(FolderSource[SkillsReader]):
+    """Provider of the skills in a folder, given by its path or as ``skills:PATH``, and in others.
 
-class SkillsSource:
-    """Resource source for folders of skills. If several have the same top-level name, the first folder wins.
+    If several have the same top-level name, the first folder wins. ``add`` adds folders, with options of
+    their own, before the provider is started.
 
-    ``add`` adds folders, with options of their own, before the source is started.
+    Raises:
+        ConfigError: ``exclude`` has an invalid pattern.
     """
 
     name = "skills"
+    prefixes = (SCHEME,)
+    options = SkillsOptions
 
-    def __init__(self, *folders: str | os.PathLike[str], **options: Any) -> None:
-        self._folders: list[SkillFolder] = []
-        self._workers = Workers(self, "carrel-skills")
-        self._watches: set[Watch] = set()
-        self._homes: dict[str, tuple[SkillFolder, Parts]] = {}
-        self._tops: list[list[str]] = []
-        self.add(*folders, **options)
-
-    def __repr__(self) -> str:
-        return f"SkillsSource({', '.join(repr(folder.path) for folder in self._folders)})"
-
-    def add(
+    def __init__(
         self,
-        *folders: str | os.PathLike[str],
-        exclude: Iterable[str] = (),
-        hidden: bool = False,
-        follow_symlinks: bool = False,
-        gitignore: bool = True,
+        target: str | os.PathLike[str] | None = None,
+        options: SkillsOptions = SkillsOptions(),  # noqa: B008
     ) -> None:
-        """Add folders of skills. The options are those of ``FilesSource``.
+        super().__init__(SkillsReader(), Workers(self, "carrel-skills"))
+        if target is not None:
+            self.add(os.fspath(target).removeprefix("skills:"), options=options)
+
+    def add(self, *folders: str | os.PathLike[str], options: SkillsOptions = SkillsOptions()) -> None:  # noqa: B008
+        """Add folders of skills.
 
         Raises:
             ConfigError: ``exclude`` has an invalid pattern.
         """
-        exclude = exclude if isinstance(exclude, str) else tuple(exclude)
-        read_globs("exclude", exclude)
-        self._folders += [
-            SkillFolder(path, exclude=exclude, hidden=hidden, follow_symlinks=follow_symlinks, gitignore=gitignore)
-            for path in folders
-        ]
-
-    # Lifecycle
-
-    async def start(self) -> None:
-        """Start the threads and check the folders.
-
-        Raises:
-            ConfigError: one does not exist, is not a folder, or may not be read; or PyYAML is not installed.
-        """
-        self._workers.start()
-        try:
-            for folder in self._folders:
-                await self._workers.run(folder.inspect)
-        except BaseException:
-            await self._workers.stop(0)
-            raise
-
-    async def stop(self) -> None:
-        """End all watches, wait for running reads, and clear the caches."""
-        for watch in tuple(self._watches):
-            await watch.stop()
-        await self._workers.stop()
-        for folder in self._folders:
-            folder.forget()
-        self._homes, self._tops = {}, []
-
-    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function in a thread of the source.
-
-        Raises:
-            ResourceError: the process can open no more files.
-        """
-        try:
-            return await self._workers.run(function, *arguments)
-        except OSError as error:
-            raise translate(error, SCHEME) from None
-
-    # URIs
-
-    def owns(self, uri: str) -> bool:
-        """Return whether this is a ``skill://`` URI, whether or not the file exists."""
-        return uri.startswith(SCHEME)
-
-    def _find_homes(self) -> Mapping[str, tuple[SkillFolder, Parts]]:
-        """Return the folder and the path in it for each URI authority."""
-        tops = [folder.tops() for folder in self._folders]
-        if len(tops) != len(self._tops) or any(new is not old for new, old in zip(tops, self._tops, strict=True)):
-            homes: dict[str, tuple[SkillFolder, Parts]] = {}
-            for folder, names in zip(self._folders, tops, strict=True):
-                for name in names:
-                    homes.setdefault(authority_of(name), (folder, () if folder.name else (name,)))
-            self._homes, self._tops = homes, tops
-        return self._homes
-
-    def _locate(self, uri: str) -> tuple[SkillFolder, Parts]:
-        """Resolve a URI to a folder and a path in it, whether or not the file exists.
-
-        Raises:
-            ResourceNotFound: there is no such folder.
-            InvalidParams: the URI cannot be the one of a file.
-        """
-        authority, slash, path = uri.removeprefix(SCHEME).removesuffix("/").partition("/")
-        home = self._find_homes().get(authority) if uri.startswith(SCHEME) and "?" not in uri else None
-        if home is None:
-            raise ResourceNotFound(uri)
-        folder, top = home
-        if not slash:
-            return folder, top
-        try:
-            # The rules for names in paths are those of files, except that there is no drive.
-            parts = tuple(file_path(f"file:///{path}", windows=False).split("/")[1:])
-        except UriError as error:
-            raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
-        if "" in parts or (os.name == "nt" and ":" in "".join(parts)):
-            raise ResourceNotFound(uri)
-        return folder, top + parts
-
-    def _uri(self, folder: SkillFolder, parts: Parts) -> str:
-        names = (folder.name, *parts) if folder.name else parts
-        return SCHEME + "/".join([authority_of(names[0]), *map(encode_name, names[1:])]) if names else SCHEME
-
-    def _resource(self, folder: SkillFolder, entry: TreeEntry, frontmatter: dict[str, Any] | None) -> Resource:
-        """Return the ``Resource`` for a file or a directory; SKILL.md gets name and description of its frontmatter."""
-        name = entry.parts[-1] if entry.parts else folder.name
-        resource = describe(self._uri(folder, entry.parts), name, entry.info)
-        if frontmatter is not None:
-            resource.name, resource.description = frontmatter["name"], frontmatter["description"]
-        return resource
-
-    # Views
-
-    def seen_by(self, visible: Visible) -> SkillsSource:
-        """Return a view of this source for a caller. A skill whose SKILL.md is hidden is not in it."""
-        view = copy(self)
-        view._folders = [copy(folder) for folder in self._folders]
-        for folder in view._folders:
-            folder.tree = TreeView(folder.tree, folder.path, partial(self._uri, folder), visible)
-        view._homes, view._tops = {}, []
-        return view
-
-    async def shows(self, uri: str) -> bool:
-        """Return whether a URI leads to nothing hidden in this view."""
-        return await self._workers.run(self._shows, uri)
-
-    def _shows(self, uri: str) -> bool:
-        try:
-            folder, parts = self._locate(uri)
-        except (ResourceNotFound, InvalidParams):
-            return True
-        return not isinstance(folder.tree, TreeView) or folder.tree.shows(parts)
+        read_globs("exclude", options.exclude)
+        self._reader.folders += [SkillFolder(path, options) for path in folders]
 
     # Skills
 
-    async def skills(self, cursor: str | None, limit: int) -> Page[Skill]:
-        """Return a page of up to ``limit`` skills, sorted by path, nested skills after those that contain them.
+    async def list_skills(self, request: Request) -> Page[Skill]:
+        """Return a page of the skills, sorted by path, nested skills after those that contain them."""
+        return await self._run(request, lambda reader: reader.list_skills(request.cursor, max(request.limit, 1)))
 
-        Raises:
-            InvalidCursor: the cursor was not issued by this source.
-        """
-        return await self._run(self._list_skills, cursor, max(limit, 1))
-
-    def _list_skills(self, cursor: str | None, limit: int) -> Page[Skill]:
-        found: list[Skill] = []
-        index, position = self._read_cursor(cursor, "skills")
-        work, described = Work(PAGE), False
-        for number in range(index, len(self._folders)):
-            folder = self._folders[number]
-            if work.is_over:
-                return Page(found, self._cursor(number, position, "skills"))
-            with closing(self._walk(folder, position, work)) as stops:
-                for stop in stops:
-                    if stop.frontmatter is None:
-                        continue
-                    if len(found) == limit or (work.is_over and described):
-                        return Page(found, self._cursor(number, Position("directory", stop.visit.parts), "skills"))
-                    skill = self._describe_skill(folder, stop.visit.parts, stop.frontmatter, work)
-                    described = True
-                    if skill is not None:
-                        found.append(skill)
-            if work.position is not None:
-                return Page(found, self._cursor(number, work.position, "skills"))
-            position = START
-        return Page(found)
-
-    async def skill(self, uri: str) -> Skill:
-        """Return the skill with this URI, that of its SKILL.md.
-
-        Raises:
-            ResourceNotFound: there is no such skill.
-            InvalidParams: the URI cannot be the one of a file.
-        """
-        return await self._run(self._get_skill, uri)
-
-    def _get_skill(self, uri: str) -> Skill:
-        folder, parts = self._locate(uri)
-        skill = None
-        try:
-            if parts and parts[-1] == SKILL_FILE and not uri.endswith("/") and folder.is_directory(parts[:-1]):
-                frontmatter = folder.skill_at(parts[:-1])
-                if frontmatter is not None:
-                    skill = self._describe_skill(folder, parts[:-1], frontmatter)
-        except OSError as error:
-            raise translate(error, uri) from None
-        if skill is None:
-            raise ResourceNotFound(uri)
-        return skill
-
-    def _describe_skill(
-        self, folder: SkillFolder, parts: Parts, frontmatter: dict[str, Any], work: Work | None = None
-    ) -> Skill | None:
-        files = folder.manifest(parts, work)
-        if not files or files[0].parts[-1] != SKILL_FILE:  # too many, or gone by now
-            return None
-        resources = [SkillResource(self._uri(folder, file.parts), f"sha256:{file.digest}", file.size) for file in files]
-        return Skill(resources[0].uri, frontmatter, resources)
-
-    # Listing
-
-    async def list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the files of all skills, those of a directory before those of its subdirectories.
-
-        Raises:
-            InvalidCursor: the cursor was not issued by this source.
-        """
-        return await self._run(self._list, cursor, max(limit, 1))
-
-    def _list(self, cursor: str | None, limit: int) -> Page[Resource]:
-        found: list[Resource] = []
-        index, position = self._read_cursor(cursor, "files")
-        last = START
-        work = Work(PAGE)
-        for number in range(index, len(self._folders)):
-            folder = self._folders[number]
-            if work.is_over:
-                return Page(found, self._cursor(number, position, "files"))
-            with closing(self._walk(folder, position, work)) as stops:
-                for stop in stops:
-                    for entry in folder.tree.files(stop.visit, work):
-                        if len(found) == limit:
-                            return Page(found, self._cursor(number, last, "files"))
-                        found.append(self._resource(folder, entry, frontmatter_for(entry, stop)))
-                        last = Position("file", entry.parts)
-            if work.position is not None:
-                return Page(found, self._cursor(number, work.position, "files"))
-            position = last = START
-        return Page(found)
-
-    def _walk(self, folder: SkillFolder, after: Position, work: Work) -> Generator[Stop, None, None]:
-        """Visit the skill directories of a folder, except those shadowed by another folder's top-level name."""
-        homes = self._find_homes()
-        with closing(folder.walk(after, work)) as stops:
-            for stop in stops:
-                top = () if folder.name else stop.visit.parts[:1]
-                if homes.get(authority_of(folder.name or top[0])) == (folder, top):
-                    yield stop
-
-    async def children(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
-        """Return a page of the entries of a directory in a skill, or of one that contains skills; directories first.
-
-        Raises:
-            ResourceNotFound: there is no such directory.
-            InvalidCursor: the cursor was not issued by this source for this directory.
-        """
-        return await self._run(self._children, uri, cursor, max(limit, 1), Work(PAGE))
-
-    def _children(self, uri: str, cursor: str | None, limit: int, work: Work) -> Page[Resource]:
-        folder, parts = self._locate(uri)
-        listing = f"skill entries {self._uri(folder, parts)}"
-        position = START if cursor is None else read_cursor(cursor, listing)
-        try:
-            inside = folder.in_skill(parts)
-            if not folder.is_directory(parts) or not (inside or self._leads_to_skill(folder, parts, work)):
-                raise ResourceNotFound(uri)
-            entries, then = folder.tree.children(parts, position, limit, work)
-            found = []
-            for number, entry in enumerate(entries):
-                if work.is_over and number:
-                    before = entries[number - 1]
-                    then = Position("directory" if before.is_directory else "file", before.parts[-1:])
-                    break
-                if self._belongs(folder, entry, inside, work):
-                    found.append(entry)
-        except OSError as error:
-            raise translate(error, uri) from None
-        frontmatter = folder.skill_at(parts) if inside else None
-        items = [
-            self._resource(folder, entry, frontmatter if entry.parts[-1] == SKILL_FILE else None) for entry in found
-        ]
-        return Page(items, None if then is None else write_cursor(then, listing))
-
-    def _belongs(self, folder: SkillFolder, entry: TreeEntry, inside: bool, work: Work) -> bool:
-        if not entry.is_directory:
-            return inside
-        try:
-            if inside:
-                work.spent += LOOKUP
-                return folder.is_directory(entry.parts)
-            return folder.is_directory(entry.parts) and self._leads_to_skill(folder, entry.parts, work)
-        except OSError as error:
-            folder.tree.notices.pass_over(entry.parts, error)
-            return False
-
-    @staticmethod
-    def _leads_to_skill(folder: SkillFolder, parts: Parts, work: Work) -> bool:
-        own = Work(WHOLE)
-        with closing(folder.walk(Position("directory", parts), own, parts)) as stops:
-            leads = next(stops, None) is not None
-        work.spent += own.spent
-        if own.position is not None:
-            folder.tree.notices.warn(parts, "is left out: it takes too long to find a skill in it")
-        return leads
-
-    def _cursor(self, number: int, position: Position, listing: str) -> str:
-        return f"{number}.{write_cursor(position, f'{listing} {self._folders[number].path}')}"
-
-    def _read_cursor(self, cursor: str | None, listing: str) -> tuple[int, Position]:
-        if cursor is None:
-            return 0, START
-        number, _, rest = cursor.partition(".")
-        if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) < len(self._folders)):
-            raise InvalidCursor
-        return int(number), read_cursor(rest, f"{listing} {self._folders[int(number)].path}")
-
-    # Reading
-
-    async def read(self, uri: str) -> Sequence[TextResourceContents | BlobResourceContents]:
-        """Read a file, byte for byte, or the entries of a directory, in JSON.
-
-        Only UTF-8 is returned as text, because digests are of bytes.
-
-        Raises:
-            ResourceNotFound: there is no such file in a skill.
-            ResourceForbidden: it is not shared, or may not be read.
-            ResourceTooLarge: it is larger than a skill may be.
-            InvalidParams: the URI cannot be the one of a file.
-        """
-        return [await self._run(self._read, uri)]
-
-    def _read(self, uri: str) -> TextResourceContents | BlobResourceContents:
-        folder, parts = self._locate(uri)
-        try:
-            with folder.tree.open(parts) as node:
-                if node.place is None:
-                    if uri.endswith("/") or not (folder.is_directory(parts[:-1]) and folder.in_skill(parts[:-1])):
-                        raise ResourceNotFound(uri)
-                    return read_exactly(node, uri, parts[-1])
-        except OSError as error:
-            raise translate(error, uri) from None
-        items: list[Resource] = []
-        cursor: str | None = None
-        work = Work(WHOLE)
-        while True:
-            page = self._children(uri, cursor, LISTED, work)
-            items += page.items
-            if work.is_over:
-                raise ResourceTooLarge(
-                    uri, "The directory has too many entries to be read whole; use resources/directory/read"
-                )
-            cursor = page.next_cursor
-            if cursor is None:
-                return TextResourceContents(uri, msgspec.json.encode(items).decode(), mime_type=DIRECTORY)
-
-    # Templates, completion, search
-
-    def templates(self) -> Sequence[ResourceTemplate]:
-        """Return the one URI template: a file of a skill by its path."""
-        return [ResourceTemplate(TEMPLATE, "skill file", description="A file of a skill, by its path")]
-
-    async def complete(self, template: str, variable: str, prefix: str, context: dict[str, str]) -> Completion:
-        """Complete the path of a file by prefix, ignoring case."""
-        return await self._run(self._complete, prefix)
-
-    def _complete(self, prefix: str) -> Completion:
-        wanted = prefix.casefold()
-        uris = (resource.uri.removeprefix(SCHEME) for resource in self._served())
-        values = [path for path in uris if path.casefold().startswith(wanted)]
-        return Completion(values=values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
-
-    async def search(self, query: str, limit: int) -> Sequence[Hit]:
-        """Search files by the words in their paths, and skills also by their names and descriptions."""
-        return await self._run(self._search, query, limit)
-
-    def _search(self, query: str, limit: int) -> Sequence[Hit]:
-        from carrel.sources.files.search import words_of  # deferred import
-
-        words = words_of(query)
-        hits = []
-        for resource in self._served() if words else ():
-            score = rate(words, resource)
-            if score:
-                hits.append(Hit(resource, score))
-        hits.sort(key=lambda hit: -hit.score)
-        return hits[: max(limit, 0)]
-
-    def _served(self) -> Iterator[Resource]:
-        work = Work(WHOLE)
-        for folder in self._folders:
-            for stop in self._walk(folder, START, work):
-                for entry in folder.tree.files(stop.visit, work):
-                    yield self._resource(folder, entry, frontmatter_for(entry, stop))
+    async def get_skill(self, uri: str, request: Request) -> Skill:
+        """Return the skill with this URI, that of its SKILL.md."""
+        return await self._run(request, lambda reader: reader.get_skill(uri))
 
     # Changes
 
-    async def watch(self) -> AsyncIterator[Collection[Change]]:
-        """Yield changes in batches. The first one is empty: from then on no change is missed.
-
-        A SKILL.md whose frontmatter has changed is listed differently, and counts as created.
-
-        Raises:
-            ConfigError: watchfiles is not installed.
-        """
-        from carrel.sources.folder.watch import Watch
-        from carrel.sources.skills.changes import compare, merge  # deferred import
-
-        watches = [
-            Watch(folder.tree, folder.path, partial(self._uri, folder), is_file=False) for folder in self._folders
-        ]
-        self._watches.update(watches)
+    async def _resolve(self, batches: Batches) -> Batches:
+        """Yield the changes of skill files. A SKILL.md with new frontmatter is listed differently: it is created."""
         before: dict[str, Any] | None = None
         touched: list[Change] = []
-        try:
-            async for batch in merge(watches):
+        async with aclosing(batches):
+            async for batch in batches:
                 if not self._workers:
                     return
                 touched += batch
                 try:
-                    now = await self._workers.run(self._survey)
+                    now = await self._workers.run("", self._reader.survey)
                 except OSError as error:  # the process can open no more files; the changes are sent with the next batch
                     log.warning("changes of skills are not told for the moment: %s", error.strerror)
                     continue
@@ -488,34 +85,3 @@ class SkillsSource:
                 if changes or before is None:
                     yield changes
                 before = now
-        finally:
-            self._watches.difference_update(watches)
-            for watch in watches:
-                await watch.stop()
-
-    def _survey(self) -> dict[str, Any]:
-        """Return the URIs of all skill files and the directories that contain them; SKILL.md with its frontmatter."""
-        found: dict[str, Any] = {}
-        for folder in self._folders:
-            work = Work()
-            for stop in self._walk(folder, START, work):
-                for depth in range(not folder.name, len(stop.visit.parts) + 1):
-                    found.setdefault(self._uri(folder, stop.visit.parts[:depth]))
-                for entry in folder.tree.files(stop.visit, work):
-                    found[self._uri(folder, entry.parts)] = frontmatter_for(entry, stop)
-        return found
-
-
-def authority_of(name: str) -> str:
-    """Return a name as the authority of a URI, which is case-insensitive."""
-    encoded = encode_name(name)
-    return normalize(SCHEME + encoded).removeprefix(SCHEME) if "%" in encoded else encoded.lower()
-
-
-def encode_name(name: str) -> str:
-    return encode_path((name,))
-
-
-def frontmatter_for(entry: TreeEntry, stop: Stop) -> dict[str, Any] | None:
-    """Return the frontmatter for a skill's SKILL.md; None for other files."""
-    return stop.frontmatter if entry.parts[-1] == SKILL_FILE else None

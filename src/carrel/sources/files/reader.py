@@ -1,0 +1,260 @@
+"""Reader of shared files: lists, windows, directories as JSON, completion and search by name."""
+
+# Importing pathlib takes a few milliseconds of the start.
+# ruff: noqa: PTH116, PTH119
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from carrel.catalog.provider import Hit, Page
+from carrel.errors import ConfigError, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.media_types import DIRECTORY
+from carrel.sources.content.window import Window, parse_window, refuse
+from carrel.sources.content.words import words_of
+from carrel.sources.cursor import read_cursor, write_cursor
+from carrel.sources.files.options import FilesOptions
+from carrel.sources.files.read import Contents, read_file, windows_of
+from carrel.sources.folder.describe import describe, display
+from carrel.sources.folder.notices import check_exhausted
+from carrel.sources.folder.reader import Reader, translate
+from carrel.sources.folder.sandbox import Parts, relative_to
+from carrel.sources.folder.shared import SharedFolder
+from carrel.sources.folder.tree import START
+from carrel.sources.folder.work import WHOLE, Work
+from carrel.uri.parse import UriError, encode_path, file_path, file_uri
+from carrel.wire.completion import Completion
+from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
+
+__all__ = ["FilesReader"]
+
+LISTED = 1000  # entries of a directory read at a time
+
+SUGGESTIONS = {
+    "lines": ["1-100", "1-1000", "1-"],
+    "bytes": ["0-4095", "0-65535", "0-1048575"],
+    "tail": ["20", "100", "200", "1000"],
+}
+
+
+class FilesReader(Reader[SharedFolder]):
+    """Reader of one folder, or one file, at ``path``.
+
+    Raises:
+        ConfigError: a pattern is not valid, or the path has no URI.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], options: FilesOptions) -> None:
+        super().__init__()
+        self.folders = [SharedFolder(path, options, options.include)]
+        self._options = options
+        path = self.folder.path
+        self.title = options.title or display(os.path.basename(path)) or path
+        try:
+            self.root = file_uri(path)
+        except UriError as error:
+            raise ConfigError(f"{display(path)} cannot be shared: {error}") from None
+        self._prefix = self.root.rstrip("/") + "/"
+
+    @property
+    def folder(self) -> SharedFolder:
+        return self.folders[0]
+
+    # URIs
+
+    def uri(self, folder: SharedFolder, parts: Parts) -> str:
+        """Return the URI of a path in the folder."""
+        return self._prefix + encode_path(parts) if parts else self.root
+
+    def locate(self, uri: str) -> tuple[SharedFolder, Parts]:
+        """Return the folder and the path in it that a URI names, without its query.
+
+        Raises:
+            ResourceNotFound: it is not in this folder.
+            InvalidParams: it cannot be the URI of a file.
+        """
+        if "#" in uri:
+            raise InvalidParams(
+                "Invalid params: uri: a resource has no fragment; write # in a name as %23", parameter="uri"
+            )
+        try:
+            path = file_path(uri.partition("?")[0])
+        except UriError as error:
+            raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
+        parts = relative_to(path.rstrip(os.sep) or path, self.folder.path)
+        if parts is None or (parts and self.folder.is_file):
+            raise ResourceNotFound(uri)
+        return self.folder, parts
+
+    def _resource(self, parts: Parts, info: os.stat_result) -> Resource:
+        name = parts[-1] if parts else os.path.basename(self.folder.path)
+        return describe(self.uri(self.folder, parts), name, info, shown=None if parts else self.title)
+
+    # Lists
+
+    def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the folder itself, then its files, those of a directory before its subdirectories'.
+
+        Raises:
+            InvalidCursor: the cursor was not issued for this folder.
+        """
+        items: list[Resource] = []
+        tree, is_file = self.folder.tree, self.folder.is_file
+        listing = f"files {self.folder.path}"
+        if cursor is None:
+            try:
+                with tree.open(()) as node:
+                    items = [self._resource((), node.info)]
+            except OSError as error:
+                check_exhausted(error)
+                return Page([])
+            if is_file:
+                return Page(items)
+        position = START if cursor is None else read_cursor(cursor, listing)
+        if items and limit == 1:
+            return Page(items, write_cursor(START, listing))
+        entries, then = tree.page(position, limit - len(items))
+        items += [self._resource(*entry) for entry in entries]
+        return Page(items, None if then is None else write_cursor(then, listing))
+
+    def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the entries of a directory, directories first.
+
+        Raises:
+            ResourceNotFound: there is no such directory.
+            InvalidCursor: the cursor was not issued for this directory.
+        """
+        _, parts = self.locate(uri)
+        listing = f"entries {self.uri(self.folder, parts)}"
+        position = START if cursor is None else read_cursor(cursor, listing)
+        try:
+            entries, then = self.folder.tree.children(parts, position, limit)
+        except OSError as error:
+            raise translate(error, uri) from None
+        items = [self._resource(*entry) for entry in entries]
+        return Page(items, None if then is None else write_cursor(then, listing))
+
+    # Reading
+
+    def read_resource(self, uri: str) -> Contents:
+        """Read a file, the window of it that the URI names, or the entries of a directory.
+
+        A directory is a JSON array with one resource per line, as in resources/list.
+
+        Raises:
+            ResourceNotFound: there is no such file.
+            ResourceForbidden: it is not shared, or may not be read.
+            ResourceTooLarge: it is over the limit; the message has the URIs of windows.
+            InvalidParams: the URI or its window is not valid.
+        """
+        _, parts = self.locate(uri)
+        window = parse_window(uri.partition("?")[2])
+        options = self._options
+        try:
+            with self.folder.tree.open(parts) as node:
+                if node.place is not None:
+                    return self._read_directory(uri, parts, window)
+                name = parts[-1] if parts else os.path.basename(self.folder.path)
+                return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
+        except OSError as error:
+            raise translate(error, uri) from None
+
+    def _read_directory(self, uri: str, parts: Parts, window: Window | None) -> Contents:
+        lines = self._describe_directory(uri, parts)
+        first = 1
+        if window is not None:
+            if window.unit == "bytes":
+                raise refuse("lines", "a directory has lines, one for each entry, not bytes")
+            if window.unit == "tail":
+                lines = iter(deque(lines, maxlen=window.last))
+            else:
+                first = window.first
+                lines = islice(lines, first - 1, window.last)
+        text: list[bytes] = []
+        room = limit = self._options.max_size
+        for line in lines:
+            room -= len(line)
+            if room < 0:
+                some = windows_of(uri, f"lines={first}-{first + max(len(text), 1) - 1}")
+                raise ResourceTooLarge(
+                    uri,
+                    f"The entries of the directory take more than {limit:,} bytes; read some of them, {some}",
+                )
+            text.append(line)
+        return TextResourceContents(uri, b"".join(text).decode(), mime_type=DIRECTORY)
+
+    def _describe_directory(self, uri: str, parts: Parts) -> Iterator[bytes]:
+        """Yield the lines of a JSON array of resources.
+
+        Raises:
+            ResourceTooLarge: the directory takes too long to read.
+        """
+        work = Work(WHOLE)
+        yield b"[\n"
+        position, before = START, b""
+        while True:
+            entries, then = self.folder.tree.children(parts, position, LISTED, work)
+            if work.is_over:
+                raise ResourceTooLarge(
+                    uri, f"The directory takes too long to read; read some of it, {windows_of(uri, 'lines=1-100')}"
+                )
+            for entry in entries:
+                if before:
+                    yield before + b",\n"
+                before = msgspec.json.encode(self._resource(*entry))
+            if then is None:
+                break
+            position = then
+        if before:
+            yield before + b"\n"
+        yield b"]\n"
+
+    # Templates, completion, search
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """Return a template for paths, if this is a folder, and one for each kind of window."""
+        is_file, title = self.folder.is_file, self.title
+        literal, kind = (self.root, "of the file") if is_file else (f"{self._prefix}{{+path}}", "of a file")
+        paths = ResourceTemplate(literal, title, description=f"A file or directory in {title}, by its path from there")
+        windows = (
+            ("lines", f"lines {kind}", "Lines first-last, for example 100-200 or 100-"),
+            ("tail", f"the end {kind}", "The last lines, for example 200"),
+            ("bytes", f"bytes {kind}", "Bytes first-last, for example 0-65535"),
+        )
+        return [
+            *([] if is_file else [paths]),
+            *(
+                ResourceTemplate(f"{literal}{{?{unit}}}", f"{title}: {part}", description=description)
+                for unit, part, description in windows
+            ),
+        ]
+
+    def complete(self, variable: str, value: str) -> Completion:
+        """Suggest paths, one directory at a time, or windows."""
+        from carrel.sources.files.search import complete_path  # deferred import
+
+        if variable == "path":
+            return complete_path(self.folder.tree, value)
+        values = [suggestion for suggestion in SUGGESTIONS[variable] if suggestion.startswith(value)]
+        return Completion(values=values, total=len(values), has_more=False)
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """Find files and directories by the words in their paths."""
+        from carrel.sources.files.search import search_names  # deferred import
+
+        folder = self.folder
+        hits: list[Hit] = []
+        for match in search_names(folder.tree, query, limit) if not folder.is_file else ():
+            try:
+                with folder.tree.open(match.parts) as node:
+                    hits.append(Hit(self._resource(match.parts, node.info), match.score))
+            except OSError as error:
+                folder.tree.notices.pass_over(match.parts, error)
+        if folder.is_file and all(word in self.title.casefold() for word in words_of(query) or ("\0",)):
+            hits.append(Hit(self._resource((), os.stat(folder.path)), 1.0))
+        return hits

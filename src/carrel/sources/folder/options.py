@@ -1,0 +1,26 @@
+"""Options of sources that share folders.
+
+This module is imported for the help of the command line, and so imports nothing that takes time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from carrel.sources.options import Globs
+
+__all__ = ["FolderOptions"]
+
+
+class FolderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of a folder is shared."""
+
+    exclude: Annotated[Globs, Meta(description="leave out files and folders that match")] = ()
+    hidden: Annotated[bool, Meta(description="share files and folders whose name begins with a dot")] = False
+    follow_symlinks: Annotated[
+        bool, Meta(description="follow symbolic links that lead out of the folder (they are left out otherwise)")
+    ] = False
+    gitignore: Annotated[bool, Meta(description="leave out what .gitignore leaves out")] = True

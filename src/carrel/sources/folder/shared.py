@@ -1,0 +1,66 @@
+"""Shared folder: a folder or file on disk, the rules for what is shared of it, and the tree of that."""
+
+# Importing pathlib takes a few milliseconds of the start.
+# ruff: noqa: PTH100, PTH111, PTH116
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from copy import copy
+from stat import S_ISDIR, S_ISREG
+from typing import Self
+
+from carrel.errors import ConfigError
+from carrel.sources.folder.describe import display
+from carrel.sources.folder.options import FolderOptions
+from carrel.sources.folder.sandbox import Parts, Root
+from carrel.sources.folder.selection import Selection
+from carrel.sources.folder.tree import Tree
+from carrel.sources.folder.tree_view import TreeView
+
+__all__ = ["SharedFolder"]
+
+
+class SharedFolder:
+    """A folder, or one file, that is shared. All methods block, and are thread-safe.
+
+    Raises:
+        ConfigError: a pattern is not valid.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], options: FolderOptions, include: Iterable[str] = ()) -> None:
+        self.path = os.path.abspath(os.path.expanduser(path))
+        self.is_file = False
+        self._selection = Selection(include, options.exclude, hidden=options.hidden, gitignore=options.gitignore)
+        self.tree = Tree(Root(self.path, follow_links=options.follow_symlinks), self._selection)
+
+    def inspect(self) -> None:
+        """Check that it is there and can be read.
+
+        Raises:
+            ConfigError: it does not exist, may not be read, or is neither a folder nor a file.
+        """
+        shown = display(self.path)
+        try:
+            mode = os.stat(self.path).st_mode
+            if not (S_ISDIR(mode) or S_ISREG(mode)):
+                raise ConfigError(f"{shown} is neither a folder nor a file")
+            self.is_file = S_ISREG(mode)
+            if not self.is_file:
+                self._selection.look_above(self.path)
+            self.tree.open(()).close()
+        except FileNotFoundError:
+            raise ConfigError(f"There is no {shown}") from None
+        except OSError as error:
+            raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
+
+    def seen_by(self, uri: Callable[[Parts], str], visible: Callable[[str], bool]) -> Self:
+        """Return the folder as a caller sees it; ``uri`` maps a path in it to its URI."""
+        view = copy(self)
+        view.tree = TreeView(self.tree, self.path, uri, visible)
+        return view
+
+    def forget(self) -> None:
+        """Clear the caches."""
+        self.tree.forget()

@@ -1,0 +1,195 @@
+"""Base of the sources that share folders: threads, views, cursors and watches, over a blocking reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.errors import InvalidCursor, InvalidParams
+from carrel.sources.cursor import page_of
+from carrel.sources.folder.reader import Reader, translate
+from carrel.sources.workers import Workers
+from carrel.uri.template import UriTemplate
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+
+if TYPE_CHECKING:
+    from carrel.sources.folder.watch import Watch
+
+__all__ = ["Batches", "FolderSource"]
+
+Batches: TypeAlias = AsyncGenerator[Collection[Change], None]
+"""Changes, batch by batch. The first batch is empty."""
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Reader[Any])
+
+
+class FolderSource(Provider, Generic[R]):
+    """Provider of shared folders. Its reader is called in threads, which clients share fairly."""
+
+    changes = "here"
+
+    def __init__(self, reader: R, workers: Workers) -> None:
+        self._reader = reader
+        self._workers = workers
+        self._watches: set[Watch] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(repr(folder.path) for folder in self._reader.folders)})"
+
+    async def start(self, events: Events) -> None:
+        """Start the threads and check the folders.
+
+        Raises:
+            ConfigError: one does not exist, may not be read, or is neither a folder nor a file.
+        """
+        self._workers.start()
+        try:
+            await self._workers.run("", self._reader.inspect)
+        except BaseException:
+            await self._workers.stop(0)
+            raise
+
+    async def stop(self) -> None:
+        """End all watches, wait for running reads, and clear the caches."""
+        for watch in tuple(self._watches):
+            await watch.stop()
+        await self._workers.stop()
+        self._reader.forget()
+
+    async def _run(self, request: Request, function: Callable[[R], T]) -> T:
+        """Call a function in a thread with the reader as the caller sees it.
+
+        Raises:
+            ResourceError: the process can open no more files.
+        """
+        visible = request.visible
+        reader = self._reader if visible is None else self._reader.seen_by(visible)
+        try:
+            return await self._workers.run(request.client, function, reader)
+        except OSError as error:
+            for folder in self._reader.folders[:1]:
+                folder.tree.notices.warn((), f"cannot be read: {error.strerror}")
+            raise translate(error, self.prefixes[0]) from None
+
+    # Resources
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the files, those of a directory before those of its subdirectories."""
+        return await self._run(request, lambda reader: reader.list_resources(request.cursor, max(request.limit, 1)))
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the entries of a directory, directories first."""
+        limit = max(request.limit, 1)
+        return await self._run(request, lambda reader: reader.list_directory(uri, request.cursor, limit))
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return the contents of a file, or a directory as a JSON array of resources."""
+        return ReadResourceResult(contents=[await self._run(request, lambda reader: reader.read_resource(uri))])
+
+    async def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a URI leads to nothing hidden from the caller, not even by a link."""
+        return request.visible is None or await self._run(request, lambda reader: reader.shows(uri))
+
+    # Templates, completion, search
+
+    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return a page of the templates."""
+        return page_of(self._reader.templates(), request, lambda template: template.uri_template)
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return suggestions for a variable of one of the templates."""
+        known = [template.uri_template for template in self._reader.templates()]
+        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        if argument not in UriTemplate(reference.uri).names:
+            raise InvalidParams(
+                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
+            )
+        return await self._run(request, lambda reader: reader.complete(argument, value))
+
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the resources that match a query, best first, in one page."""
+        if request.cursor is not None:
+            raise InvalidCursor
+        return Page(await self._run(request, lambda reader: reader.search(query, max(request.limit, 0))))
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield the changes of all files in batches, whatever is of interest: the system reports them all.
+
+        Raises:
+            ConfigError: watchfiles is not installed, or the system does not allow watching.
+        """
+        from carrel.sources.folder.watch import Watch  # deferred import
+
+        self._workers.check()
+        uri = self._reader.uri
+        watches = [
+            Watch(folder.tree, folder.path, partial(uri, folder), is_file=folder.is_file)
+            for folder in self._reader.folders
+        ]
+        self._watches.update(watches)
+        try:
+            async with aclosing(self._resolve(merge(watches))) as batches:
+                async for batch in batches:
+                    yield batch
+        finally:
+            self._watches.difference_update(watches)
+            for watch in watches:
+                await watch.stop()
+
+    async def _resolve(self, batches: Batches) -> Batches:
+        """Yield the changes of resources, given those of the files in the folders."""
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+
+
+async def merge(watches: Sequence[Watch]) -> Batches:
+    """Yield the batches of several watches. The first one is empty, and comes once all of them are listening.
+
+    Raises:
+        ConfigError: one of them cannot listen.
+    """
+    batches: asyncio.Queue[Collection[Change] | Exception | None] = asyncio.Queue(1)
+
+    async def follow(watch: Watch) -> None:
+        try:
+            async for batch in watch:
+                await batches.put(batch)
+        except Exception as error:
+            await batches.put(error)
+        else:
+            await batches.put(None)
+
+    tasks = [asyncio.ensure_future(follow(watch)) for watch in watches]
+    deaf = len(tasks)
+    try:
+        while tasks:
+            batch = await batches.get()
+            if batch is None:
+                return
+            if isinstance(batch, Exception):
+                raise batch
+            if deaf:
+                deaf -= not batch
+            if not deaf:
+                yield batch
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,31 @@
+"""Types of the options of sources, for the fields of a source's options struct.
+
+A source has its options in one frozen ``msgspec.Struct``. From its fields come the flags of ``carrel serve``, the keys
+of a configuration file, and the tables of the documentation: the name, the type, the default, and the description in
+``msgspec.Meta``. Where a type has a ``title`` here, the command line reads and names its values accordingly.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ["Count", "Glob", "Globs", "NoOptions", "Size"]
+
+Size: TypeAlias = Annotated[int, Meta(ge=1, title="SIZE")]
+"""Number of bytes; on the command line also 500KiB or 20MiB."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=1, title="N")]
+"""Number from 1 up."""
+
+Glob: TypeAlias = Annotated[str, Meta(title="GLOB")]
+"""Pattern of file names, as in .gitignore."""
+
+Globs: TypeAlias = tuple[Glob, ...]
+"""Patterns; on the command line the flag may be repeated."""
+
+
+class NoOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of a source that has none."""

@@ -1,0 +1,11 @@
+"""Options of the skills source."""
+
+from __future__ import annotations
+
+from carrel.sources.folder.options import FolderOptions
+
+__all__ = ["SkillsOptions"]
+
+
+class SkillsOptions(FolderOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is shared of a folder of skills."""

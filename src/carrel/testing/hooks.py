@@ -1,0 +1,122 @@
+"""Hooks of the contract tests: what the author of a provider tells about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+import pytest
+
+from carrel.catalog.provider import Provider
+from carrel.testing.caller import KINDS, Caller, Kind
+from carrel.wire.resources import Resource
+
+__all__ = ["BAD_CURSORS", "HOSTILE", "Hooks", "offers", "skip"]
+
+BAD_CURSORS = ("", "0", "1", "nonsense", "bm9uc2Vuc2U", "====", "é", "\0", "../..", "x" * 100_000)
+HOSTILE = (
+    *("..", "../..", "%2e%2e/x", "%2e%2e%2fx", "%00", "x%00y", "\0", "%", "%zz"),
+    *("?", "??", "?lines=", "#", "//", "\\", "é"),
+)
+
+
+def offers(provider: Provider, method: str) -> bool:
+    """Return whether a provider has a method of its own."""
+    return getattr(type(provider), method) is not getattr(Provider, method)
+
+
+def skip(provider: Provider, what: str, hook: str | None = None) -> NoReturn:
+    """Skip a test, because the provider does not offer something, or a hook is missing."""
+    advice = f"; if it does, override {hook}()" if hook else ""
+    pytest.skip(f"{type(provider).__name__} has {what}{advice}")
+
+
+class Hooks:
+    """Hooks to override. Those that return None say that the provider does not offer it: the tests are skipped."""
+
+    foreign = "carrel-nobody://has/this"
+    """A URI that does not belong to the provider."""
+
+    reports: Collection[str] = ("created", "changed", "removed")
+    """Kinds of changes that the provider reports."""
+
+    @pytest.fixture
+    def provider(self) -> Provider:
+        """Return a provider that has not been started. If it lists resources, they are five or more."""
+        raise pytest.UsageError(f"{type(self).__name__} needs a fixture called provider")
+
+    def again(self, provider: Provider) -> Provider | None:
+        """Return a second instance of the provider, with the same resources, not started: as after a restart."""
+        return None
+
+    async def create(self, provider: Provider) -> str | None:
+        """Create another resource that is listed, and return its URI. None if that is not possible."""
+        return None
+
+    async def change(self, provider: Provider, uri: str) -> None:
+        """Change the contents of a resource made by ``create``."""
+
+    async def remove(self, provider: Provider, uri: str) -> None:
+        """Remove a resource made by ``create``."""
+
+    def missing(self, provider: Provider) -> str | None:
+        """Return a URI that belongs to the provider, but that does not exist. None if it has no resources."""
+        return None
+
+    async def too_large(self, provider: Provider) -> str | None:
+        """Return the URI of a resource over the size limit; None if there is no limit."""
+        return None
+
+    async def container(self, provider: Provider) -> str | None:
+        """Return the URI of a resource with at least three entries; None if no resource has any."""
+        return None
+
+    async def unreadable(self, provider: Provider) -> Collection[str]:
+        """Return URIs that the provider refuses, one for each reason it has: not shared, not permitted, ….
+
+        Reading them raises ``ResourceNotFound``, ``ResourceForbidden`` or ``InvalidParams``.
+        """
+        return []
+
+    async def searched(self, provider: Provider) -> tuple[str, str] | None:
+        """Return a search query, and the URI of its expected first hit; None if there is no search."""
+        return None
+
+    async def completed(self, provider: Provider) -> tuple[str, str, str, str] | None:
+        """Return a template, a variable, a partial value, and an expected value; None if there are no templates."""
+        return None
+
+    async def called(self, provider: Provider) -> tuple[str, dict[str, Any]] | None:
+        """Return the name of a tool, and arguments with which it succeeds; None if there are no tools."""
+        return None
+
+    async def prompted(self, provider: Provider) -> tuple[str, dict[str, str]] | None:
+        """Return the name of a prompt, and its arguments; None if there are no prompts."""
+        return None
+
+    # For the tests
+
+    async def listed(self, provider: Provider, kind: Kind, at_least: int = 1) -> list[Any]:
+        """Return the items of a list, or skip the test if there are fewer than ``at_least``."""
+        method = f"list_{kind}"
+        items = await Caller(provider).all(kind, 1000) if offers(provider, method) else []
+        if kind == "resources" and items:
+            assert len(items) >= 5, "the contract needs a provider with five resources"
+        if len(items) < at_least:
+            skip(provider, f"{len(items) or 'no'} {kind}, and the test needs {at_least}")
+        assert len({getattr(item, KINDS[kind]) for item in items}) == len(items), f"{kind} are listed twice"
+        return items
+
+    async def readable(self, provider: Provider) -> list[Resource]:
+        """Return the listed resources, without the one over the size limit."""
+        too_large = await self.too_large(provider)
+        return [item for item in await self.listed(provider, "resources") if item.uri != too_large]
+
+    def nothing(self, provider: Provider) -> str:
+        """Return a URI of the provider where there is nothing, or skip the test."""
+        uri = self.missing(provider)
+        if uri is not None:
+            return uri
+        if offers(provider, "read_resource"):
+            raise pytest.UsageError(f"{type(self).__name__} needs a method called missing")
+        skip(provider, "no resources")
