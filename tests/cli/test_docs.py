@@ -11,10 +11,11 @@ import pytest
 
 from carrel import Client
 from carrel.cli import COMMANDS, install, serve
+from carrel.cli.source_flags import SourceFlags
 from carrel.transports import memory
 
 ROOT = Path(__file__).parent.parent.parent
-PARSERS = {"serve": serve.parser(), "install": install.parser()}
+PARSERS = {"serve": serve.parser()[0], "install": install.parser()[0]}
 PAGES = sorted(
     path.relative_to(ROOT)
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md"))
@@ -67,6 +68,10 @@ def test_no_option_is_documented_that_does_not_exist():
     known = options("serve") | options("install") | {"--help", "--version", "--no-cache"}
     for name in (*PAGES_OF_COMMANDS, *(f"docs/{command}.md" for command in COMMANDS)):
         assert written_options(page(name)) - known == set(), name
+
+
+def test_the_options_of_sources_are_documented_as_their_structs_have_them():
+    assert f"\n{SourceFlags().table()}\n" in page("docs/serve.md")
 
 
 def test_every_page_is_on_the_map():

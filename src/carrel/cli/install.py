@@ -10,13 +10,25 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from carrel.cli import config_file, jsonc
 from carrel.cli.clients import CLIENTS, Client, locate
-from carrel.cli.options import Parser, add_sharing_options, as_arguments, check_paths, check_skills, default_name
+from carrel.cli.options import (
+    Parser,
+    add_sharing_options,
+    add_source_flags,
+    as_arguments,
+    check_paths,
+    default_name,
+    read_targets,
+    sources_of,
+)
+from carrel.cli.source_flags import SourceFlags
 from carrel.errors import ConfigError
+from carrel.sources.registry import Source
 
 __all__ = ["parser", "run"]
 
@@ -31,11 +43,11 @@ examples:
 DECLINED = 1
 
 
-def parser() -> Parser:
-    """Return the argument parser of ``carrel install``."""
+def parser(others: Iterable[Source] = ()) -> tuple[Parser, SourceFlags]:
+    """Return the argument parser of ``carrel install``, with the flags of Carrel's own sources and of ``others``."""
     reader = Parser("install", SUMMARY, epilog=EXAMPLES)
     reader.add_argument("client", metavar="CLIENT", choices=CLIENTS, help=f"one of: {', '.join(CLIENTS)}")
-    reader.add_argument("paths", metavar="PATH", nargs="*", help="a folder or file to share")
+    reader.add_argument("targets", metavar="TARGET", nargs="*", help="what to share: a folder, a file, or a URL")
     add_sharing_options(reader)
     group = reader.add_argument_group("what is changed")
     group.add_argument("--http", metavar="URL", help="connect to a server that runs already (instead of PATH)")
@@ -46,7 +58,7 @@ def parser() -> Parser:
     group.add_argument("--remove", action="store_true", help="take the server out again")
     group.add_argument("--dry-run", action="store_true", help="show the change and do not make it")
     group.add_argument("--yes", action="store_true", help="make the change without asking")
-    return reader
+    return reader, add_source_flags(reader, others)
 
 
 def run(arguments: list[str]) -> int:
@@ -55,10 +67,11 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, or a configuration file that cannot be changed safely.
     """
-    options = parser().parse_intermixed_args(arguments)
+    reader, flags = parser(sources_of(arguments))
+    options = reader.parse_intermixed_args(arguments)
     client = CLIENTS[options.client]
     file = configuration_file(client, options)
-    name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options)
+    name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options, flags)
 
     def edited(text: str) -> str:
         return edit(client, file, text, name, entry)
@@ -99,21 +112,23 @@ def configuration_file(client: Client, options: argparse.Namespace) -> Path:
     return locate(client, sys.platform, os.environ)
 
 
-def server_entry(client: Client, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+def server_entry(client: Client, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
     """Return the name of the server in the configuration, and its entry."""
     if options.http is None:
-        if not (options.paths or options.skills):
-            raise ConfigError("say what to share: a PATH, --skills FOLDER, or --http URL of a server that runs already")
-        paths, skills = check_paths(options.paths), check_skills(options.skills)
+        if not (options.targets or options.skills):
+            raise ConfigError(
+                "say what to share: a path, a URL, --skills FOLDER, or --http URL of a server that runs already"
+            )
+        targets = read_targets(options.targets, options.skills, flags, options)
         command, leading = this_command()
-        arguments = [*leading, "serve", *paths, *as_arguments(options)]
-        return entry_name(options, [*paths, *skills]), client.command(command, arguments)
+        arguments = [*leading, "serve", *targets.paths, *targets.urls, *as_arguments(options, targets.skills, flags)]
+        return entry_name(options, targets.all), client.command(command, arguments)
 
-    if options.paths or options.skills:
-        raise ConfigError("give a PATH to share or the --http URL of a server that runs already, not both")
+    if options.targets or options.skills:
+        raise ConfigError("give a path to share or the --http URL of a server that runs already, not both")
     if not client.speaks_http:
         raise ConfigError(
-            f"{client.title} reads only commands from its configuration file: give it the PATH instead of --http, "
+            f"{client.title} reads only commands from its configuration file: give it the path instead of --http, "
             "or add the URL in its settings, under Connectors (which takes servers on the internet)"
         )
     if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", options.http):
@@ -127,9 +142,9 @@ def entry_name(options: argparse.Namespace, paths: list[str]) -> str:
         if not options.name.strip() or not options.name.isprintable():
             raise ConfigError("--name must not be empty or have control characters in it")
         return str(options.name)
-    if options.remove and not options.paths:
+    if options.remove and not options.targets:
         raise ConfigError("say which server to remove: --name NAME")
-    paths = paths or [os.path.abspath(os.path.expanduser(path)) for path in options.paths]  # noqa: PTH100, PTH111
+    paths = paths or [os.path.abspath(os.path.expanduser(path)) for path in options.targets]  # noqa: PTH100, PTH111
     letters = re.sub(r"[^A-Za-z0-9_-]+", "-", default_name(paths)).strip("-") if paths else ""
     return letters or "carrel"
 

@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn
 
+from carrel.cli.source_flags import SourceFlags
+from carrel.cli.values import positive
 from carrel.errors import ConfigError
 from carrel.limits import Limits
+from carrel.sources.registry import SOURCES, Source, find, installed, no_source, scheme_of
+from carrel.uri.parse import UriError, file_path
 
 __all__ = [
     "Parser",
+    "Targets",
     "add_limit_option",
     "add_sharing_options",
+    "add_source_flags",
     "as_arguments",
     "check_paths",
     "check_skills",
     "default_name",
     "read_limits",
+    "read_targets",
+    "sources_of",
 ]
 
-MAX_SIZE = 10 * 1024 * 1024
 PAGE_SIZE = 100
-UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,7 +52,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_sharing_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for sharing files and skills; ``as_arguments`` is the inverse."""
+    """Add the options for what is shared, whatever the sources."""
     group = parser.add_argument_group("what is shared")
     group.add_argument("--name", metavar="NAME", help="what the server is called (default: the name of the first path)")
     group.add_argument(
@@ -54,42 +61,6 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="serve the skills in a folder (directories with a SKILL.md), or the one skill that it is; may be repeated",
-    )
-    group.add_argument(
-        "--include",
-        metavar="GLOB",
-        type=glob,
-        action="append",
-        default=[],
-        help="share only files that match, for example '*.md' or 'docs/**'; may be repeated",
-    )
-    group.add_argument(
-        "--exclude",
-        metavar="GLOB",
-        type=glob,
-        action="append",
-        default=[],
-        help="leave out files and folders that match; may be repeated",
-    )
-    group.add_argument("--hidden", action="store_true", help="share files and folders whose name begins with a dot")
-    group.add_argument(
-        "--follow-symlinks",
-        action="store_true",
-        help="follow symbolic links that lead out of the folder (they are left out otherwise)",
-    )
-    group.add_argument(
-        "--no-gitignore",
-        dest="gitignore",
-        action="store_false",
-        help="share files that .gitignore leaves out as well",
-    )
-    group.add_argument(
-        "--max-size",
-        metavar="SIZE",
-        type=size,
-        default=MAX_SIZE,
-        help="the largest file that is read whole, for example 500KiB or 20MiB (default: 10MiB); "
-        "of larger ones, windows can be read",
     )
     group.add_argument(
         "--tools",
@@ -105,6 +76,91 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         default=PAGE_SIZE,
         help=f"how many resources a listing returns at a time (default: {PAGE_SIZE})",
     )
+
+
+def add_source_flags(parser: argparse.ArgumentParser, others: Iterable[Source] = ()) -> SourceFlags:
+    """Add the flags of Carrel's own sources and of ``others``, after all other options. Return what reads them."""
+    flags = SourceFlags([*SOURCES.values(), *others], parser._option_string_actions)
+    flags.add_to(parser)
+    return flags
+
+
+def sources_of(arguments: list[str]) -> list[Source]:
+    """Return the sources of other packages that a command line is about: all of them where it asks for help.
+
+    Raises:
+        ConfigError: one is installed, and a package that it needs is not.
+    """
+    if "-h" in arguments or "--help" in arguments:
+        return [source for source in installed().values() if source.scheme not in SOURCES and is_usable(source)]
+    schemes = {scheme_of(argument) for argument in arguments if not argument.startswith("-")}
+    return [source for scheme in sorted(schemes - SOURCES.keys()) if (source := find(scheme)) is not None]
+
+
+def is_usable(source: Source) -> bool:
+    try:
+        source.load_options()
+    except ConfigError:
+        return False
+    return True
+
+
+class Targets(NamedTuple):
+    """Targets on the command line: absolute paths of files and of skills, and URLs of other sources."""
+
+    paths: list[str]
+    skills: list[str]
+    urls: list[str]
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.paths, *self.urls, *self.skills]
+
+    @property
+    def schemes(self) -> set[str]:
+        """The schemes of the sources that are used."""
+        given = (("file", self.paths), ("skills", self.skills))
+        return {scheme for scheme, some in given if some} | {scheme_of(url) for url in self.urls}
+
+
+def read_targets(targets: list[str], skills: list[str], flags: SourceFlags, given: argparse.Namespace) -> Targets:
+    """Check what is to be shared: paths and URLs, and folders of skills.
+
+    Raises:
+        ConfigError: a path cannot be shared, there is no source for a URL, or a flag is for none of them.
+    """
+    paths: list[str] = []
+    urls: list[str] = []
+    skills = list(skills)
+    for target in targets:
+        scheme = scheme_of(target)
+        if scheme == "file":
+            paths.append(path_of(target))
+        elif scheme == "skills":
+            skills.append(target.partition(":")[2])
+        elif scheme in flags.by_scheme:
+            urls.append(target)
+        else:
+            raise no_source(target)
+    found = Targets(check_paths(paths), check_skills(skills), urls)
+    for flag in flags.unused(given, found.schemes) if found.all else ():
+        owners = [f"{scheme}:" for scheme, some in flags.by_scheme.items() if flag in [one.flag for one in some]]
+        raise ConfigError(f"{flag} is an option of {' and '.join(owners)}, and nothing of that kind is shared")
+    return found
+
+
+def path_of(target: str) -> str:
+    """Return the path that a path or a ``file:`` URL names.
+
+    Raises:
+        ConfigError: the URL names no path on this machine.
+    """
+    if not target.lower().startswith("file:") or os.path.lexists(target):
+        return target
+    try:
+        return file_path(target)
+    except UriError as error:
+        raise ConfigError(f"{target} cannot be shared: {error}") from None
 
 
 def add_limit_option(parser: argparse.ArgumentParser) -> None:
@@ -137,16 +193,11 @@ def read_limits(settings: list[str]) -> Limits:
     return Limits(**limits)  # type: ignore[arg-type]
 
 
-def as_arguments(options: argparse.Namespace) -> list[str]:
+def as_arguments(options: argparse.Namespace, skills: list[str], flags: SourceFlags) -> list[str]:
     """Return the options of ``add_sharing_options`` as command-line arguments; defaults are omitted."""
     arguments = [f"--name={options.name}"] if options.name else []
-    arguments += [f"--skills={os.path.abspath(os.path.expanduser(folder))}" for folder in options.skills]
-    arguments += [f"--include={glob}" for glob in options.include]
-    arguments += [f"--exclude={glob}" for glob in options.exclude]
-    arguments += ["--hidden"] if options.hidden else []
-    arguments += ["--follow-symlinks"] if options.follow_symlinks else []
-    arguments += [] if options.gitignore else ["--no-gitignore"]
-    arguments += [f"--max-size={options.max_size}"] if options.max_size != MAX_SIZE else []
+    arguments += [f"--skills={folder}" for folder in skills]
+    arguments += flags.arguments(options)
     arguments += [] if options.tools else ["--no-tools"]
     arguments += [f"--page-size={options.page_size}"] if options.page_size != PAGE_SIZE else []
     return arguments
@@ -208,33 +259,3 @@ def nearest(path: str) -> str:
         return ""
     close = get_close_matches(name, names, n=1)
     return f" (did you mean {os.path.join(parent, close[0])}?)" if close else ""
-
-
-def size(text: str) -> int:
-    """Parse a size such as 500000, 500k, 500KiB or 10MB; K, M and G are powers of 1,024."""
-    digits = text.strip().lower().removesuffix("b").removesuffix("i")
-    unit = digits[-1:] if digits[-1:] in UNITS else ""
-    try:
-        number = float(digits.removesuffix(unit)) * UNITS[unit]
-        if not 1 <= number < 2**53:
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500KiB or 10MiB") from None
-    return int(number)
-
-
-def glob(text: str) -> str:
-    """Check a glob pattern of --include or --exclude: an invalid one would share or exclude the wrong files."""
-    from carrel.sources.folder.patterns import Malformed, check_glob  # imported only when a pattern is given
-
-    try:
-        check_glob(text)
-    except Malformed as problem:
-        raise argparse.ArgumentTypeError(f"{text!r} {problem}") from None
-    return text
-
-
-def positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return int(text)

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from carrel.cli.logs import FORMATS, LEVELS, configure
 from carrel.cli.options import (
     Parser,
+    Targets,
     add_limit_option,
     add_sharing_options,
-    check_paths,
-    check_skills,
+    add_source_flags,
     default_name,
     read_limits,
+    read_targets,
+    sources_of,
 )
+from carrel.cli.source_flags import SourceFlags
 from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
     import argparse
 
+    from carrel.catalog.provider import Provider
     from carrel.server.app import Server
+    from carrel.sources.registry import Source
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Share folders, files and skills with AI applications: every file is a resource, live."
+SUMMARY = "Share folders, files, skills and more with AI applications: every file is a resource, live."
 EXAMPLES = """\
 examples:
   carrel serve ./notes                          on stdio, for an application that starts it
@@ -39,10 +46,12 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAMPLE = 200
 
 
-def parser() -> Parser:
-    """Return the argument parser of ``carrel serve``."""
+def parser(others: Iterable[Source] = ()) -> tuple[Parser, SourceFlags]:
+    """Return the argument parser of ``carrel serve``, with the flags of Carrel's own sources and of ``others``."""
     reader = Parser("serve", SUMMARY, epilog=EXAMPLES)
-    reader.add_argument("paths", metavar="PATH", nargs="*", help="a folder or file to share")
+    reader.add_argument(
+        "targets", metavar="TARGET", nargs="*", help="what to share: a folder, a file, or a URL of a source (see below)"
+    )
     add_sharing_options(reader)
     group = reader.add_argument_group("HTTP")
     group.add_argument(
@@ -91,7 +100,7 @@ def parser() -> Parser:
     group.add_argument(
         "--log-level", choices=LEVELS, default="warning", help="the least that is told (default: warning)"
     )
-    return reader
+    return reader, add_source_flags(reader, others)
 
 
 def run(arguments: list[str]) -> int:
@@ -100,25 +109,26 @@ def run(arguments: list[str]) -> int:
     Raises:
         ConfigError: wrong use, a path that cannot be shared, a port in use, or a missing package.
     """
-    options = parser().parse_intermixed_args(arguments)
+    reader, flags = parser(sources_of(arguments))
+    options = reader.parse_intermixed_args(arguments)
     configure(options.log_format, options.log_level)
     hosts = (options.allow_host, options.allow_origin, options.trusted_proxy)
     if options.http is None and any((options.path, *hosts, options.sse, options.tokens)):
         raise ConfigError("--path, --allow-host, --allow-origin, --trusted-proxy, --sse and --tokens need --http")
-    if not (options.paths or options.skills):
-        raise ConfigError("say what to share: a PATH, or --skills FOLDER (see carrel serve --help)")
-    paths, skills = check_paths(options.paths), check_skills(options.skills)
-    for path in (*paths, *skills):
+    if not (options.targets or options.skills):
+        raise ConfigError("say what to share: a path, a URL, or --skills FOLDER (see carrel serve --help)")
+    targets = read_targets(options.targets, options.skills, flags, options)
+    for path in (*targets.paths, *targets.skills):
         if is_empty(path):
             warn(f"{path} is empty so far")
     try:
-        app = assemble(paths, skills, options)
+        app, providers = assemble(targets, flags, options)
         if options.http is None:
             if sys.stdin is not None and sys.stdin.isatty():
                 warn("waiting for an application on standard input; to look at it yourself, add --http 8000")
             app.run()
         else:
-            serve_http(app, paths, skills, options)
+            serve_http(app, providers, targets, options)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("carrel"):
             raise
@@ -134,43 +144,31 @@ def is_empty(path: str) -> bool:
         return False
 
 
-def assemble(paths: list[str], skills: list[str], options: argparse.Namespace) -> Server:
-    """Create the server that shares the paths and the skills."""
-    from carrel import Server, __version__
-    from carrel.sources.files.source import FilesSource
+def assemble(targets: Targets, flags: SourceFlags, options: argparse.Namespace) -> tuple[Server, list[Provider]]:
+    """Create the server that shares the targets. Return its providers, too."""
+    from carrel import Server, __version__, sources
 
     app = Server(
-        options.name or default_name([*paths, *skills]),
+        options.name or default_name(targets.all),
         __version__,
         page_size=options.page_size,
         limits=read_limits(options.limit),
         mask_errors=True,
     )
-    for path in paths:
-        app.share(
-            FilesSource(
-                path,
-                include=options.include,
-                exclude=options.exclude,
-                hidden=options.hidden,
-                follow_symlinks=options.follow_symlinks,
-                gitignore=options.gitignore,
-                max_size=options.max_size,
-            )
-        )
-    app.skills(  # also without skills: lets clients list the shared folders
-        *skills,
-        exclude=options.exclude,
-        hidden=options.hidden,
-        follow_symlinks=options.follow_symlinks,
-        gitignore=options.gitignore,
-    )
+    providers = [
+        sources.open(target, **flags.options(options, sources.scheme_of(target)))
+        for target in (*targets.paths, *targets.urls)
+    ]
+    for provider in providers:
+        app.add_provider(provider)
+    # Also without skills: it lets clients list directories.
+    app.skills(*targets.skills, **flags.options(options, "skills"))
     if options.tools:
-        app.add_resource_tools()
-    return app
+        app.mirror_tools()
+    return app, providers
 
 
-def serve_http(app: Server, paths: list[str], skills: list[str], options: argparse.Namespace) -> None:
+def serve_http(app: Server, providers: list[Provider], targets: Targets, options: argparse.Namespace) -> None:
     """Serve HTTP until the process is stopped; print the startup message once the server listens.
 
     Raises:
@@ -187,7 +185,7 @@ def serve_http(app: Server, paths: list[str], skills: list[str], options: argpar
         reachable = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         old = f"{reachable.removesuffix(path)}{SSE_PATH}" if options.sse else None
         greeting.append(
-            asyncio.get_running_loop().create_task(say_welcome(app, reachable, paths, skills, old, options.tokens))
+            asyncio.get_running_loop().create_task(say_welcome(app, providers, reachable, targets, old, options.tokens))
         )
 
     authorization = None
@@ -212,18 +210,22 @@ def serve_http(app: Server, paths: list[str], skills: list[str], options: argpar
 
 
 async def say_welcome(
-    app: Server, url: str, paths: list[str], skills: list[str], old: str | None, tokens: str | None
+    app: Server, providers: list[Provider], url: str, targets: Targets, old: str | None, tokens: str | None
 ) -> None:
-    """Print the startup message, with a shared file as the example."""
-    from contextlib import suppress
-
+    """Print the startup message, with a shared resource as the example."""
+    from carrel.catalog.provider import Request
     from carrel.cli.welcome import choose, welcome
 
     example = None
-    for source in app.resources.sources:
-        with suppress(MCPError):
-            example = example or choose((await source.list(None, SAMPLE)).items)
-    sys.stderr.write(welcome(app.name, url, paths, example, old, skills, tokens))
+    for provider in providers:
+        try:
+            page = provider.list_resources(Request(limit=SAMPLE))
+            found = await page if isawaitable(page) else page
+        except MCPError:
+            continue
+        example = example or choose(found.items)
+    shared = [*targets.paths, *targets.urls]
+    sys.stderr.write(welcome(app.name, url, shared, example, old, targets.skills, tokens))
     sys.stderr.flush()
 
 

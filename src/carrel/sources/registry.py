@@ -23,7 +23,7 @@ from carrel.catalog.provider import Provider
 from carrel.errors import ConfigError
 from carrel.sources.options import NoOptions
 
-__all__ = ["GROUP", "SOURCES", "Source", "find", "installed", "open", "scheme_of"]
+__all__ = ["GROUP", "SOURCES", "Source", "find", "installed", "no_source", "open", "scheme_of"]
 
 GROUP = "carrel.sources"
 """Name of the entry point group."""
@@ -127,17 +127,22 @@ def open(target: str | os.PathLike[str], options: msgspec.Struct | None = None, 
     scheme = scheme_of(target)
     source = find(scheme)
     if source is None:
-        known = ", ".join(f"{name}:" for name in (*SOURCES, *installed()))
-        raise ConfigError(
-            f"There is no source for {scheme}: URLs; there are paths, and URLs that begin with {known} "
-            f"(a path with a colon in it can be written ./{target})"
-        )
+        raise no_source(target)
     kind = source.load_options()
     if options is None:
         options = read_options(kind, named, f"{scheme}:")
     elif named or not isinstance(options, kind):
         raise ConfigError(f"the options of {target} are a {kind.__name__}, or given by name")
     return source.load()(target, options)
+
+
+def no_source(target: str) -> ConfigError:
+    """Return the error that there is no source for a URL."""
+    known = ", ".join(f"{name}:" for name in dict.fromkeys((*SOURCES, *installed())))
+    return ConfigError(
+        f"There is no source for {scheme_of(target)}: URLs; there are paths, and URLs that begin with {known} "
+        f"(a path with a colon in it can be written ./{target})"
+    )
 
 
 def read_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:

@@ -23,4 +23,10 @@ class FolderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     follow_symlinks: Annotated[
         bool, Meta(description="follow symbolic links that lead out of the folder (they are left out otherwise)")
     ] = False
-    gitignore: Annotated[bool, Meta(description="leave out what .gitignore leaves out")] = True
+    gitignore: Annotated[
+        bool,
+        Meta(
+            description="leave out what .gitignore leaves out",
+            extra={"off": "share files that .gitignore leaves out as well"},
+        ),
+    ] = True
