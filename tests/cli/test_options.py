@@ -10,11 +10,9 @@ from carrel.cli.options import (
     add_sharing_options,
     add_source_flags,
     as_arguments,
-    check_paths,
-    check_skills,
-    default_name,
     read_limits,
 )
+from carrel.cli.targets import check_paths, check_skills, default_name
 from carrel.cli.values import shown_size, size
 from carrel.errors import ConfigError
 

@@ -21,12 +21,10 @@ from carrel.cli.options import (
     add_sharing_options,
     add_source_flags,
     as_arguments,
-    check_paths,
-    default_name,
-    read_targets,
     sources_of,
 )
 from carrel.cli.source_flags import SourceFlags
+from carrel.cli.targets import check_paths, default_name, read_targets
 from carrel.errors import ConfigError
 from carrel.sources.registry import Source
 
@@ -119,10 +117,10 @@ def server_entry(client: Client, options: argparse.Namespace, flags: SourceFlags
             raise ConfigError(
                 "say what to share: a path, a URL, --skills FOLDER, or --http URL of a server that runs already"
             )
-        targets = read_targets(options.targets, options.skills, flags, options)
+        targets = read_targets(options, flags)
         command, leading = this_command()
-        arguments = [*leading, "serve", *targets.paths, *targets.urls, *as_arguments(options, targets.skills, flags)]
-        return entry_name(options, targets.all), client.command(command, arguments)
+        arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
+        return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments)
 
     if options.targets or options.skills:
         raise ConfigError("give a path to share or the --http URL of a server that runs already, not both")

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 
 from carrel.cli.logs import FORMATS, LEVELS, configure
 from carrel.cli.options import (
+    PAGE_SIZE,
     Parser,
-    Targets,
     add_limit_option,
     add_sharing_options,
     add_source_flags,
-    default_name,
     read_limits,
-    read_targets,
     sources_of,
 )
 from carrel.cli.source_flags import SourceFlags
+from carrel.cli.targets import Targets, default_name, read_targets
 from carrel.errors import ConfigError, MCPError
 
 if TYPE_CHECKING:
     import argparse
 
     from carrel.catalog.provider import Provider
+    from carrel.cli.serve_file import ServeFile
+    from carrel.limits import Limits
     from carrel.server.app import Server
     from carrel.sources.registry import Source
 
@@ -51,6 +52,9 @@ def parser(others: Iterable[Source] = ()) -> tuple[Parser, SourceFlags]:
     reader = Parser("serve", SUMMARY, epilog=EXAMPLES)
     reader.add_argument(
         "targets", metavar="TARGET", nargs="*", help="what to share: a folder, a file, or a URL of a source (see below)"
+    )
+    reader.add_argument(
+        "--config", metavar="FILE", help="a file in TOML with what to share, and its options (docs/serve.md)"
     )
     add_sharing_options(reader)
     group = reader.add_argument_group("HTTP")
@@ -115,14 +119,21 @@ def run(arguments: list[str]) -> int:
     hosts = (options.allow_host, options.allow_origin, options.trusted_proxy)
     if options.http is None and any((options.path, *hosts, options.sse, options.tokens)):
         raise ConfigError("--path, --allow-host, --allow-origin, --trusted-proxy, --sse and --tokens need --http")
-    if not (options.targets or options.skills):
+    settings, folder = None, ""
+    if options.config is not None:
+        from carrel.cli.serve_file import read_serve_file
+
+        file = os.path.abspath(os.path.expanduser(options.config))  # noqa: PTH100, PTH111
+        settings, folder = read_serve_file(file), os.path.dirname(file)  # noqa: PTH120
+        apply_settings(settings, options)
+    targets = read_targets(options, flags, settings.targets() if settings is not None else (), folder)
+    if not targets:
         raise ConfigError("say what to share: a path, a URL, or --skills FOLDER (see carrel serve --help)")
-    targets = read_targets(options.targets, options.skills, flags, options)
-    for path in (*targets.paths, *targets.skills):
+    for path in targets.places("file", "skills"):
         if is_empty(path):
             warn(f"{path} is empty so far")
     try:
-        app, providers = assemble(targets, flags, options)
+        app, providers = assemble(targets, options, settings.limits if settings is not None else None)
         if options.http is None:
             if sys.stdin is not None and sys.stdin.isatty():
                 warn("waiting for an application on standard input; to look at it yourself, add --http 8000")
@@ -144,26 +155,33 @@ def is_empty(path: str) -> bool:
         return False
 
 
-def assemble(targets: Targets, flags: SourceFlags, options: argparse.Namespace) -> tuple[Server, list[Provider]]:
+def apply_settings(settings: ServeFile, options: argparse.Namespace) -> None:
+    """Fill in from a configuration file what the command line does not say."""
+    for key in ("name", "tools", "page_size"):
+        if getattr(options, key) is None:
+            setattr(options, key, getattr(settings, key))
+
+
+def assemble(targets: Targets, options: argparse.Namespace, limits: Limits | None) -> tuple[Server, list[Provider]]:
     """Create the server that shares the targets. Return its providers, too."""
     from carrel import Server, __version__, sources
 
     app = Server(
-        options.name or default_name(targets.all),
+        options.name or default_name([*targets.shared, *targets.skills]),
         __version__,
-        page_size=options.page_size,
-        limits=read_limits(options.limit),
+        page_size=options.page_size or PAGE_SIZE,
+        limits=read_limits(options.limit, limits),
         mask_errors=True,
     )
-    providers = [
-        sources.open(target, **flags.options(options, sources.scheme_of(target)))
-        for target in (*targets.paths, *targets.urls)
-    ]
+    others = [target for target in targets if target.scheme != "skills"]
+    providers = [sources.open(target.place, **target.options) for target in others]
     for provider in providers:
         app.add_provider(provider)
-    # Also without skills: it lets clients list directories.
-    app.skills(*targets.skills, **flags.options(options, "skills"))
-    if options.tools:
+    app.skills()  # also without skills: it lets clients list directories
+    for target in targets:
+        if target.scheme == "skills":
+            app.skills(target.place, **target.options)
+    if options.tools is not False:
         app.mirror_tools()
     return app, providers
 
@@ -224,8 +242,7 @@ async def say_welcome(
         except MCPError:
             continue
         example = example or choose(found.items)
-    shared = [*targets.paths, *targets.urls]
-    sys.stderr.write(welcome(app.name, url, shared, example, old, targets.skills, tokens))
+    sys.stderr.write(welcome(app.name, url, targets.shared, example, old, targets.skills, tokens))
     sys.stderr.flush()
 
 

@@ -16,7 +16,7 @@ from msgspec import inspect
 from carrel.cli.values import number, positive, shown_size, size, whole
 from carrel.sources.registry import SOURCES, Source
 
-__all__ = ["Flag", "SourceFlags"]
+__all__ = ["Flag", "SourceFlags", "flags_of"]
 
 KINDS: tuple[tuple[type[inspect.Type], str, Callable[[str], Any]], ...] = (
     (inspect.IntType, "N", whole),
@@ -54,6 +54,17 @@ class Flag(NamedTuple):
         if self.read is None or self.default in (None, (), [], msgspec.NODEFAULT):
             return ""
         return shown_size(self.default) if self.metavar == "SIZE" else str(self.default)
+
+
+def flags_of(source: Source) -> list[Flag]:
+    """Return the flags of the options of a source.
+
+    Raises:
+        ConfigError: a package that the source needs is missing.
+    """
+    info = inspect.type_info(source.load_options())
+    fields = info.fields if isinstance(info, inspect.StructType) else ()
+    return [flag for field in fields if (flag := flag_of(field)) is not None]
 
 
 def flag_of(field: inspect.Field) -> Flag | None:
@@ -106,11 +117,7 @@ class SourceFlags:
         known: dict[str, Flag | None] = dict.fromkeys(taken)
         for source in self._sources:
             flags = self.by_scheme[source.scheme] = []
-            info = inspect.type_info(source.load_options())
-            for field in info.fields if isinstance(info, inspect.StructType) else ():
-                flag = flag_of(field)
-                if flag is None:
-                    continue
+            for flag in flags_of(source):
                 other = known.get(flag.flag)
                 if flag.flag in known and (other is None or other.kind != flag.kind):
                     flag = flag._replace(flag=f"--{source.scheme}-{flag.flag[2:]}")
