@@ -182,7 +182,7 @@ def assemble(targets: Targets, options: argparse.Namespace, limits: Limits | Non
         if target.scheme == "skills":
             app.skills(target.place, **target.options)
     if options.tools is not False:
-        app.mirror_tools()
+        app.add_resource_tools()
     return app, providers
 
 

@@ -356,14 +356,14 @@ class Server(Generic[State]):
         use(self.runtime, self._operations)
         self._declares_resources = True  # a server with this extension declares resources, whether or not it has any
         if folders:
-            from importlib import import_module
+            from carrel.sources.registry import read_options
+            from carrel.sources.skills.source import SkillsSource
 
-            source = import_module("carrel.sources.skills.source").SkillsSource
-            there = next((each for each in self._added if isinstance(each, source)), None)
+            there = next((each for each in self._added if isinstance(each, SkillsSource)), None)
+            source = there or SkillsSource()
+            source.add(*folders, options=read_options(SkillsSource.options, options, "skills:"))
             if there is None:
-                self._added.append(source(*folders, **options))
-            else:
-                there.add(*folders, **options)
+                self._added.append(source)
 
     def extend(
         self, extension: Extension, operations: Mapping[str, Operation], settings: dict[str, Any] | None = None
@@ -623,9 +623,9 @@ def _provider_of(given: Provider | Server[Any] | str | os.PathLike[str], app: Se
         from carrel.server.mount import Mounted
 
         return Mounted(given, app)
-    from importlib import import_module
+    from carrel import sources
 
-    return cast("Provider", import_module("carrel.sources").open(given, **options))
+    return sources.open(given, **options)
 
 
 def _make_tasks(runtime: Runtime) -> Tasks:

@@ -38,10 +38,9 @@ TIMEOUT = 10  # seconds; nothing here takes a tenth of it
 
 
 class Reports:
-    """Events of a provider: the changes, the lists and the URIs that it has reported."""
+    """Events of a provider: the changes and the lists that it has reported."""
 
     def __init__(self) -> None:
-        self.uris: frozenset[str] = frozenset()
         self.lists: list[ListName] = []
         self.listeners: set[asyncio.Queue[Collection[Change] | BaseException | None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -54,10 +53,6 @@ class Reports:
         self.lists += lists
         for queue in self.listeners:
             queue.put_nowait(changes)
-
-    def claim(self, uris: Collection[str]) -> None:
-        """Record the URIs that belong to the provider."""
-        self.uris = frozenset(uris)
 
 
 _reports: WeakKeyDictionary[Provider, Reports] = WeakKeyDictionary()
@@ -80,12 +75,12 @@ async def running(provider: Provider) -> AsyncIterator[Provider]:
 
 
 def belongs(provider: Provider, uri: str, templates: Iterable[ResourceTemplate] = ()) -> bool:
-    """Return whether a URI belongs to a provider: by its prefixes, its claims, or these templates."""
+    """Return whether a URI belongs to a provider: by its prefixes, its exact URIs, or these templates."""
     try:
         uri = normalize(uri)
     except UriError:
         return False
-    if any(is_prefix(prefix, uri) for prefix in provider.prefixes) or uri in reports_of(provider).uris:
+    if any(is_prefix(prefix, uri) for prefix in provider.prefixes) or uri in provider.exact:
         return True
     return any(UriTemplate(template.uri_template).match(uri) is not None for template in templates)
 
@@ -237,7 +232,7 @@ class Listener:
 
     async def __aenter__(self) -> Listener:
         reports_of(self._provider).listeners.add(self._batches)
-        if type(self._provider).watch is Provider.watch:
+        if not self._provider.offers("watch"):
             return self
         self._task = asyncio.ensure_future(self._follow())
         async with asyncio.timeout(TIMEOUT):

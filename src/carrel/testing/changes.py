@@ -16,7 +16,7 @@ import pytest
 from carrel.catalog.provider import Interest, Provider
 from carrel.errors import MCPError
 from carrel.testing.caller import TIMEOUT, Caller, Kind, Listener, running
-from carrel.testing.hooks import BAD_CURSORS, HOSTILE, Hooks, offers, skip
+from carrel.testing.hooks import BAD_CURSORS, HOSTILE, Hooks, skip
 from carrel.uri.template import UriTemplate
 from carrel.wire.resources import Resource
 
@@ -30,7 +30,7 @@ class ChangeTests(Hooks):
 
     def needs_watch(self, provider: Provider) -> None:
         """Skip the test unless the provider has a watch."""
-        if not offers(provider, "watch"):
+        if not provider.offers("watch"):
             skip(provider, "no watch")
 
     async def created(self, provider: Provider) -> str:
@@ -104,7 +104,7 @@ class ChangeTests(Hooks):
                     caller = Caller(provider)
                     for kind in self.kinds(provider):
                         await caller.all(kind)
-                    if offers(provider, "list_resources"):
+                    if provider.offers("list_resources"):
                         whole = await self.readable(provider)
                         await asyncio.gather(*(caller.read_resource(resource.uri) for resource in whole[:10]))
                     await stack.enter_async_context(Listener(provider))
@@ -133,7 +133,7 @@ class ChangeTests(Hooks):
     def kinds(provider: Provider) -> list[Kind]:
         """Return the lists that the provider has."""
         kinds: tuple[Kind, ...] = ("resources", "templates", "tools", "prompts", "skills")
-        return [kind for kind in kinds if offers(provider, f"list_{kind}")]
+        return [kind for kind in kinds if provider.offers(f"list_{kind}")]
 
     async def operations(self, provider: Provider) -> AsyncIterator[tuple[str, Callable[[], Awaitable[Any]]]]:
         """Yield the operations of a provider, each with a name, including calls that fail."""
@@ -142,7 +142,7 @@ class ChangeTests(Hooks):
             yield f"list of {kind}", partial(caller.all, kind, 10)
             for cursor in BAD_CURSORS[:4]:
                 yield f"list of {kind} from {cursor!r}", partial(caller.page, kind, cursor, 10)
-        if offers(provider, "list_resources") or offers(provider, "read_resource"):
+        if provider.offers("list_resources") or provider.offers("read_resource"):
             async for operation in self.reads(provider):
                 yield operation
         for template in await caller.templates():

@@ -11,18 +11,13 @@ from carrel.catalog.provider import Provider
 from carrel.testing.caller import KINDS, Caller, Kind
 from carrel.wire.resources import Resource
 
-__all__ = ["BAD_CURSORS", "HOSTILE", "Hooks", "offers", "skip"]
+__all__ = ["BAD_CURSORS", "HOSTILE", "Hooks", "skip"]
 
 BAD_CURSORS = ("", "0", "1", "nonsense", "bm9uc2Vuc2U", "====", "é", "\0", "../..", "x" * 100_000)
 HOSTILE = (
     *("..", "../..", "%2e%2e/x", "%2e%2e%2fx", "%00", "x%00y", "\0", "%", "%zz"),
     *("?", "??", "?lines=", "#", "//", "\\", "é"),
 )
-
-
-def offers(provider: Provider, method: str) -> bool:
-    """Return whether a provider has a method of its own."""
-    return getattr(type(provider), method) is not getattr(Provider, method)
 
 
 def skip(provider: Provider, what: str, hook: str | None = None) -> NoReturn:
@@ -99,7 +94,7 @@ class Hooks:
     async def listed(self, provider: Provider, kind: Kind, at_least: int = 1) -> list[Any]:
         """Return the items of a list, or skip the test if there are fewer than ``at_least``."""
         method = f"list_{kind}"
-        items = await Caller(provider).all(kind, 1000) if offers(provider, method) else []
+        items = await Caller(provider).all(kind, 1000) if provider.offers(method) else []
         if kind == "resources" and items:
             assert len(items) >= 5, "the contract needs a provider with five resources"
         if len(items) < at_least:
@@ -117,6 +112,6 @@ class Hooks:
         uri = self.missing(provider)
         if uri is not None:
             return uri
-        if offers(provider, "read_resource"):
+        if provider.offers("read_resource"):
             raise pytest.UsageError(f"{type(self).__name__} needs a method called missing")
         skip(provider, "no resources")

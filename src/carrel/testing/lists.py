@@ -11,7 +11,7 @@ from msgspec import UNSET
 from carrel.catalog.provider import Provider
 from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceForbidden, ResourceNotFound
 from carrel.testing.caller import Caller, Kind, belongs, key_of, running
-from carrel.testing.hooks import BAD_CURSORS, Hooks, offers, skip
+from carrel.testing.hooks import BAD_CURSORS, Hooks, skip
 from carrel.uri.parse import parse
 from carrel.uri.template import UriTemplate
 
@@ -175,7 +175,7 @@ class ListTests(Hooks):
 
     async def test_a_provider_without_directories_says_so(self, provider: Provider) -> None:
         async with running(provider):
-            if offers(provider, "list_directory"):
+            if provider.offers("list_directory"):
                 skip(provider, "directories")
             for resource in (await self.listed(provider, "resources"))[:5]:
                 with pytest.raises(MCPError):

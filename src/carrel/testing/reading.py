@@ -11,7 +11,7 @@ from msgspec import UNSET
 from carrel.catalog.provider import Provider
 from carrel.errors import InvalidParams, MCPError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.testing.caller import Caller, belongs, running
-from carrel.testing.hooks import HOSTILE, Hooks, offers, skip
+from carrel.testing.hooks import HOSTILE, Hooks, skip
 from carrel.uri.template import UriTemplate
 from carrel.wire.resources import BlobResourceContents, Resource
 
@@ -112,7 +112,7 @@ class ReadingTests(Hooks):
 
     async def test_completion_of_an_unknown_template_or_variable_is_refused(self, provider: Provider) -> None:
         async with running(provider):
-            if not offers(provider, "complete"):
+            if not provider.offers("complete"):
                 skip(provider, "no completion")
             [template, *_] = await self.listed(provider, "templates")
             for uri, variable in (("carrel-nobody://{has}", "has"), (template.uri_template, "surely-not")):
@@ -137,7 +137,7 @@ class ReadingTests(Hooks):
 
     async def test_search_for_nonsense_finds_nothing(self, provider: Provider) -> None:
         async with running(provider):
-            if not offers(provider, "search"):
+            if not provider.offers("search"):
                 skip(provider, "no search")
             for query in ("", " ", "\0", "qxzqxzqxz", "\ud800", "qxz" * 10_000):
                 assert len(await Caller(provider).search(query, 10)) == 0

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carrel.server.source import Change
 
 from carrel.catalog.provider import Change, Interest
 from carrel.errors import ConfigError

@@ -9,10 +9,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from carrel.server.source import Change, Page
 
 from carrel import Server
-from carrel.catalog.provider import Change, Page
+from carrel.catalog.provider import Change, Page, Provider
 from carrel.server import watching
 from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
@@ -89,33 +88,24 @@ def test_nothing_is_lost_right_after_the_first_acknowledgement_of_a_new_process(
         assert list(threads.map(start, range(STARTS))) == [True] * STARTS
 
 
-class Slow:
-    """A source that listens when it is told to."""
+class Slow(Provider):
+    """A provider that listens when it is told to."""
 
     name = "slow"
+    prefixes = ("slow:",)
 
     def __init__(self):
         self.go = asyncio.Event()
-        self.changes = asyncio.Queue()
+        self.heard = asyncio.Queue()
 
-    def owns(self, uri):
-        return uri.startswith("slow:")
-
-    async def start(self): ...
-
-    async def stop(self): ...
-
-    def templates(self):
-        return []
-
-    async def list(self, cursor, limit):
+    async def list_resources(self, request):
         return Page([Resource("slow:1", "1")])
 
-    async def watch(self):
+    async def watch(self, interest):
         await self.go.wait()
         yield ()
         while True:
-            yield await self.changes.get()
+            yield await self.heard.get()
 
 
 @pytest.fixture
@@ -126,7 +116,7 @@ async def slow():
 @pytest.fixture
 async def app(slow):
     app = Server("s")
-    app.share(slow)
+    app.add_provider(slow)
     app.resources.add("memo:1", "text")
     await app.start()
     yield app
@@ -151,7 +141,7 @@ async def test_a_subscription_is_answered_when_its_source_listens(app, slow):
     assert not answer.done()
     slow.go.set()
     assert "result" in await answer
-    slow.changes.put_nowait([Change("changed", "slow:1")])
+    slow.heard.put_nowait([Change("changed", "slow:1")])
     assert (await peer.notification())["params"]["uri"] == "slow:1"
     assert not app._watches.forming
     assert "result" in await peer.request("resources/subscribe", {"uri": "slow:2"})
@@ -166,7 +156,7 @@ async def test_a_listener_is_acknowledged_when_its_sources_listen(app, slow, wan
         peer._notifications.get_nowait()
     slow.go.set()
     assert (await peer.notification())["method"] == "notifications/subscriptions/acknowledged"
-    slow.changes.put_nowait([Change("created", "slow:2"), Change("changed", "slow:1")])
+    slow.heard.put_nowait([Change("created", "slow:2"), Change("changed", "slow:1")])
     assert (await peer.notification())["params"]["_meta"]
 
 
@@ -178,7 +168,7 @@ async def test_a_listener_that_wants_nothing_of_a_source_does_not_wait(app):
 
 async def test_what_waits_when_the_server_stops_is_answered(slow):
     app = Server("s")
-    app.share(slow)
+    app.add_provider(slow)
     await app.start()
     old, new = await session(app), MemoryPeer(app, "2026-07-28")
     answers = [old.start("resources/subscribe", {"uri": "slow:1"}), listen(new, resourceSubscriptions=["slow:1"])]
@@ -222,12 +212,12 @@ async def test_a_source_that_takes_too_long_is_not_waited_for_and_its_changes_ar
 
 async def test_a_source_that_cannot_listen_is_not_waited_for(caplog):
     class Deaf(Slow):
-        async def watch(self):
+        async def watch(self, interest):
             raise OSError("no more watches")
             yield ()
 
     app = Server("s")
-    app.share(Deaf())
+    app.add_provider(Deaf())
     await app.start()
     peer = await session(app)
     with caplog.at_level(logging.ERROR):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carrel.server.source import Change
 
 from carrel.catalog.provider import Change
 from carrel.errors import ConfigError, MCPError, ResourceForbidden, ResourceNotFound, ResourceTooLarge

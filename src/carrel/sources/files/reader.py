@@ -22,10 +22,10 @@ from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.read import Contents, read_file, windows_of
 from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
+from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.reader import Reader, translate
-from carrel.sources.folder.sandbox import Parts, relative_to
+from carrel.sources.folder.sandbox import relative_to
 from carrel.sources.folder.shared import SharedFolder
-from carrel.sources.folder.tree import START
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.uri.parse import UriError, encode_path, file_path, file_uri
 from carrel.wire.completion import Completion

@@ -11,7 +11,8 @@ from typing import Generic, Self, TypeVar
 
 from carrel.catalog.provider import Hit, Page, Visible
 from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound
-from carrel.sources.folder.sandbox import Excluded, Parts
+from carrel.sources.folder.position import Parts
+from carrel.sources.folder.sandbox import Excluded
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree_view import TreeView
 from carrel.wire.completion import Completion

@@ -14,7 +14,8 @@ from typing import Self
 from carrel.errors import ConfigError
 from carrel.sources.folder.describe import display
 from carrel.sources.folder.options import FolderOptions
-from carrel.sources.folder.sandbox import Parts, Root
+from carrel.sources.folder.position import Parts
+from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView

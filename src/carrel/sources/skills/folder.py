@@ -25,9 +25,10 @@ from carrel.errors import ConfigError
 from carrel.protocol.extensions.frontmatter import MAX_FRONTMATTER, FrontmatterError, check_skill, read_frontmatter
 from carrel.protocol.extensions.skills import MAX_BYTES, MAX_FILES, SKILL_FILE
 from carrel.sources.folder.describe import display
-from carrel.sources.folder.sandbox import Node, Parts
+from carrel.sources.folder.position import START, Parts, Position
+from carrel.sources.folder.sandbox import Node
 from carrel.sources.folder.shared import SharedFolder
-from carrel.sources.folder.tree import START, Position, TreeEntry, Visit
+from carrel.sources.folder.tree import TreeEntry, Visit
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.sources.skills.options import SkillsOptions
 from carrel.threads import stop_if_cancelled

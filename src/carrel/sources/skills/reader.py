@@ -22,9 +22,9 @@ from carrel.protocol.extensions.skills import SKILL_FILE
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
 from carrel.sources.folder.describe import describe
+from carrel.sources.folder.position import START, Parts, Position
 from carrel.sources.folder.reader import Reader, translate
-from carrel.sources.folder.sandbox import Parts
-from carrel.sources.folder.tree import START, Position, TreeEntry
+from carrel.sources.folder.tree import TreeEntry
 from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.sources.skills.folder import SkillFolder, Stop
 from carrel.sources.skills.text import rate, read_exactly
