@@ -449,13 +449,14 @@ async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_sa
     add(measured, count)
     assert taken / measured < 1024, f"{taken / measured:.0f} bytes each"
     async with memory.connect(app) as peer:
+        late = sorted(f"x://host/folder/{number}.txt" for number in range(count))[-5001]
         first = await walk(peer, pages=50)
         last = await walk(
             peer,
             write_cursor(
                 "list_resources",
                 "",
-                position_of(sorted(str(number) for number in range(count))[-5001].join(("x://host/folder/", ".txt"))),
+                position_of(late),
             ),
         )
         assert len(first) == len(last) == 50
