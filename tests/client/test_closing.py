@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -14,32 +16,63 @@ from typing import Any
 
 import pytest
 
+import carrel
 from carrel import Client
 from carrel.errors import MCPError
+from support.http_requests import request as http_request
 from support.http_server import over_http
 from support.servers import SERVERS
 from support.servers.demo import LATEST, NOVEMBER, WAYS, make_shelf, reach
 
+SOURCE = str(Path(carrel.__file__).parent)
 SHELF = [sys.executable, str(SERVERS / "demo.py")]
 EVERYWHERE = pytest.mark.parametrize(
     ("way", "revision"), [(way, revision) for way in WAYS for revision in (NOVEMBER, LATEST)]
 )
 
 
+def tasks_of_carrel() -> list[str]:
+    """Return the unfinished tasks of this event loop that run code of the library."""
+    return [repr(task) for task in asyncio.all_tasks() if f"{SOURCE}{os.sep}" in task.get_coro().cr_code.co_filename]
+
+
+def children() -> set[int]:
+    """Return the ids of the child processes of this process, also of those that have ended and were not waited for."""
+    return {int(id) for path in Path("/proc/self/task").glob("*/children") for id in path.read_text().split()}
+
+
+def connections() -> set[str]:
+    """Return the sockets and pipes that this process has open."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.add(os.readlink(path))
+    return {name for name in found if name.startswith(("socket:", "pipe:"))}
+
+
 @pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    """No task outlives its client."""
+async def nothing_is_left(url: str) -> AsyncIterator[None]:
+    """No task, process, socket or pipe outlives its client."""
+    processes, sockets = children(), connections()
     yield
     gc.collect()
     await asyncio.sleep(0)
-    left = [task for task in asyncio.all_tasks() if "carrel" in task.get_coro().cr_code.co_filename]
-    assert left == []
+    assert tasks_of_carrel() == []
+    assert children() <= processes
+    with contextlib.suppress(TimeoutError):  # the server over HTTP closes its ends of connections by itself, soon
+        async with asyncio.timeout(2):
+            while not connections() <= sockets:
+                await asyncio.sleep(0.01)
+    assert connections() <= sockets
 
 
 @pytest.fixture(scope="module")
 def url() -> Any:
     """A server over HTTP."""
     with over_http(make_shelf()) as origin:
+        http_request(
+            f"{origin}/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, {}
+        )  # it runs when this is answered
         yield f"{origin}/mcp"
 
 
@@ -108,25 +141,41 @@ async def test_an_error_within_the_client_comes_through_as_it_is(way: str, url: 
             _ = 1 / 0
 
 
+LINGERING = """
+import signal, time
+from carrel import Server
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Server("lingering").run()
+time.sleep(600)
+"""
+
+
 async def test_a_program_that_forgets_to_close_leaves_no_process_behind(tmp_path: Path) -> None:
-    script = tmp_path / "forgetful.py"
+    """Not even a server that ends neither with its input nor when it is told to."""
+    server, script = tmp_path / "lingering.py", tmp_path / "forgetful.py"
+    server.write_text(LINGERING)
     script.write_text(
         "import asyncio, sys\nfrom carrel import Client\n\n\nasync def main():\n"
-        f"    client = Client({SHELF!r})\n    await client.__aenter__()\n"
+        f"    client = Client({[sys.executable, str(server)]!r})\n    await client.__aenter__()\n"
         "    print((await client.connect()).transport.pid, flush=True)\n    sys.exit(3)\n\n\nasyncio.run(main())\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 3, done.stderr
+    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=30)
+    assert done.returncode == 3
     pid = int(done.stdout)
-    async with asyncio.timeout(10):
-        while is_alive(pid):
-            await asyncio.sleep(0.05)
+    try:
+        async with asyncio.timeout(10):
+            while is_alive(pid):
+                await asyncio.sleep(0.05)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether there is such a process that has not ended."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
         return False
-    return True
+    return state != "Z"
