@@ -58,7 +58,7 @@ def test_links_in_a_shared_folder_leave_no_descriptor_open(folder: Path) -> None
         assert len(list_all(server)) == 62
         server.ask("resources/read", uri=f"{uri}/link%201")
         before = server.descriptors()
-        for _ in range(30):
+        for _ in range(10):
             assert len(list_all(server)) == 62
             for path in ("link%201", "sub/loop%201", "out/passwd", "missing", "sub"):
                 server.ask("resources/read", uri=f"{uri}/{path}")
@@ -236,7 +236,7 @@ def test_no_page_takes_more_than_its_work_and_each_gets_somewhere(make: Callable
     tree = Tree(Root(str(folder), follow_links=make is fan), Selection())
     after: Position | None = START
     found: list[tuple[str, ...]] = []
-    for _ in range(40):
+    for _ in range(12):
         work = Work(PAGE)
         before = after
         with Steps() as steps:

@@ -43,7 +43,10 @@ def functions(path: Path) -> frozenset[str]:
 @cache
 def marked(path: Path) -> frozenset[str]:
     """Return the test functions of a file that are marked as holding a requirement, each by itself or all at once."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if MARK not in text:
+        return frozenset()
+    tree = ast.parse(text)
     if any(ast.unparse(node) == f"pytestmark = {MARK}" for node in tree.body):
         return functions(path)
     return frozenset(

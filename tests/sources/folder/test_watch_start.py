@@ -20,7 +20,7 @@ from carrel.sources.folder.tree import Tree
 from carrel.transports.memory import MemoryPeer
 from carrel.wire.resources import Resource
 
-STARTS = 17  # for each of three ways to be promised something
+STARTS = 6  # for each of three ways to be promised something
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
