@@ -4,7 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8000
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench conformance-server clean
+
+# What `make quick` runs: tests in memory, of the modules that most changes are in.
+QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py
+
+.PHONY: help install run test quick check bench conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -28,6 +32,9 @@ test: $(VENV)/.dev ## Run every check and test
 	$(MAKE) --no-print-directory check
 	$(BIN)/python tests/support/parties
 	$(BIN)/python -m pytest
+
+quick: $(VENV)/.dev ## Run the tests in memory, without processes and sockets
+	$(BIN)/python -m pytest -q --dist worksteal -m 'not slow' $(QUICK)
 
 check: $(VENV)/.dev ## Lint, types, layering
 	$(BIN)/ruff check .

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 pytest.register_assert_rewrite("support")
 
@@ -16,3 +16,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says nothing on a busy machine; pytest-timeout ends a test that hangs.
 settings.register_profile("carrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("carrel")
+
+#: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
+SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what ``make quick`` leaves out, next to the tests that say so themselves.
+
+    That is what has many examples, what goes over stdio or HTTP, and what is repeated for an older revision.
+    """
+    for item in items:
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        repeated = any(isinstance(value, str) and value in SLOW for value in values)
+        if repeated or is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.slow)

@@ -14,6 +14,8 @@ from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
 from support.http_server import over_http
 
+pytestmark = pytest.mark.slow
+
 
 def make_diary() -> Server:
     """A server that answers everybody something else, and lets it be kept."""

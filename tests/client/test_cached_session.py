@@ -11,7 +11,7 @@ from carrel.client.cache import Cache
 from carrel.client.client import Client
 from support.scripted_server import Partner, connected, in_turn, on_http, required
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 FRESH = {"ttlMs": 60_000, "cacheScope": "private"}

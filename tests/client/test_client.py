@@ -154,6 +154,7 @@ async def test_progress_keeps_a_call_alive() -> None:
         await client.call_tool("count", {"steps": 4, "pause": 0.1}, timeout=0.25, progress=lambda *_: None)
 
 
+@pytest.mark.slow
 async def test_a_thousand_calls_at_a_time_get_their_own_answers() -> None:
     async with reach("stdio") as client:
         results = await asyncio.gather(*(client.call_tool("add", {"a": number, "b": 1}) for number in range(1000)))
@@ -285,6 +286,7 @@ async def test_further_keys_of_meta_travel_with_a_call() -> None:
         assert b"io.modelcontextprotocol/protocolVersion" in sent[0]
 
 
+@pytest.mark.slow
 async def test_a_call_that_cannot_even_be_sent_ends_with_its_time() -> None:
     script = (
         "import json, sys, time\n"

@@ -24,6 +24,9 @@ from carrel import Client
 from support.servers import SERVERS
 from support.servers.many_resources import CROWD, reach
 
+pytestmark = pytest.mark.slow
+
+
 SOURCE = str(Path(carrel.__file__).parent)
 NOVEMBER, LATEST = "2025-11-25", "2026-07-28"
 ERAS = (NOVEMBER, LATEST)

@@ -24,6 +24,9 @@ from support.http_server import over_http
 from support.servers import SERVERS
 from support.servers.demo import LATEST, NOVEMBER, WAYS, make_shelf, reach
 
+pytestmark = pytest.mark.slow
+
+
 SOURCE = str(Path(carrel.__file__).parent)
 SHELF = [sys.executable, str(SERVERS / "demo.py")]
 EVERYWHERE = pytest.mark.parametrize(

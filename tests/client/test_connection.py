@@ -16,7 +16,7 @@ from client.test_messages import everything, slowly
 from support.scripted_server import Partner, connected, pack
 from support.server_connection import ALL, LATEST, MARCH, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 class Wire:

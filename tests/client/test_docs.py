@@ -26,6 +26,9 @@ from carrel.transports.client.stdio import INHERITED, MAX_MESSAGE
 from support.http_server import over_http
 from support.servers.demo import LATEST, NOVEMBER, OLDEST
 
+pytestmark = pytest.mark.slow
+
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 URL = "http://127.0.0.1:8000/mcp"
 SCRIPT = """

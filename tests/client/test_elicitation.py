@@ -12,7 +12,7 @@ from carrel.wire.client_features import ElicitResult
 from support.scripted_server import Partner, connected, in_turn, required
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 SCHEMA = {

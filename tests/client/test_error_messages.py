@@ -26,6 +26,9 @@ from support.http_process import free_port
 from support.http_server import over_http
 from support.servers.demo import LATEST, NOVEMBER, make_shelf
 
+pytestmark = pytest.mark.slow
+
+
 BOTH = pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 SHOP = "http://127.0.0.1:1/mcp"
 

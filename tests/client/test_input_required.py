@@ -12,7 +12,7 @@ from carrel.errors import InvalidMessage, ProtocolError
 from carrel.wire.client_features import CreateMessageParams
 from support.scripted_server import Partner, connected, in_turn, required
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 ASK = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": {"type": "object"}}}

@@ -12,7 +12,7 @@ from carrel.errors import InvalidMessage, TransportError
 from support.scripted_server import Partner, connected
 from support.server_connection import JUNE, LATEST, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 NETWORK = {"$ref": "http://127.0.0.1:{port}/schema.json"}

@@ -12,6 +12,9 @@ from carrel.protocol.methods import LIST_TASKS
 from support.scripted_server import Partner, connected
 from support.server_connection import ALL, LATEST
 
+pytestmark = pytest.mark.slow
+
+
 #: Cursors that a client might be tempted to understand.
 CURSORS = ["", "0", "null", "2", "page=3", "eyJvIjoxfQ==", "\u2028 \u00e9 \"'\\", " ", "x" * 50_000]
 SIZES = [0, 3, 1, 0, 7, 2, 1, 1, 5, 0]

@@ -15,7 +15,7 @@ from carrel.errors import ConfigError, InvalidMessage, PeerError, ResourceNotFou
 from support.scripted_server import Partner, connected, in_turn, required, silence
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 PREFIX = "io.modelcontextprotocol/"

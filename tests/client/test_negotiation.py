@@ -16,6 +16,9 @@ from support.http_server import over_http
 from support.servers import SERVERS
 from support.servers.demo import LATEST, MARCH, NOVEMBER, OLDEST, make_shelf, served
 
+pytestmark = pytest.mark.slow
+
+
 ODD = str(SERVERS / "deviating.py")
 
 

@@ -26,6 +26,9 @@ from support.client_connection import row_of
 from support.http_process import free_port, restart, serving, start, stop
 from support.servers.demo import LATEST, NOVEMBER, reach
 
+pytestmark = pytest.mark.slow
+
+
 QUICK = Retries(first=0.01, longest=0.02)
 BOTH = pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 

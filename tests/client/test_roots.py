@@ -13,7 +13,7 @@ from client.test_elicitation import capabilities
 from support.scripted_server import Partner, connected, in_turn, required
 from support.server_connection import ALL, HANDSHAKES, LATEST, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 async def listed(revision: str, roots: Any) -> Any:

@@ -11,7 +11,7 @@ from carrel.client.watch import Change
 from support.scripted_server import Partner, connected
 from support.server_connection import HANDSHAKES, LATEST, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"

@@ -12,7 +12,7 @@ from carrel.errors import MCPError
 from support.scripted_server import CAPABILITIES, Partner, connected, in_turn, silence
 from support.server_connection import JUNE, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 RELATED = "io.modelcontextprotocol/related-task"

@@ -11,7 +11,7 @@ from carrel.errors import PeerError, ProtocolError, TransportError
 from support.scripted_server import Exchange, Partner, Reply, as_json, connected, on_http, silence
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
 
-pytestmark = pytest.mark.requirement
+pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 GREETING = ["initialize", "notifications/initialized"]

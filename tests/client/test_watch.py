@@ -144,6 +144,7 @@ async def test_after_a_lost_process_it_is_started_again_and_something_may_have_b
         assert await following(changes) == Change("resource", "memo://1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_after_a_server_was_restarted_it_is_listened_to_again(revision: str) -> None:
     port = free_port()

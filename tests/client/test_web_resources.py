@@ -32,6 +32,9 @@ from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, Reso
 from carrel.transports import addresses
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
+pytestmark = pytest.mark.slow
+
+
 PUBLIC, INSIDE = "127.0.0.1", "127.0.0.2"
 HOSTS = (
     "public.example",

@@ -150,6 +150,7 @@ def literals(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
         yield node.lineno, [each.value for each in elements if isinstance(each, ast.Constant)]
 
 
+@pytest.mark.slow
 def test_nothing_else_in_the_package_lists_methods_or_operations() -> None:
     found = []
     for path in sorted(SOURCE.rglob("*.py")):

@@ -265,6 +265,7 @@ def outside(path: Path) -> bool:
     return path.parts[:2] not in (("protocol", "revisions"), ("protocol", "extensions"), ("protocol", "methods.py"))
 
 
+@pytest.mark.slow
 def test_no_date_of_a_revision_is_written_anywhere_else() -> None:
     assert [
         f"{path}:{line}: {text[:80]}"
@@ -273,6 +274,7 @@ def test_no_date_of_a_revision_is_written_anywhere_else() -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_no_method_is_written_anywhere_else() -> None:
     methods = {
         *REQUESTS,

@@ -431,6 +431,7 @@ async def walk(peer: MemoryPeer, cursor: str | None = None, pages: int = 1_000_0
     return times
 
 
+@pytest.mark.slow
 async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_same_everywhere() -> None:
     app = Server("s")
     measured, count = 20_000, 100_000

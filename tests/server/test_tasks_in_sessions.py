@@ -346,6 +346,7 @@ class Site:
         return body
 
 
+@pytest.mark.slow
 def test_tasks_over_http_are_requests_as_any_other() -> None:
     with over_http(Workshop().app) as origin:
         site = Site(origin)
@@ -359,6 +360,7 @@ def test_tasks_over_http_are_requests_as_any_other() -> None:
         assert request(site.url, get, unknown).status == 404
 
 
+@pytest.mark.slow
 def test_a_task_of_somebody_else_does_not_exist(tmp_path: Path) -> None:
     (alice, one), (bob, two) = make_token("alice", ["mcp"]), make_token("bob", ["mcp"])
     (tmp_path / "tokens").write_text(f"{one}\n{two}\n")

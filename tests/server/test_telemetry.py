@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_spans_and_metrics_follow_the_conventions() -> None:
     checks = Path(__file__).with_name("telemetry_in_process.py")

@@ -18,6 +18,9 @@ from support.memory_client import HANDSHAKES, LATEST, MARCH, NOVEMBER, OLDEST
 from support.raw_http import Reply, Session, Site, modern_headers, serving
 from support.stdio_process import cancelled, initialize, note, request, text_of
 
+pytestmark = pytest.mark.slow
+
+
 CANCELLED = "notifications/cancelled"
 
 

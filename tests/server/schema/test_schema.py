@@ -297,6 +297,7 @@ def test_many_errors_in_alternatives_are_not_all_collected():
     assert refusal({"items": {"type": "integer"}}, [1] * 100_000 + ["x"]).path == "[100000]"
 
 
+@pytest.mark.slow
 def test_a_value_that_is_too_large_for_a_heavy_schema_is_refused():
     heavy = {"items": {"anyOf": [{"required": [f"a{number}"]} for number in range(10_000)]}}
     Validator(heavy).validate([{"a9999": 1}] * 1_000)
@@ -351,6 +352,7 @@ def test_large_objects_to_choose_from_are_refused():
     Validator({"enum": [f"a{number}" for number in range(10_000)]}).validate("a77")
 
 
+@pytest.mark.slow
 def test_items_of_large_arrays_are_compared_with_each_other_in_no_more_than_seconds():
     started = time.perf_counter()
     Validator({"uniqueItems": True}).validate([{"a": [number]} for number in range(100_000)])

@@ -1211,6 +1211,7 @@ EXACT: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("annotation", EXACT, ids=str)
 def test_the_schema_accepts_exactly_what_is_decoded(annotation):
     import jsonschema_rs
