@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -20,42 +20,39 @@ from carrel.protocol.json_values import to_json, to_jsonable
 from carrel.server.schema.parameter import Parameter
 from carrel.server.schema.type_hints import Metadata, describe, has_fields, is_pydantic, make_model, walk
 
-if TYPE_CHECKING:
-    from carrel.server.schema.signature import Signature
-
 __all__ = ["input_schema", "output_schema", "schemas_of"]
 
 
-def input_schema(signature: Signature) -> dict[str, Any]:
-    """Return the JSON Schema of a function's arguments.
+def input_schema(name: str, parameters: Sequence[Parameter], rest: Parameter | None) -> dict[str, Any]:
+    """Return the JSON Schema of a function's arguments. ``rest`` is its ``**kwargs``, ``name`` is for messages.
 
     Raises:
         ConfigError: a type has no schema.
     """
-    own = [parameter for parameter in signature.parameters if not parameter.by_pydantic]
+    own = [parameter for parameter in parameters if not parameter.by_pydantic]
     annotations = [parameter.annotation for parameter in own]
     try:
         schemas, definitions = schemas_of(annotations)
-        more: Any = rest_schema(signature, definitions)
+        more: Any = rest_schema(rest, definitions)
     except TypeError as error:
-        raise ConfigError(f"There is no JSON Schema for the parameters of {signature.name}: {error}") from None
+        raise ConfigError(f"There is no JSON Schema for the parameters of {name}: {error}") from None
     found = {parameter.alias: schema for parameter, schema in zip(own, schemas, strict=True)}
-    theirs = [parameter for parameter in signature.parameters if parameter.by_pydantic]
+    theirs = [parameter for parameter in parameters if parameter.by_pydantic]
     if theirs:
         try:
             properties, models = model_schemas(theirs, definitions)
         except sys.modules["pydantic"].errors.PydanticUserError as error:
-            raise ConfigError(f"There is no JSON Schema for the parameters of {signature.name}: {error}") from None
+            raise ConfigError(f"There is no JSON Schema for the parameters of {name}: {error}") from None
         found |= properties
         definitions |= models
     properties = {}
-    for parameter in signature.parameters:
+    for parameter in parameters:
         schema = properties[parameter.alias] = found[parameter.alias]
         if parameter.description:
             schema["description"] = parameter.description
         if not parameter.required and "default" not in schema:
             schema.update(default_schema(parameter.default))
-    required = [parameter.alias for parameter in signature.parameters if parameter.required]
+    required = [parameter.alias for parameter in parameters if parameter.required]
     return {
         "type": "object",
         **({"properties": properties} if properties else {}),
@@ -65,10 +62,10 @@ def input_schema(signature: Signature) -> dict[str, Any]:
     }
 
 
-def rest_schema(signature: Signature, definitions: dict[str, Any]) -> Any:
-    if signature.rest is None:
+def rest_schema(rest: Parameter | None, definitions: dict[str, Any]) -> Any:
+    if rest is None:
         return False
-    (schema,), more = schemas_of([signature.rest.annotation])
+    (schema,), more = schemas_of([rest.annotation])
     definitions.update(more)
     return schema or True
 
@@ -119,17 +116,21 @@ def default_schema(default: Any) -> dict[str, Any]:
         return {}
 
 
-def output_schema(signature: Signature) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+def output_schema(
+    name: str, structured: bool | None, annotation: Callable[[], Any]
+) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
     """Return the JSON Schema of a function's result, and the function that encodes results accordingly.
+
+    ``annotation`` returns that of the result, ``name`` is for messages, ``structured`` is that of ``Signature``.
 
     Raises:
         ConfigError: a schema was asked for, and the type of the result is unknown or has none.
     """
     nothing = (None, to_jsonable)
-    if signature.structured is False:
+    if structured is False:
         return nothing
     try:
-        returns = signature.returns
+        returns = annotation()
         if returns is inspect.Signature.empty:
             raise TypeError("it is not annotated")
         nodes = list(walk(returns))
@@ -138,12 +139,12 @@ def output_schema(signature: Signature) -> tuple[dict[str, Any] | None, Callable
             return nothing
         schema, encode = result_schema(returns, nodes)
     except Exception as error:  # whatever pydantic and get_type_hints raise over annotations of all kinds
-        if signature.structured:
-            raise ConfigError(f"There is no JSON Schema for the result of {signature.name}: {error}") from None
+        if structured:
+            raise ConfigError(f"There is no JSON Schema for the result of {name}: {error}") from None
         return nothing
     if schema.get("type") == "object":
         return schema, encode
-    if not signature.structured:
+    if not structured:
         return nothing
     definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
     wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}

@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 from carrel.errors import ConfigError
 from carrel.protocol.json_values import REFUSED, InvalidArguments, join_path, read_foreign, rounded
 from carrel.server.schema.invalid_arguments import explain, missing_argument, unknown_argument
-from carrel.server.schema.parameter import SIMPLE, UNIONS, Parameter
+from carrel.server.schema.parameter import SIMPLE, UNIONS, Documentation, Parameter
 
 __all__ = ["Signature"]
 
@@ -76,11 +76,11 @@ class Signature:
         self._scope = inspect.unwrap(called)
         self.rest: Parameter | None = None
         self._reserved: set[str] = set()
+        self._documentation = Documentation(function)
         self.parameters = self._collect(context_type)
         self._pydantic = tuple(parameter for parameter in self.parameters if parameter.by_pydantic)
         self._names = {parameter.alias: parameter for parameter in self.parameters}
         self._required = frozenset(parameter.alias for parameter in self.parameters if parameter.required)
-        self._documentation: tuple[str | None, dict[str, str]] | None = None
         self._input: dict[str, Any] | None = None
         self._output: tuple[dict[str, Any] | None, Callable[[Any], Any]] | None = None
         self._read: Callable[[Any], Any] | None = None
@@ -153,7 +153,10 @@ class Signature:
     def _accept(self, name: str, annotation: Any, default: Any) -> Parameter:
         empty = inspect.Parameter.empty
         parameter = Parameter(
-            self, name, Any if annotation is empty else annotation, NODEFAULT if default is empty else default
+            self._documentation,
+            name,
+            Any if annotation is empty else annotation,
+            NODEFAULT if default is empty else default,
         )
         is_simple = annotation is Any or (type(annotation) is type and annotation in SIMPLE)
         if is_simple and (default is empty or isinstance(default, IMMUTABLE)):
@@ -180,29 +183,9 @@ class Signature:
         raise ConfigError(f"{subject} of {self.name} {problem}")
 
     @property
-    def documentation(self) -> tuple[str | None, dict[str, str]]:
-        """The docstring: its text without the section on parameters, and the description of each of them."""
-        if self._documentation is None:
-            function: Any = self.function
-            while isinstance(function, partial):
-                function = function.func
-            text = function.__doc__
-            if not (inspect.isroutine(function) or isinstance(function, type)):
-                text = type(function).__call__.__doc__ or text
-            if not text:
-                self._documentation = None, {}
-                return self._documentation
-            from carrel.server.schema.docstring import (
-                read_docstring,  # wanted when something is listed, not at the start
-            )
-
-            self._documentation = read_docstring(text)
-        return self._documentation
-
-    @property
     def description(self) -> str | None:
         """The docstring without its section on parameters."""
-        return self.documentation[0]
+        return self._documentation.text
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -216,7 +199,7 @@ class Signature:
         if self._input is None:
             from carrel.server.schema.schema import input_schema
 
-            self._input = input_schema(self)
+            self._input = input_schema(self.name, self.parameters, self.rest)
         return self._input
 
     @property
@@ -258,7 +241,7 @@ class Signature:
         if self._output is None:
             from carrel.server.schema.schema import output_schema
 
-            self._output = output_schema(self)
+            self._output = output_schema(self.name, self.structured, lambda: self.returns)
         return self._output
 
     def decode(self, arguments: msgspec.Raw | bytes | None) -> dict[str, Any]:
