@@ -1,0 +1,179 @@
+"""Structure of the source: no circles of imports, those for type checkers included, and no late imports upwards.
+
+The layers themselves are checked by import-linter (pyproject.toml), which knows packages, not the files in them.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+
+#: Circles that are still there: the modules of each. Only ever shorter; to be empty.
+KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
+    frozenset({"carrel.client.session", "carrel.client.tasks"}),
+    frozenset({"carrel.server.app", "carrel.server.mount"}),
+    frozenset(
+        {
+            "carrel.server.apps",
+            "carrel.server.context",
+            "carrel.server.elicitation.input_required",
+            "carrel.server.elicitation.questions",
+            "carrel.server.invocation",
+            "carrel.server.resources",
+        }
+    ),
+)
+
+#: Imports by name of a module in a higher layer that are still there: who imports, and what.
+KNOWN_LATE_IMPORTS: frozenset[tuple[str, str]] = frozenset(
+    {("carrel.server.app", "carrel.sources"), ("carrel.server.app", "carrel.sources.skills.source")}
+)
+
+
+def test_no_files_import_each_other_in_a_circle_but_the_known_ones() -> None:
+    found = circles(graph())
+    new = [sorted(circle) for circle in found if not any(circle <= known for known in KNOWN_CIRCLES)]
+    assert not new, f"files that import each other, perhaps under TYPE_CHECKING: {new}"
+
+
+def test_the_list_of_known_circles_names_only_modules_that_are_in_one() -> None:
+    inside = set[str]().union(*circles(graph()))
+    mended = sorted(set[str]().union(*KNOWN_CIRCLES) - inside)
+    assert not mended, f"no longer in a circle, so remove them from KNOWN_CIRCLES: {mended}"
+
+
+def test_no_module_imports_by_name_from_a_higher_layer_but_the_known_ones() -> None:
+    upward = {(importer, target) for importer, target in late_imports(SOURCE) if layer(importer) > layer(target)}
+    assert upward == KNOWN_LATE_IMPORTS
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"a": "import top.b", "b": "x = 1"}, []),
+        ({"a": "import top.b", "b": "import top.a"}, [{"top.a", "top.b"}]),
+        ({"a": "from top import b", "b": "from top.a import x"}, [{"top.a", "top.b"}]),
+        ({"a": "from . import b", "b": "from .a import x"}, [{"top.a", "top.b"}]),
+        ({"a": "if TYPE_CHECKING:\n    from top.b import B", "b": "import top.a"}, [{"top.a", "top.b"}]),
+        ({"a": "def f():\n    import top.b", "b": "import top.c", "c": "import top.a"}, [{"top.a", "top.b", "top.c"}]),
+        ({"a": "import top.b", "b": "import_module('top.a')"}, [{"top.a", "top.b"}]),
+    ],
+)
+def test_a_circle_is_found_however_it_is_written(
+    tmp_path: Path, files: Mapping[str, str], expected: list[set[str]]
+) -> None:
+    (tmp_path / "top").mkdir()
+    for name, text in {"__init__": "", **files}.items():
+        (tmp_path / "top" / f"{name}.py").write_text(text)
+    assert circles(graph_of(tmp_path)) == expected
+
+
+# The graph of imports
+
+
+def modules_of(source: Path) -> dict[str, Path]:
+    """Return the files of all modules by name."""
+    names = {path: ".".join(path.relative_to(source).with_suffix("").parts) for path in sorted(source.rglob("*.py"))}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+@cache
+def graph() -> dict[str, frozenset[str]]:
+    """Return the imports of the library, without the known late ones."""
+    found = graph_of(SOURCE)
+    return {name: frozenset(item for item in found[name] if (name, item) not in KNOWN_LATE_IMPORTS) for name in found}
+
+
+def graph_of(source: Path) -> dict[str, frozenset[str]]:
+    """Return the modules that each module imports, anywhere in it."""
+    modules = modules_of(source)
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            graph[name].update(target for target in targets(node, package, modules) if target in modules)
+    return {name: frozenset(found - {name}) for name, found in graph.items()}
+
+
+def targets(node: ast.AST, package: str, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the names of the modules that a statement or call imports."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            above = package.rsplit(".", node.level - 1)[0]
+            base = f"{above}.{base}".rstrip(".")
+        for alias in node.names:
+            submodule = f"{base}.{alias.name}"
+            yield submodule if submodule in modules else base
+    elif (name := imported_by_name(node)) is not None:
+        yield name
+
+
+def imported_by_name(node: ast.AST) -> str | None:
+    """Return the module that a call of ``import_module`` names, if it is one."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    function, argument = node.func, node.args[0]
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    is_text = isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    return argument.value if called in ("import_module", "__import__") and is_text else None  # type: ignore[attr-defined]
+
+
+def late_imports(source: Path) -> Iterator[tuple[str, str]]:
+    """Yield the imports by name between modules of the project: who imports, and what."""
+    modules = modules_of(source)
+    for name, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            target = imported_by_name(node)
+            if target in modules:
+                yield name, str(target)
+
+
+def circles(graph: Mapping[str, frozenset[str]]) -> list[set[str]]:
+    """Return the strongly connected components of more than one module."""
+    reach = {name: reachable(name, graph) for name in graph}
+    found: list[set[str]] = []
+    for name in graph:
+        circle = {other for other in reach[name] if name in reach[other]}
+        if len(circle) > 1 and circle not in found:
+            found.append(circle)
+    return found
+
+
+def reachable(start: str, graph: Mapping[str, frozenset[str]]) -> set[str]:
+    """Return the modules that a module imports, directly or through others."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        fresh = graph[waiting.pop()] - seen
+        seen |= fresh
+        waiting += fresh
+    return seen
+
+
+@cache
+def layers() -> list[list[str]]:
+    """Return the layers of the contract of import-linter, from the highest."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (contract,) = [contract for contract in contracts if contract["type"] == "layers"]
+    return [line.replace("|", ":").replace(" ", "").split(":") for line in contract["layers"]]
+
+
+def layer(module: str) -> int:
+    """Return the layer of a module as its place in that contract: 0 is the highest."""
+    for place, packages in enumerate(layers()):
+        if any(module == package or module.startswith(f"{package}.") for package in packages):
+            return place
+    return len(layers())
