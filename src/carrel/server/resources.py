@@ -316,14 +316,15 @@ class Resources:
         Raises:
             InvalidParams: a variable has a value that the function does not take.
         """
-        arguments = self._convert(entry.function, values)
+        arguments = self._convert(entry.function, values, uri)
         return self._invoke(entry.function, arguments, uri, entry.template.mime_type, entry.cache_hint, call, channel)
 
     @staticmethod
-    def _convert(function: Function, values: Any) -> dict[str, Any]:
-        for parameter in function.signature.parameters:
-            if parameter.annotation is str and type(values.get(parameter.name)) is list:
-                values[parameter.name] = ",".join(values[parameter.name])  # commas in a text look like a list
+    def _convert(function: Function, values: Any, uri: str) -> dict[str, Any]:
+        if "," in uri:
+            for parameter in function.signature.parameters:
+                if parameter.annotation is str and type(values.get(parameter.name)) is list:
+                    values[parameter.name] = ",".join(values[parameter.name])  # commas in a text look like a list
         try:
             return function.signature.convert(values)
         except InvalidArguments as error:

@@ -128,10 +128,10 @@ class UriTemplate:
         found = fullmatch(uri)
         if found is None:
             return None
+        if self._plain and "%" not in uri and "," not in uri and uri.isascii():  # the hot path
+            return dict(zip(self.names, found.groups()))  # noqa: B905 - they are equally long
         if not uri.isascii() and not is_encodable(uri):
             return None
-        if self._plain and "%" not in uri and "," not in uri:
-            return dict(zip(self.names, found.groups()))  # noqa: B905 - they are equally long, and this is the hot path
         return matching.interpret(found.groups(), percent_decode)
 
     def _prepare(self) -> Matching:

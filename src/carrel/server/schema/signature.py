@@ -58,7 +58,7 @@ class Signature:
 
     __slots__ = (
         *("_documentation", "_input", "_model", "_names", "_output", "_pydantic", "_read", "_readers", "_renamed"),
-        *("_required", "_reserved", "_returns", "_scope", "_unfinished"),
+        *("_required", "_reserved", "_returns", "_scope", "_texts", "_unfinished"),
         *("context_name", "function", "is_async", "name", "open", "parameters", "rest", "structured", "suspends"),
     )
 
@@ -85,6 +85,8 @@ class Signature:
         self._output: tuple[dict[str, Any] | None, Callable[[Any], Any]] | None = None
         self._read: Callable[[Any], Any] | None = None
         self._readers: dict[str, Callable[[Any], Any]] | None = None
+        self._texts: frozenset[str] | None = None
+        """The names of the parameters if all are required, and are text: nothing is to be converted."""
         self._renamed: tuple[tuple[str, str], ...] = ()
         self._unfinished = False
         self._model: Any = self._make_model() if self._pydantic else None
@@ -333,10 +335,14 @@ class Signature:
         Raises:
             InvalidArguments: one is missing, is unknown or does not parse.
         """
+        values: dict[str, Any] = dict(strings)
+        if values.keys() == self._texts:
+            return values
         readers = self._readers
         if readers is None:
             readers = self._readers = self._make_readers()
-        values: dict[str, Any] = dict(strings)
+            if not (readers or self._pydantic) and len(self._required) == len(self.parameters):
+                self._texts = self._required
         if not self._required <= values.keys():
             raise missing_argument(min(self._required - values.keys()), self._names)
         if not values.keys() <= self._names.keys():
