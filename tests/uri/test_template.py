@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from carrel.uri import expression as uri_expression
-from carrel.uri.template import UriTemplate, UriTemplateError, Value, Variable, order
+from carrel.uri.template import UriTemplate, UriTemplateError, Value, Variable
 
 RFC = json.loads(Path(__file__).with_name("rfc6570.json").read_text(encoding="utf-8"))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "uri-templates.md"
@@ -217,12 +217,6 @@ def test_templates_are_equal_when_their_text_is() -> None:
     assert UriTemplate("x:{a}") == UriTemplate("x:{a}")
     assert len({UriTemplate("x:{a}"), UriTemplate("x:{a}"), UriTemplate("x:{b}")}) == 2
     assert UriTemplate("x:{a}") != "x:{a}"
-
-
-def test_templates_are_ordered_by_literal_characters_and_then_as_they_came() -> None:
-    texts = ["x:{a}/{b}", "x:{a}", "x:long/{b}", "x:{c}/{d}", "{+z}"]
-    ordered = order([UriTemplate(text) for text in texts])
-    assert [template.template for template in ordered] == ["x:long/{b}", "x:{a}/{b}", "x:{c}/{d}", "x:{a}", "{+z}"]
 
 
 @pytest.mark.parametrize("value", [["a"], {"a": "b"}, []])

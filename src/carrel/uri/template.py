@@ -33,7 +33,7 @@ from carrel.uri.tokens import is_encodable, tokenize
 if TYPE_CHECKING:
     from carrel.uri.matching import Matching
 
-__all__ = ["MAX_URI", "UriTemplate", "UriTemplateError", "Value", "Variable", "order"]
+__all__ = ["MAX_URI", "UriTemplate", "UriTemplateError", "Value", "Variable"]
 
 
 class UriTemplate:
@@ -140,14 +140,6 @@ class UriTemplate:
 
         self._matching = matching = Matching(self._parts)
         return matching
-
-
-def order(templates: Iterable[UriTemplate]) -> list[UriTemplate]:
-    """Sort templates by precedence: most literal characters first, otherwise in the given order.
-
-    A resource with exactly the URI takes precedence over all; the caller looks it up.
-    """
-    return sorted(templates, key=lambda template: -template.literal_length)
 
 
 # Parsing
