@@ -48,6 +48,21 @@ class Replica:
             answer = await context.elicit("Who?", str)
             return f"Hello {answer.content}"
 
+        @app.tool(task="optional")
+        async def index() -> str:
+            self.begun.set()
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            return "indexed"
+
+        @app.tool(task="optional")
+        async def order(context: Context) -> str:
+            answer = await context.elicit("For whom?", str)
+            return f"for {answer.content}"
+
         @app.tool()
         async def talk(context: Context) -> str:
             sent = context.debug("a detail")
@@ -235,3 +250,137 @@ async def test_a_client_that_resumes_a_stream_of_a_replica_that_has_gone_is_not_
         resumed = await on(other, session).get(first.id)
         assert [message["params"]["progress"] for message in await resumed.messages()] == [1, 2]
         assert (await on(other, session).post(request(1, "ping"))).status == 200
+
+
+# Tasks
+
+CAPABILITIES = {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+DECLARED = {"io.modelcontextprotocol/clientCapabilities": CAPABILITIES}
+
+
+async def ask(replica, method, **params):
+    """Send a stateless request of a client that knows tasks, and return the response."""
+    headers = {"Mcp-Name": params["taskId"]} if "taskId" in params else {}
+    reply = await replica.site.ask(method, headers, **params, _meta=DECLARED)
+    return await reply.result()
+
+
+async def until(replica, id, status):
+    """Ask a replica for a task until it has a status."""
+    while True:
+        task = (await ask(replica, "tasks/get", taskId=id))["result"]
+        if task["status"] == status:
+            return task
+
+
+async def test_a_task_created_on_one_replica_is_fetched_on_the_other(replicas):
+    one, other = replicas
+    created = (await ask(one, "tools/call", name="index", arguments={}))["result"]
+    assert created["resultType"] == "task"
+    there = (await ask(other, "tasks/get", taskId=created["taskId"]))["result"]
+    assert there["status"] == "working"
+    one.go.set()
+    done = await until(other, created["taskId"], "completed")
+    assert done["result"]["content"][0]["text"] == "indexed"
+    assert done == (await ask(one, "tasks/get", taskId=created["taskId"]))["result"]
+
+
+async def test_a_task_is_cancelled_through_the_other_replica(replicas):
+    one, other = replicas
+    id = (await ask(one, "tools/call", name="index", arguments={}))["result"]["taskId"]
+    await one.begun.wait()
+    assert "error" not in await ask(other, "tasks/cancel", taskId=id)
+    await one.cancelled.wait()
+    for replica in replicas:
+        assert (await ask(replica, "tasks/get", taskId=id))["result"]["status"] == "cancelled"
+
+
+async def test_a_question_of_a_task_is_answered_through_the_other_replica(replicas):
+    one, other = replicas
+    id = (await ask(one, "tools/call", name="order", arguments={}))["result"]["taskId"]
+    waiting = await until(other, id, "input_required")
+    ((key, question),) = waiting["inputRequests"].items()
+    (name,) = question["params"]["requestedSchema"]["properties"]
+    answers = {key: {"action": "accept", "content": {name: "Ann"}}}
+    assert "error" not in await ask(other, "tasks/update", taskId=id, inputResponses=answers)
+    done = await until(other, id, "completed")
+    assert done["result"]["content"][0]["text"] == "for Ann"
+
+
+async def test_a_task_is_listened_to_on_the_other_replica(replicas):
+    one, other = replicas
+    id = (await ask(one, "tools/call", name="index", arguments={}))["result"]["taskId"]
+    wanted = {"taskIds": [id]}
+    stream = await other.site.ask("subscriptions/listen", notifications=wanted, _meta=DECLARED)
+    assert (await stream.message())["params"]["notifications"] == wanted
+    one.go.set()
+    changed = await stream.message()
+    assert changed["method"] == "notifications/tasks"
+    assert changed["params"]["status"] == "completed"
+    assert changed["params"]["result"]["content"][0]["text"] == "indexed"
+
+
+async def test_tasks_of_a_session_are_listed_and_waited_for_on_the_other_replica(replicas):
+    one, other = replicas
+    session, foreign = await begin(one), await begin(other)
+    there = on(other, session)
+    call = request(1, "tools/call", {"name": "index", "arguments": {}, "task": {}})
+    id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
+    listed = (await (await there.post(request(2, "tasks/list"))).result())["result"]["tasks"]
+    assert [task["taskId"] for task in listed] == [id]
+    assert (await (await foreign.post(request(2, "tasks/list"))).result())["result"]["tasks"] == []
+    assert "error" in await (await foreign.post(request(3, "tasks/get", {"taskId": id}))).result()
+    waiting = asyncio.create_task(there.post(request(4, "tasks/result", {"taskId": id})))
+    await one.begun.wait()
+    one.go.set()
+    result = await (await waiting).result()
+    assert text_of(result) == "indexed"
+    assert result["result"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": id}
+
+
+async def test_questions_of_a_task_reach_the_client_that_waits_on_the_other_replica(replicas):
+    one, other = replicas
+    session = await begin(one, {"elicitation": {"form": {}}})
+    there = on(other, session)
+    call = request(1, "tools/call", {"name": "order", "arguments": {}, "task": {}})
+    id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
+    waiting = await there.post(request(2, "tasks/result", {"taskId": id}))
+    question = await waiting.message()
+    assert question["method"] == "elicitation/create"
+    (name,) = question["params"]["requestedSchema"]["properties"]
+    answer = {"action": "accept", "content": {name: "Ann"}}
+    assert (await there.post({"jsonrpc": "2.0", "id": question["id"], "result": answer})).status == 202
+    assert text_of(await waiting.message()) == "for Ann"
+
+
+async def test_a_task_whose_replica_has_gone_has_an_end(replicas, store):
+    one, other = replicas
+    session = await begin(one)
+    call = request(1, "tools/call", {"name": "index", "arguments": {}, "task": {}})
+    id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
+    await one.begun.wait()
+    one.app.tasks._replica.state._store.boxes.pop(one.app.replica.state.slot)  # as if its process had been killed
+    reply = await (await on(other, session).post(request(2, "tasks/result", {"taskId": id}))).result()
+    assert "has stopped" in reply["error"]["message"]
+    task = await (await on(other, session).post(request(3, "tasks/get", {"taskId": id}))).result()
+    assert task["result"]["status"] == "failed"
+
+
+# Request states
+
+
+async def test_a_question_of_a_stateless_call_is_answered_once_wherever(replicas):
+    one, other = replicas
+    first = (await ask(one, "tools/call", name="greet", arguments={}))["result"]
+    ((key, question),) = first["inputRequests"].items()
+    (name,) = question["params"]["requestedSchema"]["properties"]
+    again = {
+        "name": "greet",
+        "arguments": {},
+        "requestState": first["requestState"],
+        "inputResponses": {key: {"action": "accept", "content": {name: "Ann"}}},
+    }
+    assert text_of(await ask(other, "tools/call", **again)) == "Hello Ann"
+    for replica in replicas:
+        refused = await ask(replica, "tools/call", **again)
+        assert "used already" in refused["error"]["message"]

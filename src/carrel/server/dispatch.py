@@ -107,7 +107,7 @@ class Dispatch:
             try:
                 result = await pending
             except (InputRequired, BaseExceptionGroup) as more:
-                result = required_by(more)
+                result = await required_by(more)
             return result if isinstance(result, Refusal) else call.connection.reply(call, result)
         except (asyncio.CancelledError, GeneratorExit):
             raise  # from the function, or from the task that awaits this

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from carrel.log import Log
 from carrel.server.context import Context
+from carrel.server.elicitation.input_required import use_state
 from carrel.server.schema.signature import Signature
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Function:
 
     async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
         if getattr(context.call.params, "request_state", UNSET) is not UNSET:
-            _ = context.round  # a state that is not valid is refused before anything is done
+            await use_state(context)  # a state that is not valid is refused before anything is done
         try:
             value = await self._begin(arguments, context.call)
         finally:

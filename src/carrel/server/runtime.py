@@ -290,5 +290,5 @@ class Runtime:
         if self._exchanges is None:
             from carrel.server.elicitation.request_state import Exchanges
 
-            self._exchanges = Exchanges(self.budget, self.state_ttl)
+            self._exchanges = Exchanges(self.replica.state.used, self.budget, self.state_ttl)
         return self._exchanges

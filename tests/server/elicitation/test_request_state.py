@@ -22,6 +22,7 @@ from carrel.errors import ConfigError, InvalidParams
 from carrel.limits import Budget
 from carrel.protocol.principal import Principal
 from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
+from carrel.state.memory import MemoryStore
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.answering_client import CAPABLE, ELICIT, SAMPLE, accepted, answering, said, state_of
@@ -515,18 +516,18 @@ async def test_what_is_remembered_of_used_states_is_bounded_and_forgotten_when_t
     now = 0.0
     monkeypatch.setattr("carrel.server.elicitation.request_state.time.monotonic", lambda: now)
     budget = Budget(total=10_000_000, share=5120)
-    exchanges = Exchanges(budget, ttl=600)
+    exchanges = Exchanges(MemoryStore(clock=lambda: now).used, budget, ttl=600)
     for number in range(10):
-        exchanges.use(bytes([number]), 1, b"", "eve")
+        await exchanges.use(bytes([number]), 1, b"", "eve")
     with pytest.raises(InvalidParams, match="too many requests under way"):
-        exchanges.use(b"more", 1, b"", "eve")
-    exchanges.use(b"hers", 1, b"", "ada")
+        await exchanges.use(b"more", 1, b"", "eve")
+    await exchanges.use(b"hers", 1, b"", "ada")
     now = 599.0
-    exchanges.ask(bytes([3]))
+    await exchanges.ask(bytes([3]))
     with pytest.raises(InvalidParams, match="used already"):
-        exchanges.use(bytes([4]), 1, b"", "eve")
+        await exchanges.use(bytes([4]), 1, b"", "eve")
     now = 601.0
-    exchanges.use(b"more", 1, b"", "eve")
+    await exchanges.use(b"more", 1, b"", "eve")
     assert len(exchanges) == 2, "the one that asked goes on"
     assert (budget.used_by("ada"), budget.used_by("eve")) == (0, 1024)
 

@@ -48,6 +48,7 @@ __all__ = [
     "misfit",
     "required_by",
     "take_answer",
+    "use_state",
     "withdraw",
 ]
 
@@ -121,9 +122,6 @@ def begin(context: Context) -> Round:
     current, has_state = Round(), params.request_state is not UNSET
     if has_state:
         current = Round(**context.runtime.state_cipher.open(params.request_state, binding_of(context)))
-        if current.exchange and not context.repeatable:
-            answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
-            context.runtime.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
     if params.input_responses is not UNSET and bytes(params.input_responses) != b"null":
         try:
             given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
@@ -133,6 +131,18 @@ def begin(context: Context) -> Round:
             if key not in current.answers and (key in current.digests or not has_state):
                 current.answers[key] = msgspec.json.decode(raw)
     return current
+
+
+async def use_state(context: Context) -> None:
+    """Take the ``requestState`` of a request, before its handler does anything.
+
+    Raises:
+        InvalidParams: it was used before, or is not valid.
+    """
+    current, params = context.round, context.call.params
+    if current.exchange and not context.repeatable:
+        answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
+        await context.runtime.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
 
 
 async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -199,7 +209,7 @@ def misfit(key: str, error: ValueError) -> InvalidParams:
     return InvalidParams(f"Invalid params: inputResponses.{printable(key, 100)}: {printable(error)}", parameter=key)
 
 
-def required_by(error: BaseException) -> InputRequiredResult:
+async def required_by(error: BaseException) -> InputRequiredResult:
     """Return the result of a handler that ended with ``InputRequired``, or a group of them.
 
     Raises:
@@ -211,10 +221,10 @@ def required_by(error: BaseException) -> InputRequiredResult:
             raise others
         error = error.exceptions[0]
     assert isinstance(error, InputRequired)
-    return required(error.context)
+    return await required(error.context)
 
 
-def required(context: Context) -> InputRequiredResult:
+async def required(context: Context) -> InputRequiredResult:
     """Return the ``InputRequiredResult`` with all open questions and the ``requestState``."""
     current = context.round
     revision = context.call.peer.revision
@@ -226,7 +236,7 @@ def required(context: Context) -> InputRequiredResult:
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
     if current.exchange:
-        context.runtime.exchanges.ask(current.exchange)
+        await context.runtime.exchanges.ask(current.exchange)
     value = {
         "answers": answers,
         "digests": current.digests,

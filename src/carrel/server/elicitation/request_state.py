@@ -1,7 +1,8 @@
 """Encrypted ``requestState`` of multi round-trip requests, kept by the client, and its protection against replay.
 
 The state is encrypted and authenticated (AES-256-GCM), bound to the caller, the method and its parameters, and
-short-lived. Only a holder of the key can read or change it. A process records which states have been used.
+short-lived. Only a holder of the key can read or change it. Which states have been used is in the state that replicas
+share.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow
 """
@@ -13,12 +14,15 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from carrel.errors import ConfigError, InvalidParams
 from carrel.limits import Budget
+
+if TYPE_CHECKING:
+    from carrel.state.interfaces import UsedStates
 
 __all__ = ["Exchanges", "RequestStateCipher"]
 
@@ -38,79 +42,71 @@ class Content(msgspec.Struct, array_like=True):
 _read = msgspec.msgpack.Decoder(Content).decode
 
 
-class Exchange(msgspec.Struct):
-    """A multi round-trip request, from its first questions to its result: its last used state, and the answers with it.
-
-    ``asked``: the handler has ended with further questions, and has not done its work yet.
-    """
-
-    client: str
-    expires: float
-    step: int
-    answers: bytes
-    asked: bool = False
-
-
 class Exchanges:
-    """Multi round-trip requests in progress; each of their states is used once.
+    """Multi round-trip requests in progress; each of their states is used once, on whichever replica.
 
     A client that has lost the response may send the same state with the same answers again only if the response was
     further questions: then nothing has been done. The states of an exchange are one sequence, so however often a step
-    is repeated, only one of the next steps is taken. An exchange is dropped once all its states have expired; until
-    then it counts against ``budget``.
+    is repeated, only one of the next steps is taken. An exchange is dropped once all its states have expired (``ttl``
+    seconds); until then it counts against ``budget``.
     """
 
-    def __init__(self, budget: Budget, ttl: float) -> None:
+    def __init__(self, used: UsedStates, budget: Budget, ttl: float) -> None:
+        self._used = used
         self._budget = budget
         self._ttl = ttl
-        self._exchanges: dict[bytes, Exchange] = {}
+        self._counted: dict[bytes, tuple[str, float]] = {}
+        """The client and the expiry of each exchange that counts, those that expire first before all others."""
 
     def __len__(self) -> int:
-        return len(self._exchanges)
+        return len(self._counted)
 
-    def use(self, id: bytes, step: int, answers: bytes, client: str) -> None:
+    async def use(self, id: bytes, step: int, answers: bytes, client: str) -> None:
         """Record that the state of a step is used, with these answers.
 
         Raises:
             InvalidParams: it was used before, or the client has too many exchanges under way.
         """
         self._sweep()
-        known = self._exchanges.get(id)
-        if known is None:
-            if not self._budget.take(client, EXCHANGE_SIZE):
-                raise InvalidParams(
-                    "Invalid params: requestState is not accepted now: this client has too many requests under way",
-                    parameter="requestState",
-                )
-        elif not known.asked or step < known.step or (step == known.step and answers != known.answers):
+        known = self._counted.get(id)
+        if known is None and not self._budget.take(client, EXCHANGE_SIZE):
+            raise InvalidParams(
+                "Invalid params: requestState is not accepted now: this client has too many requests under way",
+                parameter="requestState",
+            )
+        taken = False
+        try:
+            taken = await self._used.use(id, step, answers, self._ttl)
+        finally:
+            if known is None and not taken:
+                self._budget.give(client, EXCHANGE_SIZE)
+        if not taken:
             raise InvalidParams(
                 "Invalid params: requestState has been used already; make the request again without it",
                 parameter="requestState",
             )
-        else:
-            client = known.client
-        self._put(id, Exchange(client, time.monotonic() + self._ttl, step, answers))
+        self._count(id, client if known is None else known[0])
 
-    def ask(self, id: bytes) -> None:
+    async def ask(self, id: bytes) -> None:
         """Record that the handler of an exchange has ended with further questions."""
-        known = self._exchanges.get(id)
+        await self._used.asked(id, self._ttl)
+        known = self._counted.get(id)
         if known is not None:
-            known.asked, known.expires = True, time.monotonic() + self._ttl  # as long as the state that goes out now
-            self._put(id, known)
+            self._count(id, known[0])  # as long as the state that goes out now
 
-    def _put(self, id: bytes, exchange: Exchange) -> None:
-        """Store an exchange behind all others: it expires after them."""
-        self._exchanges.pop(id, None)
-        self._exchanges[id] = exchange
+    def _count(self, id: bytes, client: str) -> None:
+        """Count an exchange behind all others: it expires after them."""
+        self._counted.pop(id, None)
+        self._counted[id] = (client, time.monotonic() + self._ttl)
 
     def _sweep(self) -> None:
         now = time.monotonic()
-        while self._exchanges:
-            id, oldest = next(iter(self._exchanges.items()))
-            if oldest.expires > now:
+        while self._counted:
+            id, (client, expires) = next(iter(self._counted.items()))
+            if expires > now:
                 return
-            del self._exchanges[id]
-            self._budget.give(oldest.client, EXCHANGE_SIZE)
+            del self._counted[id]
+            self._budget.give(client, EXCHANGE_SIZE)
 
 
 class RequestStateCipher:
