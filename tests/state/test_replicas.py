@@ -34,10 +34,10 @@ class Replica:
         async def steps(n: int, context: Context) -> str:
             try:
                 for number in range(1, n + 1):
-                    await context.report_progress(number)
+                    await context.progress(number)
                 self.begun.set()
                 await self.go.wait()
-                await context.report_progress(n + 1)
+                await context.progress(n + 1)
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
