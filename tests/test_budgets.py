@@ -34,6 +34,7 @@ UNWANTED = {
     *(
         "carrel.studio",
         "carrel.security",
+        "carrel.state",
         "carrel.transports",
         "carrel.server.resources_as_tools",
         "carrel.server.schema.schema",

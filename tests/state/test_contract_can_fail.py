@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio
 
 
 def immortal(store, monkeypatch):
-    monkeypatch.setattr(Lifetimes, "get", lambda self, key: (self._entries.get(key) or (None,))[0])
+    monkeypatch.setattr(Lifetimes, "get", lambda self, key: getattr(self._entries.get(key), "value", None))
 
 
 def renewed_by_replacing(store, monkeypatch):

@@ -72,6 +72,7 @@ class Replica:
 
 @pytest.fixture(params=[MemoryState, EncodedState])
 def store(request):
+    """How a replica joins the store of the test."""
     shared = MemoryStore()
     return lambda: request.param(shared)
 
@@ -384,3 +385,27 @@ async def test_a_question_of_a_stateless_call_is_answered_once_wherever(replicas
     for replica in replicas:
         refused = await ask(replica, "tools/call", **again)
         assert "used already" in refused["error"]["message"]
+
+
+# Gaps
+
+
+async def test_a_replica_that_missed_notices_tells_its_listeners_that_all_may_have_changed():
+    here = Replica(MemoryState(MemoryStore(notices=4)))
+    async with AsyncExitStack() as stack:
+        endpoint = here.app.asgi()
+        await endpoint.start()
+        here.site = await stack.enter_async_context(serving(endpoint))
+        session = await begin(here)
+        await session.subscribe("memo://1")
+        stream = await session.get()
+        assert (await stream.event()).data == ""
+        for _ in range(10):  # in one turn, so that none is read before it is dropped
+            here.app.resources.changed("memo://1")
+            here.app.tools.add(lambda: "", name="new", replace=True)
+        heard = {(await stream.message())["method"] for _ in range(3)}
+        assert heard == {
+            "notifications/resources/list_changed",
+            "notifications/resources/updated",
+            "notifications/tools/list_changed",
+        }

@@ -14,7 +14,9 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Hashable
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
 from carrel.state.records import MAX_SLOT, Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
@@ -28,42 +30,50 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class Entry(msgspec.Struct, gc=False):
+    """A value, and when it expires by the clock of the store."""
+
+    value: Any
+    expires: float
+
+
 class Lifetimes(Generic[K, V]):
     """Dictionary whose entries expire. Each new entry makes it look at two old ones, so that no sweep is needed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._entries: dict[K, tuple[V, float]] = {}
+        self._entries: dict[K, Entry] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, key: K, value: V, ttl: float) -> None:
         """Store a value for ``ttl`` seconds."""
-        self._entries[key] = (value, self._clock() + ttl)
+        if key not in self._entries:
+            for _ in range(min(2, len(self._entries))):
+                oldest = next(iter(self._entries))
+                entry = self._entries.pop(oldest)
+                if entry.expires > self._clock():
+                    self._entries[oldest] = entry
+        self._entries[key] = Entry(value, self._clock() + ttl)
 
-    def add(self, key: K, value: V, ttl: float) -> None:
-        """Store a value under a new key."""
-        for _ in range(min(2, len(self._entries))):
-            oldest = next(iter(self._entries))
-            entry = self._entries.pop(oldest)
-            if entry[1] > self._clock():
-                self._entries[oldest] = entry
-        self.put(key, value, ttl)
+    def renew(self, key: K, ttl: float) -> None:
+        """Begin the lifetime of an entry anew."""
+        self._entries[key].expires = self._clock() + ttl
+
+    def replace(self, key: K, value: V) -> None:
+        """Replace a value, and leave its lifetime as it is."""
+        self._entries[key].value = value
 
     def get(self, key: K) -> V | None:
         """Return a value; None if it is not there (any more)."""
         entry = self._entries.get(key)
         if entry is None:
             return None
-        if entry[1] <= self._clock():
+        if entry.expires <= self._clock():
             del self._entries[key]
             return None
-        return entry[0]
-
-    def replace(self, key: K, value: V) -> None:
-        """Replace a value, and leave its lifetime as it is."""
-        self._entries[key] = (value, self._entries[key][1])
+        return entry.value  # type: ignore[no-any-return]
 
     def pop(self, key: K) -> V | None:
         """Remove a value and return it; None if it is not there (any more)."""
@@ -82,7 +92,7 @@ class MemorySessions:
     async def create(self, record: SessionRecord, ttl: float) -> str:
         """Store a new session, and return its id."""
         id = secrets.token_urlsafe(16)
-        self._records.add(id, record, ttl)
+        self._records.put(id, record, ttl)
         for old in list(self._subscriptions)[:2]:
             self._check(old)
         return id
@@ -92,7 +102,7 @@ class MemorySessions:
         record = self._records.get(id)
         if record is None or record.owner != owner:
             return None
-        self._records.put(id, record, ttl)
+        self._records.renew(id, ttl)
         return record
 
     async def update(self, id: str, record: SessionRecord) -> bool:
@@ -153,9 +163,9 @@ class MemoryEvents:
         log = self._streams.get(key)
         if log is None:
             log = Stream()
-            self._streams.add(key, log, ttl)
-        else:
             self._streams.put(key, log, ttl)
+        else:
+            self._streams.renew(key, ttl)
         log.events.append((number, event))
         while log.events and log.events[0][0] < oldest:
             log.events.popleft()
@@ -189,7 +199,7 @@ class MemoryTasks:
     async def create(self, record: TaskRecord) -> None:
         """Store a new task."""
         self._last += 1
-        self._records.add(record.id, (self._last, record), record.ttl_ms / 1000)
+        self._records.put(record.id, (self._last, record), record.ttl_ms / 1000)
         if record.owner:
             self._owned.setdefault(record.owner, {})[record.id] = self._last
 
@@ -244,7 +254,7 @@ class MemoryUsedStates:
         """Take a step with the digest of its answers; return False if it, or another one in its place, was taken."""
         known = self._steps.get(exchange)
         if known is None:
-            self._steps.add(exchange, (step, answers, False), ttl)
+            self._steps.put(exchange, (step, answers, False), ttl)
             return True
         last, given, asked = known
         if not asked or step < last or (step == last and answers != given):
@@ -277,7 +287,7 @@ class MemoryQuotas:
         if lacking > 0:
             return lacking / rate
         full_in = (missing + amount) / rate
-        (self._missing.add if known is None else self._missing.put)(name, (missing + amount, now), full_in)
+        self._missing.put(name, (missing + amount, now), full_in)
         return 0.0
 
 

@@ -43,7 +43,7 @@ __all__ = [
 MAX_SLOT = (1 << 21) - 1
 
 
-class SessionRecord(msgspec.Struct, frozen=True):
+class SessionRecord(msgspec.Struct, frozen=True, gc=False):
     """Session of a client of a revision with a handshake: the content of ``initialize``, and the log level.
 
     ``owner`` is the id of the principal that opened it, ``client`` the client key for limits.

@@ -11,7 +11,7 @@ import msgspec
 from carrel.errors import INTERNAL_ERROR, InvalidParams
 from carrel.server.tasks.formats import detailed
 from carrel.server.tasks.run import RemoteChannel, TaskRun
-from carrel.state.records import HearTaskLetter, TaskChanged, TaskMessageLetter, TaskRecord
+from carrel.state.records import Gap, HearTaskLetter, TaskChanged, TaskMessageLetter, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.jsonrpc import ErrorObject
 
@@ -36,6 +36,7 @@ class RemoteTasks:
         replica.on(TaskChanged, self._on_changed)
         replica.on(HearTaskLetter, self._on_hear)
         replica.on(TaskMessageLetter, self._on_message)
+        replica.on(Gap, self._on_gap)
 
     async def wait(self, record: TaskRecord, channel: Channel) -> TaskRecord:
         """Wait for the end of a task; its questions are sent to ``channel`` meanwhile.
@@ -73,6 +74,11 @@ class RemoteTasks:
             changed.set()
         if self._hub.hears_task(notice.task):
             self._replica.write(self._notify(notice.task))
+
+    def _on_gap(self, _: Gap) -> None:
+        for waiting in self._waiting.values():
+            for changed, _channel in waiting:
+                changed.set()
 
     async def _notify(self, id: str) -> None:
         record = await self._store.get(id)

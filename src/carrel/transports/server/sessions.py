@@ -7,7 +7,6 @@ session whose record exists, and which does not live here yet, is restored with 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 
 import msgspec
@@ -57,8 +56,8 @@ class SessionTable:
         self._limits = app.limits
         self._replica = app.replica
         self._records = app.replica.state.sessions
-        self._live: OrderedDict[str, Session] = OrderedDict()
-        self._of: dict[str, OrderedDict[str, Session]] = {}
+        self._live: dict[str, Session] = {}
+        self._of: dict[str, dict[str, Session]] = {}
         replica = app.replica
         replica.on(SessionEnded, self._on_ended)
         replica.on(RequestCancelled, self._on_cancelled)
@@ -102,7 +101,11 @@ class SessionTable:
                 self._drop(session, ended=True)
             return None
         if session is None or session.closed:
-            session = self._live.get(id) or await self._restore(id, record)
+            session = self._live.get(id)
+            if session is None and not self._replica.shared:
+                return None  # it belongs to another endpoint of this process
+            if session is None:
+                session = await self._restore(id, record)
         elif record is not session.record and record != session.record:
             session.update(record)
         session.touched = session.renewed = asyncio.get_running_loop().time()
@@ -119,13 +122,14 @@ class SessionTable:
         now = asyncio.get_running_loop().time()
         session = Session(id, record, connection, self._replica, self._limits.session_ttl, now)
         self._live[id] = session
-        self._of.setdefault(connection.client, OrderedDict())[id] = session
+        self._of.setdefault(connection.client, {})[id] = session
         return session
 
     def _use(self, session: Session) -> None:
         """Put a session behind all others."""
-        self._live.move_to_end(session.id)
-        self._of[session.connection.client].move_to_end(session.id)
+        for sessions in (self._live, self._of[session.connection.client]):
+            del sessions[session.id]
+            sessions[session.id] = session
 
     async def _restore(self, id: str, record: SessionRecord) -> Session:
         """Return a session that another replica has begun, with its subscriptions."""
@@ -184,7 +188,7 @@ class SessionTable:
     def _is_over(self, session: Session, now: float) -> bool:
         return session.touched < now - self._limits.session_ttl and not session.busy
 
-    def _find_idle(self, sessions: OrderedDict[str, Session] | None) -> Session | None:
+    def _find_idle(self, sessions: dict[str, Session] | None) -> Session | None:
         """Return the least recently used idle session of a client. Busy sessions are marked as used now."""
         for _ in range(min(len(sessions or ()), MAX_TRIES)):
             assert sessions is not None
@@ -272,7 +276,13 @@ class SessionTable:
             session.follow(letter.stream)
 
     def _on_gap(self, _: Gap) -> None:
-        """Drop the idle sessions: they may have ended. Each is restored with its next request if it has not."""
+        """Drop the idle sessions, and the busy ones that have ended. Those that have not are restored when needed."""
         for session in self:
-            if not session.busy:
+            if session.busy:
+                self._replica.write(self._verify(session))
+            else:
                 self._drop(session, ended=False)
+
+    async def _verify(self, session: Session) -> None:
+        if await self._records.touch(session.id, session.record.owner, self._limits.session_ttl) is None:
+            self._drop(session, ended=True)
