@@ -34,10 +34,10 @@ class Replica:
         async def steps(n: int, context: Context) -> str:
             try:
                 for number in range(1, n + 1):
-                    await context.progress(number)
+                    await context.report_progress(number)
                 self.begun.set()
                 await self.go.wait()
-                await context.progress(n + 1)
+                await context.report_progress(n + 1)
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
@@ -360,7 +360,7 @@ async def test_a_task_whose_replica_has_gone_has_an_end(replicas, store):
     call = request(1, "tools/call", {"name": "index", "arguments": {}, "task": {}})
     id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
     await one.begun.wait()
-    one.app.tasks._replica.state._store.boxes.pop(one.app.replica.state.slot)  # as if its process had been killed
+    one.app.replica.state._store.boxes.pop(one.app.replica.state.slot)  # as if its process had been killed
     reply = await (await on(other, session).post(request(2, "tasks/result", {"taskId": id}))).result()
     assert "has stopped" in reply["error"]["message"]
     task = await (await on(other, session).post(request(3, "tasks/get", {"taskId": id}))).result()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
 from carrel.protocol.server import Answer, Call, Connection, Refusal
-from carrel.state.replica import Replica
+
+if TYPE_CHECKING:
+    from carrel.state.replica import Replica
+
 
 __all__ = ["Application"]
 
