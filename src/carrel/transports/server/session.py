@@ -317,6 +317,7 @@ class Session:
     def close(self, *, ended: bool) -> None:
         """Cancel all requests in flight and end all streams; drop their logs if the session has ``ended``."""
         self.closed = True
+        self.record = msgspec.structs.replace(self.record, info=None, capabilities=None)  # they may be large
         for work in list(self.in_flight.values()):
             cancel(work)
         streams = () if self._streams is None else self._streams.values()
