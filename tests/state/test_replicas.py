@@ -24,9 +24,9 @@ KEY = bytes(32)
 class Replica:
     """One replica: its server, its site, and what its handlers wait for."""
 
-    def __init__(self, state):
+    def __init__(self, state, **limits):
         self.go, self.begun, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.app = app = Server("replicated", state=state, state_keys=(KEY,), limits=Limits(session_ttl=60.0))
+        self.app = app = Server("replicated", state=state, state_keys=(KEY,), limits=Limits(session_ttl=60.0, **limits))
         app.resources.add("memo://1", "text")
         app.resources.add("memo://2", "text")
 
@@ -77,10 +77,15 @@ def store(request):
     return lambda: request.param(shared)
 
 
+@pytest.fixture
+def limits():
+    return {}
+
+
 @pytest_asyncio.fixture
-async def replicas(store):
+async def replicas(store, limits):
     async with asyncio.timeout(TIMEOUT), AsyncExitStack() as stack:
-        pair = [Replica(store()), Replica(store())]
+        pair = [Replica(store(), **limits), Replica(store(), **limits)]
         for replica in pair:
             endpoint = replica.app.asgi()
             await endpoint.start()
@@ -385,6 +390,31 @@ async def test_a_question_of_a_stateless_call_is_answered_once_wherever(replicas
     for replica in replicas:
         refused = await ask(replica, "tools/call", **again)
         assert "used already" in refused["error"]["message"]
+
+
+# Limits
+
+
+@pytest.mark.parametrize("limits", [{"max_sessions_per_client": 3}])
+async def test_sessions_of_a_client_are_limited_over_all_replicas(replicas):
+    one, other = replicas
+    sessions = [await begin(one), await begin(other), await begin(one)]
+    for replica in replicas:
+        refused = await replica.site.post(initialize())
+        assert refused.status == 429
+        assert 0 < int(refused.headers["retry-after"]) <= 20
+    for session in sessions:
+        for replica in replicas:
+            assert (await on(replica, session).post(request(1, "ping"))).status == 200
+
+
+@pytest.mark.parametrize("limits", [{"max_sessions": 2}])
+async def test_a_session_that_makes_room_on_one_replica_goes_on_with_its_next_request(replicas):
+    one, _ = replicas
+    sessions = [await begin(one) for _ in range(4)]
+    for _ in range(2):
+        for session in sessions:
+            assert (await session.post(request(1, "ping"))).status == 200
 
 
 # Gaps

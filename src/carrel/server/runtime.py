@@ -222,16 +222,13 @@ class Runtime:
         loop = self._loop
         if loop is None:
             return
-        if seen == "here" and self._replica is not None and self._replica.shared:
-            from carrel.state.records import Changed
-
-            loop.call_soon_threadsafe(self._replica.publish, Changed(list(uris), list(lists)))
-            return
+        shared = seen == "here" and self._replica is not None and self._replica.shared
+        tell = self._publish if shared else self._announce
         if threading.get_ident() == self._thread:
-            self._announce(uris, lists)
+            tell(uris, lists)
             return
         try:
-            loop.call_soon_threadsafe(self._announce, list(uris), list(lists))
+            loop.call_soon_threadsafe(tell, list(uris), list(lists))
         except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
 
@@ -253,6 +250,12 @@ class Runtime:
             )
             self._replica.on(Gap, lambda _: self.hub.resync_all())
         return self._replica
+
+    def _publish(self, uris: Iterable[str], lists: Iterable[ListName]) -> None:
+        """Publish changes to all replicas, this one too."""
+        from carrel.state.records import Changed
+
+        self.replica.publish(Changed(list(uris), list(lists)))
 
     def _announce(self, uris: Iterable[str], lists: Iterable[ListName]) -> None:
         if self.listeners:

@@ -10,8 +10,9 @@ from msgspec import UNSET
 
 from carrel.errors import MethodNotFound
 from carrel.protocol.extensions.tasks import TASKS
+from carrel.server.tasks.access import require_extension
 from carrel.server.tasks.run import TaskChannel, TaskRun
-from carrel.server.tasks.tasks import Tasks, require_extension
+from carrel.server.tasks.tasks import Tasks
 from carrel.wire.base import Result
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from carrel.catalog.cursor import read_cursor, write_cursor
 from carrel.errors import (
     InvalidCursor,
     InvalidParams,
-    MissingCapability,
     ProtocolError,
     ServerUnavailable,
 )
@@ -26,6 +25,7 @@ from carrel.protocol.encoding import encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.server.elicitation.input_required import misfit
 from carrel.server.failures import is_interrupt, told
+from carrel.server.tasks.access import may_see, owner_of, require_extension
 from carrel.server.tasks.formats import as_task, detailed, first_text, with_meta
 from carrel.server.tasks.remote import RemoteTasks
 from carrel.server.tasks.run import TaskRun
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from carrel.server.elicitation.questions import Question
     from carrel.server.subscriptions import Hub
 
-__all__ = ["TaskServer", "Tasks", "require_extension"]
+__all__ = ["TaskServer", "Tasks"]
 
 RELATED = "io.modelcontextprotocol/related-task"
 
@@ -53,6 +53,14 @@ MAX_TTL = 24 * 60 * 60 * 1000
 RECORD_BYTES = 4096
 CANCELLED = "The task was cancelled by request."
 STOPPED = "The task was cancelled because the server that ran it has stopped."
+
+
+class TaskFailed(ProtocolError):
+    """Error with which the request of a task ended."""
+
+    def __init__(self, error: ErrorObject) -> None:
+        super().__init__(error.message, None if error.data is UNSET else error.data)
+        self.code = error.code
 
 
 class TaskServer(Protocol):
@@ -118,7 +126,7 @@ class Tasks:
         now = time.time()
         record = TaskRecord(
             id=secrets.token_urlsafe(24),
-            owner=self._owner(call),
+            owner=owner_of(call, self._replica.state.slot),
             slot=self._replica.state.slot,
             created=now,
             updated=now,
@@ -319,24 +327,6 @@ class Tasks:
 
     # Requests
 
-    def _owner(self, call: Call) -> str:
-        """Return the key of the owner of a call's tasks: its principal, or else its session or connection."""
-        if call.principal is not None:
-            return f"principal {call.principal.id}"
-        connection = call.connection
-        return (
-            f"session {connection.id}" if connection.id else f"connection {self._replica.state.slot} {id(connection)}"
-        )
-
-    def _may_see(self, call: Call, record: TaskRecord) -> bool:
-        """Return whether a task belongs to the caller.
-
-        A stateless client without a principal is identified only by the task id, which cannot be guessed.
-        """
-        if record.owner == self._owner(call):
-            return True
-        return call.principal is None and call.peer.revision.stateless and not record.owner.startswith("principal ")
-
     async def _find(self, call: Call) -> TaskRecord:
         """Return the task that a call names.
 
@@ -345,7 +335,7 @@ class Tasks:
         """
         await self._replica.written()
         record = await self._store.get(call.params.task_id)
-        if record is None or not self._may_see(call, record):
+        if record is None or not may_see(call, record, self._replica.state.slot):
             raise InvalidParams("Invalid params: taskId: task not found, or expired", parameter="taskId")
         return record
 
@@ -390,7 +380,7 @@ class Tasks:
         if position is None or not (position.isascii() and position.isdecimal()) or len(position) > 18:
             raise InvalidCursor
         await self._replica.written()
-        found = await self._store.list(self._owner(call), int(position), size + 1)
+        found = await self._store.list(owner_of(call, self._replica.state.slot), int(position), size + 1)
         more = len(found) > size
         next_cursor = write_cursor(call.request.operation, "", str(found[size - 1][0])) if more else UNSET
         return ListTasksResult(tasks=[as_task(record) for _, record in found[:size]], next_cursor=next_cursor)
@@ -468,22 +458,6 @@ class Tasks:
     async def _honored(self, call: Call, ids: list[str]) -> list[str]:
         await self._replica.written()
         records = [await self._store.get(id) for id in ids]
-        return [record.id for record in records if record is not None and self._may_see(call, record)]
-
-
-class TaskFailed(ProtocolError):
-    """Error with which the request of a task ended."""
-
-    def __init__(self, error: ErrorObject) -> None:
-        super().__init__(error.message, None if error.data is UNSET else error.data)
-        self.code = error.code
-
-
-def require_extension(call: Call) -> None:
-    """Check that the client of a call declared the tasks extension.
-
-    Raises:
-        MissingCapability: it did not.
-    """
-    if call.peer.settings(TASKS.name) is None:
-        raise MissingCapability({"extensions": {TASKS.name: {}}})
+        return [
+            record.id for record in records if record is not None and may_see(call, record, self._replica.state.slot)
+        ]

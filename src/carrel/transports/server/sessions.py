@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from math import ceil
 
 import msgspec
 
@@ -79,6 +80,7 @@ class SessionTable:
             Rejection: this client, or all of them, have too many sessions in use.
         """
         client = connection.client
+        await self._take_quota(client)
         await self._take_place(client)
         record = SessionRecord(peer.revision.name, owner, client, peer.client, peer.capabilities, peer.log_level)
         try:
@@ -165,8 +167,22 @@ class SessionTable:
 
     # Limits and lifetimes
 
+    async def _take_quota(self, client: str) -> None:
+        """Count a new session of a client on all replicas.
+
+        Raises:
+            Rejection: the client has begun too many.
+        """
+        if not self._replica.shared:
+            return
+        most, seconds = self._limits.max_sessions_per_client, self._limits.session_ttl
+        wait = await self._replica.state.quotas.take(f"sessions {client}", 1, most, seconds)
+        if wait:
+            complaint = f"There are too many sessions of this client: at most {most} in {seconds:g} seconds"
+            raise Rejection(429, complaint, [(b"retry-after", b"%d" % ceil(wait))])
+
     async def _take_place(self, client: str) -> None:
-        """Take a place for a session, that of an expired or idle one at the limit.
+        """Take a place for a session, that of an expired or idle one at the limit, which goes on on other replicas.
 
         Raises:
             Rejection: there is none.
@@ -177,11 +193,10 @@ class SessionTable:
         if oldest is None or not self._is_over(oldest, asyncio.get_running_loop().time()):
             oldest = self._find_idle(self._of.get(client))
         if oldest is not None:
-            self._drop(oldest, ended=True)
+            self._drop(oldest, ended=not self._replica.shared)
         taken = oldest is not None and self._places.take(client)
-        if oldest is not None:
+        if oldest is not None and not self._replica.shared:
             await self._records.end(oldest.id)
-            self._replica.publish(SessionEnded(oldest.id))
         if not taken:
             raise no_place(self._places, client)
 
