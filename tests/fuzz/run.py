@@ -22,8 +22,9 @@ Target = Callable[[bytes], None]
 def receive() -> Target:
     """``Connection.receive``: documented events only, and replies that are JSON-RPC."""
     from carrel.errors import ResourceNotFound
+    from carrel.protocol.connection import Ignored
     from carrel.protocol.revisions import REVISIONS
-    from carrel.protocol.server import Answer, Batch, Call, Connection, Description, Notification, Refusal
+    from carrel.protocol.server import Batch, Call, Connection, Description, Notification, Refusal
     from carrel.wire.base import Implementation
     from carrel.wire.lifecycle import ServerCapabilities
 
@@ -60,7 +61,7 @@ def receive() -> Target:
             check_reply(connection.refuse(event, ValueError()).reply)
             check_reply(connection.refuse(event, ResourceNotFound("a:b")).reply)
         else:
-            assert isinstance(event, Notification | Answer)
+            assert isinstance(event, Notification | Ignored)
 
     def run(data: bytes) -> None:
         connection = connected(names[data[0] % len(names)] if data else None)

@@ -1246,5 +1246,5 @@ def test_what_is_described_is_cancelled_once_something_is_agreed_on() -> None:
     connection.speak(REVISIONS[LATEST])
     first, second = (connection.request(DISCOVER, Params()).id for _ in range(2))
     assert connection.give_up(first, "") is None
-    connection.opening = False
+    connection.settle()
     assert connection.give_up(second, "") is not None

@@ -11,10 +11,11 @@ from msgspec import UNSET, Raw
 
 from carrel.errors import InvalidParams, MethodNotFound, MissingCapability, PeerError, ResourceNotFound
 from carrel.protocol import client, server
+from carrel.protocol.connection import ErrorResponse, Ignored, Response
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import CALL_TOOL, COMPLETE, DISCOVER, INITIALIZED, PING, PROGRESS
-from carrel.protocol.revisions import REVISIONS
+from carrel.protocol.revisions import QUESTIONS, REVISIONS
 from carrel.wire.base import ClientCapabilities, Implementation, Params, Result
 from carrel.wire.client_features import (
     CreateMessageResult,
@@ -261,23 +262,29 @@ def test_every_announcement_of_a_client_arrives(revision: str) -> None:
 )
 def test_questions_and_answers_arrive(revision: str, method: str, params: Any, result: Any) -> None:
     pair = Pair(revision)
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    event = pair.client.receive(json.dumps(message).encode())
+    row = PING if method == "ping" else QUESTIONS[method]
+    asked = pair.server.ask(row, params, "me")
+    event = pair.client.receive(asked)
+    assert json.loads(asked)["id"] == pair.server.last_id == 1
     if method not in {"ping", *(row.method for row in pair.revision.questions.values())}:
         assert isinstance(event, client.Ignored)
         assert event.reply is not None
         refused = pair.server.receive(event.reply)
-        assert isinstance(refused, server.Answer)
-        assert refused.error is not UNSET
+        assert isinstance(refused, ErrorResponse)
+        assert refused.waiting.owner == "me"
         return
     assert isinstance(event, client.Question)
     answered = pair.server.receive(pair.client.answer(event, result).data)
-    assert isinstance(answered, server.Answer)
-    assert answered.id == 1
-    assert json.loads(bytes(answered.result)) == json.loads(encode(result))  # type: ignore[arg-type]
+    assert isinstance(answered, Response)
+    assert (answered.id, answered.waiting.owner, answered.waiting.request) == (1, "me", row)
+    assert answered.result == json.loads(encode(result))
+    assert pair.server.waiting == {}
+    assert isinstance(pair.server.receive(pair.client.answer(event, result).data), Ignored), "there is one answer"
+    event = pair.client.receive(pair.server.ask(row, params, "again"))
+    assert isinstance(event, client.Question)
     refused = pair.server.receive(pair.client.refuse(event, PeerError(-1, "no")).data)
-    assert isinstance(refused, server.Answer)
-    assert json.loads(bytes(refused.error)) == {"code": -1, "message": "no"}  # type: ignore[arg-type]
+    assert isinstance(refused, ErrorResponse)
+    assert (refused.waiting.owner, str(refused.error)) == ("again", str(PeerError(-1, "no")))
 
 
 def test_a_round_of_questions_arrives_and_its_answers_come_back() -> None:

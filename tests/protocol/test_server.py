@@ -19,15 +19,17 @@ from carrel.errors import (
     InvalidParams,
     MethodNotFound,
     MissingCapability,
+    PeerError,
     ResourceForbidden,
     ResourceNotFound,
     ResourceTooLarge,
 )
+from carrel.protocol.connection import MAX_BATCH, ErrorResponse, Ignored, Peer, Response
 from carrel.protocol.encoding import encode, encode_error, encode_event
-from carrel.protocol.peer import Peer
+from carrel.protocol.methods import LIST_ROOTS
 from carrel.protocol.revisions import LATEST as NEWEST
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import MAX_BATCH, Answer, Batch, Call, Connection, Description, Notification, Refusal
+from carrel.protocol.server import Batch, Call, Connection, Description, Notification, Refusal
 from carrel.wire.base import Implementation, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
@@ -525,20 +527,36 @@ def test_a_notification_may_go_without_parameters() -> None:
     assert isinstance(event, Notification)
 
 
-@pytest.mark.parametrize(
-    ("message", "result", "error"),
-    [
-        ({"result": {}}, b"{}", UNSET),
-        ({"result": None}, b"null", UNSET),
-        ({"error": {"code": 1, "message": "no"}}, UNSET, b'{"code": 1, "message": "no"}'),
-    ],
-)
-def test_a_response_is_an_answer_with_what_it_holds_left_raw(message: Any, result: Any, error: Any) -> None:
-    event = connected(JUNE).receive(pack({"jsonrpc": "2.0", "id": "q", **message}))
-    assert isinstance(event, Answer)
-    assert event.id == "q"
-    assert (event.result if result is UNSET else bytes(event.result)) == result  # type: ignore[arg-type]
-    assert (event.error if error is UNSET else bytes(event.error)) == error  # type: ignore[arg-type]
+@pytest.mark.parametrize("result", [{}, None, 5, [1], {"a": {"b": 1.5}}])
+def test_a_response_is_matched_to_its_request(result: Any) -> None:
+    connection = connected(JUNE)
+    id = json.loads(connection.ask(LIST_ROOTS, {}, "owner"))["id"]
+    event = connection.receive(pack({"jsonrpc": "2.0", "id": id, "result": result}))
+    assert isinstance(event, Response)
+    assert (event.id, event.result, event.waiting.owner) == (id, result, "owner")
+
+
+def test_an_error_response_is_matched_to_its_request() -> None:
+    connection = connected(JUNE)
+    id = json.loads(connection.ask(LIST_ROOTS, {}, "owner"))["id"]
+    event = connection.receive(pack({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "no", "data": [1]}}))
+    assert isinstance(event, ErrorResponse)
+    assert isinstance(event.error, PeerError)
+    assert (event.id, event.error.code, event.error.message, event.error.data) == (id, 1, "no", [1])
+
+
+@pytest.mark.parametrize("id", [0, 2, "1", -1, 2**53])
+@pytest.mark.parametrize("message", [{"result": {}}, {"error": {"code": 1, "message": "no"}}])
+def test_a_response_to_no_request_is_ignored_and_handed_on_as_it_came(message: Any, id: Any) -> None:
+    connection = connected(JUNE)
+    connection.ask(LIST_ROOTS, {}, "owner")
+    event = connection.receive(pack({"jsonrpc": "2.0", "id": id, **message}))
+    assert isinstance(event, Ignored)
+    assert event.response is not None
+    assert event.response.id == id
+    (name,) = message
+    assert json.loads(bytes(getattr(event.response, name))) == message[name]
+    assert list(connection.waiting) == [1]
 
 
 @pytest.mark.parametrize(
@@ -573,7 +591,7 @@ def test_a_batch_is_read_message_by_message() -> None:
     ]
     batch = connection.receive(pack(messages))
     assert isinstance(batch, Batch)
-    kinds = [Call, Notification, Refusal, Answer, Refusal, Refusal, Refusal, Refusal]
+    kinds = [Call, Notification, Refusal, Ignored, Refusal, Refusal, Refusal, Refusal]
     assert [type(event) for event in batch.events] == kinds
     codes = [json.loads(event.reply)["error"]["code"] for event in batch.events if isinstance(event, Refusal)]
     assert codes == [-32601, -32600, -32600, -32600, -32600]
@@ -642,11 +660,11 @@ def test_a_batch_of_a_million_messages_takes_no_memory_to_refuse(revision: str |
 @pytest.mark.parametrize("revision", ALL)
 def test_an_id_that_is_still_in_use_is_refused_until_it_is_free(revision: str) -> None:
     connection = connected(revision)
-    connection.in_flight = {1: object()}
+    connection.begin(1)
     message = request("tools/list", {}, 1, revision)
     assert error_of(connection, message)["code"] == -32600
     assert called(connection, request("tools/list", {}, "1", revision)).id == "1"
-    connection.in_flight.clear()
+    connection.end(1)
     assert called(connection, message).id == 1
 
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import ResourceNotFound
-from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
+from carrel.protocol.connection import Ignored
+from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
 from support.damaged_messages import DAMAGE, damaged
 from support.server_connection import ALL, CLIENT, LATEST, MARCH, META, connected, initialize, pack, request
 
@@ -100,7 +101,7 @@ def check_event(connection: Connection, event: Event) -> None:
         if event.request.operation == "initialize" and connection.peer is None:
             check_reply(connection.reply(event, connection.initialize(event)))
     else:
-        assert isinstance(event, Notification | Answer)
+        assert isinstance(event, Notification | Ignored)
 
 
 def check(revision: str | None, *messages: bytes) -> None:

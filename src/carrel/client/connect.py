@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from carrel.client.connection import ClientConnection, Owner
+from carrel.client.connection import ClientConnection, Owner, Waiter
 from carrel.client.endpoints import ServerEndpoint
 from carrel.client.negotiation import STATELESS_ERRORS, Found, negotiate, shake_hands
 from carrel.errors import HTTPStatusError, MCPError, PeerError, RequestTimeout, TransportError
@@ -33,7 +33,7 @@ SHOWN = 2000
 
 async def open_link(
     way: ServerEndpoint,
-    new_connection: Callable[[], Connection],
+    new_connection: Callable[[], Connection[Waiter]],
     owner: Owner,
     wanted: Revision | None,
     *,
@@ -59,7 +59,7 @@ async def open_link(
                 found = await shake_hands(link, wanted or LATEST_HANDSHAKE, timeout=limit, insist=wanted is not None)
             else:
                 found = await negotiate(link, wanted, timeout=limit, patience=min(patience, limit))
-            link.connection.opening = False
+            link.connection.settle()
             return link, found
         except RequestTimeout as error:
             await link.close()

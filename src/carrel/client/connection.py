@@ -37,6 +37,7 @@ from carrel.protocol.client import (
     Response,
 )
 from carrel.protocol.methods import NotificationType, Request
+from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Transport
 from carrel.wire.base import Id, Params, Result
 from carrel.wire.lifecycle import InitializeResult
@@ -101,11 +102,21 @@ class Waiter(msgspec.Struct, gc=False):
     held: bool = False
     """Whether the timeout is suspended, because a user is being asked as far as is known."""
 
+    def resolve(self, result: Any) -> None:
+        """Take the result of the request."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Take the error of the request."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
 
 class ClientConnection:
     """Client connection to a server over one transport. Call ``open`` first, ``close`` last; it cannot be reopened."""
 
-    def __init__(self, transport: Transport, connection: Connection, owner: Owner) -> None:
+    def __init__(self, transport: Transport, connection: Connection[Waiter], owner: Owner) -> None:
         self.transport = transport
         self.connection = connection
         self.error: MCPError | None = None
@@ -126,8 +137,7 @@ class ClientConnection:
         """Fail and cancel all pending requests, and close the transport."""
         waiting = list(self.connection.waiting.items())
         for id, each in waiting:
-            if not each.owner.future.done():
-                each.owner.future.set_exception(TransportError("the client was closed"))
+            each.owner.fail(TransportError("the client was closed"))
             self._give_up(id, "the client is being closed")
         self._end(TransportError("the client was closed"))
         tasks = {*self._questions.values(), *self._tasks}
@@ -173,11 +183,10 @@ class ClientConnection:
             message.headers = headers
         return self._ask(message, waiter)
 
-    def initialize(self, message: OutgoingMessage, timeout: float) -> Coroutine[Any, Any, InitializeResult]:
+    def initialize(self, revision: Revision, timeout: float) -> Coroutine[Any, Any, InitializeResult]:
         """Return a coroutine that sends an ``initialize`` request and returns its result, as ``call`` does."""
         waiter = Waiter(self._loop.create_future(), timeout=timeout)
-        self.connection.waiting[message.id].owner = waiter  # type: ignore[index]
-        return self._ask(message, waiter)
+        return self._ask(self.connection.initialize(revision, waiter), waiter)
 
     async def _ask(self, message: OutgoingMessage, waiter: Waiter) -> Any:
         id: Any = message.id
@@ -242,7 +251,7 @@ class ClientConnection:
         now, earliest = self._loop.time(), NEVER
         held = self.transport.held or bool(self._questions)  # a user logs in, or is asked something
         for waiting in self.connection.waiting.values():
-            waiter: Waiter = waiting.owner
+            waiter = waiting.owner
             if waiter.deadline > now:
                 earliest = min(earliest, waiter.deadline)
             elif waiter.timeout is not None and (held or waiter.held):
@@ -261,7 +270,7 @@ class ClientConnection:
         """Handle a message from the server."""
         event = self.connection.receive(data)
         if type(event) is Response:
-            future: asyncio.Future[Any] = event.waiting.owner.future
+            future = event.waiting.owner.future
             if not future.done():
                 future.set_result(event.result)
             return
@@ -274,8 +283,8 @@ class ClientConnection:
     def fail(self, id: Id, error: MCPError) -> None:
         """Fail a pending request that will have no response."""
         waiting = self.connection.waiting.pop(id, None)
-        if waiting is not None and not waiting.owner.future.done():
-            waiting.owner.future.set_exception(error)
+        if waiting is not None:
+            waiting.owner.fail(error)
 
     def interrupted(self) -> None:
         """Record that notifications may have been missed."""
@@ -303,18 +312,12 @@ class ClientConnection:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm, self._alarm_time = None, NEVER
-        waiting, self.connection.waiting = self.connection.waiting, {}
-        for each in waiting.values():
-            if not each.owner.future.done():
-                each.owner.future.set_exception(error)
+        for _, each in self.connection.close():
+            each.owner.fail(error)
 
-    def _take(self, event: Event) -> None:
-        if type(event) is Response:
-            if not event.waiting.owner.future.done():
-                event.waiting.owner.future.set_result(event.result)
-        elif type(event) is ErrorResponse:
-            if not event.waiting.owner.future.done():
-                event.waiting.owner.future.set_exception(event.error)
+    def _take(self, event: Event[Waiter]) -> None:
+        if type(event) is Response or type(event) is ErrorResponse:
+            event.deliver()
         elif type(event) is Notification:
             self._take_notice(event)
         elif type(event) is Question:
@@ -345,7 +348,7 @@ class ClientConnection:
         waiting = self.connection.waiting.get(params.progress_token)
         if waiting is None or waiting.owner.progress is None:
             return
-        waiter: Waiter = waiting.owner
+        waiter = waiting.owner
         if waiter.timeout is not None:  # never earlier than it was, so that the timer fires in time
             waiter.deadline = min(self._loop.time() + waiter.timeout, waiter.latest)
         assert waiter.progress is not None

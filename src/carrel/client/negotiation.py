@@ -149,8 +149,7 @@ async def shake_hands(link: ClientConnection, revision: Revision, *, timeout: fl
         PeerError: the server refuses.
     """
     connection = link.connection
-    connection.revision = None
-    result: InitializeResult = await link.initialize(connection.initialize(revision), timeout)
+    result: InitializeResult = await link.initialize(revision, timeout)
     agreed = REVISIONS.get(result.protocol_version)
     if agreed is None or agreed.stateless or (insist and agreed is not revision):
         raise unspoken([result.protocol_version[:100]], revision if insist else None)

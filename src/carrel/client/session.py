@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from msgspec import UNSET, UnsetType
 
 from carrel.client.connect import open_link
-from carrel.client.connection import ClientConnection, Progress
+from carrel.client.connection import ClientConnection, Progress, Waiter
 from carrel.client.endpoints import ServerEndpoint
 from carrel.client.handlers import ClientHandlers
 from carrel.client.input_required import MAX_ROUNDS, next_round, visit_pages
@@ -159,8 +159,8 @@ class Session:
         self._leaving[link] = task
         task.add_done_callback(lambda _: self._leaving.pop(link, None))
 
-    def _new_connection(self) -> Connection:
-        connection = Connection(self._info, self._capabilities)
+    def _new_connection(self) -> Connection[Waiter]:
+        connection: Connection[Waiter] = Connection(self._info, self._capabilities)
         connection.extend(TASKS)
         connection.extend(SKILLS)
         connection.set_log_level(self._log_level or (None if self._log is None else "info"))

@@ -10,7 +10,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -19,31 +19,35 @@ from carrel.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    InvalidMessage,
     MethodNotFound,
     PeerError,
     ProtocolError,
 )
 from carrel.printable import printable
+from carrel.protocol import connection
+from carrel.protocol.connection import (
+    MAX_BATCH,
+    OPENING,
+    UNREADABLE,
+    ErrorResponse,
+    Ignored,
+    Requester,
+    Response,
+    State,
+    Step,
+    Waiting,
+    is_id,
+    read_batch,
+)
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.extension import Extension
-from carrel.protocol.methods import CANCELLED, DISCOVER, GET_TASK, INITIALIZE, PING, NotificationType, Request
-from carrel.protocol.results import (
-    LARGE,
-    UNREADABLE,
-    Waiting,
-    guess_id,
-    read_answer,
-    read_error,
-    read_result,
-    reader,
-)
+from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, Request
+from carrel.protocol.results import LARGE, guess_id, read_answer, read_result, reader
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import QUESTIONS
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Params, Result, Wire
 from carrel.wire.jsonrpc import Message, NotificationMessage, RequestMessage, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams
-from carrel.wire.utilities import CancelledParams
 
 __all__ = [
     "Batch",
@@ -59,14 +63,10 @@ __all__ = [
 ]
 
 _read_message = msgspec.json.Decoder(Message).decode
-_read_batch = msgspec.json.Decoder(list[Raw]).decode
 
 P = TypeVar("P", bound=Params)
+W = TypeVar("W", bound=Requester)
 
-#: Requests that are not cancelled while a connection is opened: the server's revision is not known yet.
-OPENING = (DISCOVER, INITIALIZE)
-#: Maximum number of messages in a batch.
-MAX_BATCH = 500
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -92,22 +92,6 @@ class OutgoingMessage(msgspec.Struct, gc=False):
     endless: bool = False
 
 
-class Response(msgspec.Struct, gc=False):
-    """The result of a request; an intermediate one is an ``InputRequiredResult`` or ``DetailedTask``."""
-
-    waiting: Waiting
-    id: Id
-    result: Any
-
-
-class ErrorResponse(msgspec.Struct, gc=False):
-    """An error response to a request, or a result that cannot be decoded."""
-
-    waiting: Waiting
-    id: Id
-    error: PeerError | ProtocolError
-
-
 class Question(msgspec.Struct, gc=False):
     """A server request: "elicit", "sample", "list_roots" or "ping"."""
 
@@ -124,23 +108,16 @@ class Notification(msgspec.Struct, gc=False):
     subscription: Id | None = None
 
 
-class Ignored(msgspec.Struct, gc=False):
-    """An ignored message, with the reason. ``reply`` is the error response to send, if any."""
-
-    reason: str
-    reply: bytes | None = None
-
-
-class Batch(msgspec.Struct, gc=False):
+class Batch(msgspec.Struct, Generic[W], gc=False):
     """A JSON-RPC batch (2025-03-26)."""
 
-    events: list[Event]
+    events: list[Event[W]]
 
 
-Event: TypeAlias = "Response | ErrorResponse | Question | Notification | Ignored | Batch"
+Event: TypeAlias = "Response[W] | ErrorResponse[W] | Question | Notification | Ignored | Batch[W]"
 
 
-class Connection:
+class Connection(connection.Connection[W]):
     """Client side of a connection to one server.
 
     Args:
@@ -149,19 +126,15 @@ class Connection:
     """
 
     __slots__ = (
-        *("_extended", "_ids", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "log_level"),
-        *("opening", "revision", "waiting"),
+        *("_extended", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "log_level", "revision"),
     )
 
     def __init__(self, info: Implementation, capabilities: ClientCapabilities) -> None:
+        super().__init__()
         self.info = info
         self.capabilities = capabilities
         self.revision: Revision | None = None
-        self.waiting: dict[Id, Waiting] = {}
-        self.opening = True
-        """Whether the revision is still being negotiated."""
         self.log_level: str | None = None
-        self._ids = 0
         self._rows: dict[str, Request[Any, Any]] = {}
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
@@ -169,13 +142,18 @@ class Connection:
         self._meta: Raw | UnsetType = UNSET
 
     def speak(self, revision: Revision) -> None:
-        """Set the negotiated revision."""
+        """Set the revision of the messages that are sent: the one that is proposed, or that the server has chosen."""
+        self.step(Step.PROPOSE)
         self.revision = revision
         self._rows = {row.operation: row for row in revision.requests.values()}
         self._notices = {row.method: row for row in revision.events.values()}
         for extension in self._extended.values():
             self._add(extension, revision)
         self._write_meta()
+
+    def settle(self) -> None:
+        """Open the session: both sides have agreed on the revision."""
+        self.step(Step.AGREE)
 
     def extend(self, extension: Extension) -> None:
         """Add the methods and notifications of an extension, for revisions that support it."""
@@ -220,7 +198,7 @@ class Connection:
         self,
         request: Request[P, Any],
         params: P,
-        owner: Any = None,
+        owner: W = None,  # type: ignore[assignment]  # its response is then an event, and nothing else
         *,
         meta: Mapping[str, Any] | None = None,
         progress: bool = False,
@@ -239,7 +217,7 @@ class Connection:
         if row is None or revision is None:
             spoken = "no revision yet" if revision is None else revision.name
             raise MethodNotFound(f"The server speaks {spoken}, which has no {request.operation.replace('_', ' ')}")
-        self._ids = id = self._ids + 1
+        id = self.last_id + 1
         projection = revision.projections.get(type(params))
         if projection is not None:
             params = projection(params)
@@ -252,18 +230,18 @@ class Connection:
         else:
             params.meta = self._meta  # type: ignore[assignment]
         name = None if row.name_field is None else getattr(params, row.name_field)
+        self.last_id = id  # as in ``ask``, which would be one call more for each request
         data = encode(RequestMessage("2.0", id, row.method, params))
         self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
         return OutgoingMessage(data, row.method, id, name, revision, {}, row.endless)
 
-    def initialize(self, revision: Revision, owner: Any = None) -> OutgoingMessage:
+    def initialize(self, revision: Revision, owner: W = None) -> OutgoingMessage:  # type: ignore[assignment]
         """Encode the ``initialize`` request that proposes ``revision``; the server may choose another.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
         """
+        self.step(Step.PROPOSE)
         self.revision = None  # not negotiated until the response, whatever was tried before
-        self._ids = id = self._ids + 1
-        self.waiting[id] = Waiting(INITIALIZE, INITIALIZE.result, owner)
         capabilities = self.capabilities
         if capabilities.extensions is not UNSET:
             others = {name for name, extension in self._extended.items() if not extension.handshake}
@@ -272,7 +250,7 @@ class Connection:
         params = revision.project(
             InitializeParams(protocol_version=revision.name, capabilities=capabilities, client_info=self.info)
         )
-        return OutgoingMessage(encode(RequestMessage("2.0", id, INITIALIZE.method, params)), INITIALIZE.method, id)
+        return OutgoingMessage(self.ask(INITIALIZE, params, owner), INITIALIZE.method, self.last_id)
 
     def announce(self, notification: NotificationType, params: Any = UNSET) -> OutgoingMessage:
         """Encode a notification.
@@ -292,10 +270,13 @@ class Connection:
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
         """
-        waiting = self.waiting.pop(id, None)
-        if waiting is None or self.revision is None or (self.opening and waiting.request in OPENING):
+        waiting = self.waiting.get(id)
+        data = self.cancel(id, reason)
+        if data is None or waiting is None or self.revision is None:
             return None
-        return self.announce(CANCELLED, CancelledParams(request_id=id, reason=reason))
+        if self.state is not State.OPEN and waiting.request in OPENING:
+            return None
+        return OutgoingMessage(data, CANCELLED.method, revision=self.revision)
 
     def answer(self, question: Question, result: Any) -> OutgoingMessage:
         """Encode the response to a server request; one that belongs to a task carries the related-task metadata.
@@ -322,7 +303,7 @@ class Connection:
 
     # Bytes in, events out
 
-    def receive(self, data: bytes | memoryview) -> Event:
+    def receive(self, data: bytes | memoryview) -> Event[W]:
         """Decode one message or batch from the server. Nothing is raised."""
         if len(data) >= LARGE:
             reply = self._receive_large(data)
@@ -338,13 +319,13 @@ class Connection:
         if message.jsonrpc != "2.0":
             return Ignored('not a message: jsonrpc is not "2.0"')
         if method is UNSET:
-            return self._receive_answer(id, message)
+            return self.take_response(id, message)
         params: Raw = Raw(b"{}") if message.params is UNSET else message.params
         if id is UNSET:
             return self._receive_notice(method, params)
         return self._receive_question(id, method, params)
 
-    def _receive_large(self, data: bytes | memoryview) -> Response | None:
+    def _receive_large(self, data: bytes | memoryview) -> Response[W] | None:
         """Decode a large response in one pass, by a guess of its id; None if it may be anything else."""
         guess = guess_id(data)
         waiting = None if guess is None else self.waiting.get(guess)
@@ -356,26 +337,18 @@ class Connection:
         del self.waiting[answer.id]
         return Response(waiting, answer.id, answer.result)
 
-    def _receive_answer(self, id: Any, message: Message) -> Event:
-        waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
-        if waiting is None:
-            told = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
-            return Ignored(
-                f"an answer to {printable(id) if _is_id(id) else 'no request'}, which nothing waits for{told}"
-            )
-        if message.error is not UNSET:
-            return ErrorResponse(waiting, id, read_error(message.error))
-        if message.result is UNSET:
-            return ErrorResponse(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is empty"))
+    def read(self, waiting: Waiting[W], raw: Raw) -> Any:
+        """Decode a result: at once if it is complete, otherwise by ``results.read_result``."""
         typed = self.revision is not None and self.revision.stateless
         try:
-            return Response(
-                waiting, id, read_result(waiting, message.result, typed=typed, tasks=GET_TASK.operation in self._rows)
-            )
-        except ProtocolError as error:
-            return ErrorResponse(waiting, id, error)
+            result = reader(waiting.result)(raw)
+            if not typed or result.result_type is UNSET or result.result_type == "complete":
+                return result
+        except UNREADABLE:
+            pass
+        return read_result(waiting, raw, typed=typed, tasks=GET_TASK.operation in self._rows)
 
-    def _receive_notice(self, method: str, params: Raw) -> Event:
+    def _receive_notice(self, method: str, params: Raw) -> Event[W]:
         row = self._notices.get(method)
         if row is None:
             return Ignored(f"the notification {printable(method, 100)}, not known here")
@@ -385,12 +358,12 @@ class Connection:
             return Ignored(f"the notification {method} is wrong: {printable(error)}")
         meta = getattr(read, "meta", None)
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-        return Notification(row.operation, read, subscription if _is_id(subscription) else None)
+        return Notification(row.operation, read, subscription if is_id(subscription) else None)
 
-    def _receive_question(self, id: Any, method: str, params: Raw) -> Event:
+    def _receive_question(self, id: Any, method: str, params: Raw) -> Event[W]:
         """Decode a server request. Stateless revisions have none, and they must not be answered."""
         revision = self.revision
-        if not _is_id(id):
+        if not is_id(id):
             return Ignored(f"the request {printable(method, 100)} has no proper id")
         if revision is not None and revision.stateless:
             return Ignored(f"the request {printable(method, 100)}, which servers of this revision must not send")
@@ -407,18 +380,13 @@ class Connection:
             refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
             return Ignored(f"the request {method} is wrong: {printable(error)}", refusal)
 
-    def _receive_batch(self, data: bytes | memoryview) -> Event:
+    def _receive_batch(self, data: bytes | memoryview) -> Event[W]:
         try:
-            messages = [bytes(raw) for raw in _read_batch(data)]
+            messages = [bytes(raw) for raw in read_batch(bytes(data))]
         except UNREADABLE as error:
             return Ignored(f"not a message: {printable(error)}")
         if len(messages) > MAX_BATCH:
-            return Ignored(f"a batch of {len(messages)} messages; {MAX_BATCH} are allowed")
+            return Ignored(f"a batch of more than {MAX_BATCH} messages")
         return Batch(
             [Ignored("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages]
         )
-
-
-def _is_id(id: Any) -> bool:
-    """Return whether the value is a valid id: a string or an integer, but not a bool or float."""
-    return type(id) is int or type(id) is str

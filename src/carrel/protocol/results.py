@@ -14,33 +14,19 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from carrel.errors import InvalidMessage, PeerError, ProtocolError
+from carrel.errors import InvalidMessage
 from carrel.printable import printable
+from carrel.protocol.connection import UNREADABLE, Waiting
 from carrel.protocol.encoding import encode
 from carrel.protocol.json_values import without_nulls
-from carrel.protocol.methods import Request
-from carrel.wire.base import Result
+from carrel.wire.base import Result, Wire
 from carrel.wire.client_features import InputRequiredResult
-from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.resources import read_contents
 from carrel.wire.tasks import DetailedTask
 
-__all__ = [
-    "LARGE",
-    "UNREADABLE",
-    "Answer",
-    "Waiting",
-    "guess_id",
-    "read_answer",
-    "read_error",
-    "read_result",
-    "reader",
-]
+__all__ = ["LARGE", "Answer", "guess_id", "read_answer", "read_result", "reader"]
 
 R = TypeVar("R")
-
-#: Exceptions of decoding.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: Size in bytes from which finding the id of a response first, and decoding it in one pass, is faster.
 LARGE = 2048
@@ -54,16 +40,7 @@ MEANT = frozenset(
     ("_meta", "data", "default", "inputSchema", "outputSchema", "resultType", "structuredContent", "ttl", "ttlMs")
 )
 
-_read_error = msgspec.json.Decoder(ErrorObject).decode
 _read_type = msgspec.json.Decoder(Result).decode
-
-
-class Waiting(msgspec.Struct, gc=False):
-    """Pending request. ``owner`` is an opaque value of the application."""
-
-    request: Request[Any, Any]
-    result: type[Result]
-    owner: Any
 
 
 @cache
@@ -93,7 +70,7 @@ def guess_id(data: bytes | memoryview) -> int | None:
     return None if found is None else int(found[1])
 
 
-def read_answer(kind: type[Result], data: bytes | memoryview) -> Answer[Any] | None:
+def read_answer(kind: type[Wire], data: bytes | memoryview) -> Answer[Any] | None:
     """Decode a response with a complete result of a type; None if it is anything else."""
     try:
         answer = _answer_reader(kind)(data)
@@ -103,7 +80,7 @@ def read_answer(kind: type[Result], data: bytes | memoryview) -> Answer[Any] | N
     return None if unusual or answer.result.result_type not in (UNSET, "complete") else answer
 
 
-def read_result(waiting: Waiting, raw: Raw, *, typed: bool, tasks: bool, strict: bool = False) -> Any:
+def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool, strict: bool = False) -> Any:
     """Decode a result. ``typed``: it has a ``resultType``; ``tasks``: it may be a task.
 
     Unless ``strict``, null members are treated as absent, because some servers send them.
@@ -130,7 +107,7 @@ def read_result(waiting: Waiting, raw: Raw, *, typed: bool, tasks: bool, strict:
     raise InvalidMessage(f"The answer to {waiting.request.method} is wrong: {printable(problem)}")
 
 
-def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
+def _read_unfinished(waiting: Waiting[Any], raw: Raw, kind: str, tasks: bool) -> Any:
     """Decode an intermediate result."""
     request = waiting.request
     unfinished = UNFINISHED.get(kind)
@@ -142,12 +119,3 @@ def _read_unfinished(waiting: Waiting, raw: Raw, kind: str, tasks: bool) -> Any:
         shown = printable(kind, 100)
         raise InvalidMessage(f"The answer to {waiting.request.method} has the type {shown!r}, not known here")
     return reader(unfinished)(raw)
-
-
-def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
-    """Decode the error of a response; an ``InvalidMessage`` if it is malformed."""
-    try:
-        error = _read_error(raw)
-    except UNREADABLE as problem:
-        return InvalidMessage(f"The error that the server answered cannot be read: {printable(problem)}")
-    return PeerError(error.code, error.message, None if error.data is UNSET else error.data, status=status)

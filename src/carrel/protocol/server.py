@@ -10,7 +10,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -33,10 +32,22 @@ from carrel.errors import (
     ResourceNotFound,
     UnsupportedVersion,
 )
+from carrel.protocol import connection
+from carrel.protocol.connection import (
+    MAX_BATCH,
+    UNREADABLE,
+    ErrorResponse,
+    Ignored,
+    Peer,
+    Requester,
+    Response,
+    State,
+    Step,
+    read_batch,
+)
 from carrel.protocol.encoding import encode, encode_error
 from carrel.protocol.members import FRAME, NO_PARAMS, SMALL, DuplicateId, names_of, refuse_duplicates
 from carrel.protocol.methods import PING, Request
-from carrel.protocol.peer import Peer
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result, Wire
@@ -46,13 +57,11 @@ from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.limits import Budget
+    from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import Principal
 
-__all__ = ["Answer", "Batch", "Call", "Connection", "Description", "Event", "Notification", "Refusal"]
-
-#: Maximum number of messages in a batch.
-MAX_BATCH = 500
+__all__ = ["Batch", "Call", "Connection", "Description", "Event", "Notification", "Refusal"]
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_id = msgspec.json.Decoder(Identified).decode
@@ -82,14 +91,6 @@ _read_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-@cache
-def _batch_reader() -> Callable[[bytes], Any]:
-    """Return a decoder of batches that keeps one message more than the maximum, and skips the rest."""
-    fields = [(f"message_{number}", Raw | UnsetType, UNSET) for number in range(MAX_BATCH + 1)]
-    return msgspec.json.Decoder(msgspec.defstruct("Messages", fields, array_like=True)).decode
 
 
 class Description(msgspec.Struct):
@@ -170,14 +171,6 @@ class Notification(msgspec.Struct, gc=False):
     params: Any
 
 
-class Answer(msgspec.Struct, gc=False):
-    """A response of the client to a server request."""
-
-    id: Id
-    result: Raw | UnsetType
-    error: Raw | UnsetType
-
-
 class Refusal(msgspec.Struct, gc=False):
     """Error response to a refused message: ``reply`` is its encoding, ``status`` the HTTP status."""
 
@@ -191,21 +184,19 @@ class Batch(msgspec.Struct, gc=False):
     events: list[Event]
 
 
-Event: TypeAlias = "Call | Notification | Answer | Refusal | Batch"
+Event: TypeAlias = "Call | Notification | Response[Requester] | ErrorResponse[Requester] | Ignored | Refusal | Batch"
 
 
-class Connection:
+class Connection(connection.Connection[Requester]):
     """Server side of a connection to one client; over stateless HTTP, of one request.
 
     ``peer`` is None until the handshake; stateless requests have a peer of their own.
     """
 
-    __slots__ = (
-        *("__weakref__", "asked", "budget", "channel", "client", "description", "id", "in_flight", "peer"),
-        *("questions", "subscriptions", "version_header"),
-    )
+    __slots__ = ("budget", "channel", "client", "description", "id", "peer", "version_header")
 
     def __init__(self, description: Description, budget: Budget | None = None) -> None:
+        super().__init__()
         self.description = description
         self.budget = budget
         """Budget of bytes kept for clients; None without a limit."""
@@ -213,16 +204,8 @@ class Connection:
         self.id = ""
         self.client = ""
         """Client for limits and budget (set by the transport): a principal, an address, or this connection alone."""
-        self.channel: Any = None
-        """Channel of messages that belong to no request (set by the transport)."""
-        self.in_flight: dict[Id, Any] | None = None
-        """Requests in flight, by id: opaque values with which the transport cancels them."""
-        self.subscriptions: Any = None
-        """Subscriptions of the session (kept by the server)."""
-        self.asked: dict[Id, Any] | None = None
-        """Pending server requests, by id (kept by the server)."""
-        self.questions = 0
-        """Number of server requests so far; the id of the last one."""
+        self.channel: Channel | None = None
+        """Channel of messages that belong to no request; None for a stateless request."""
         self.version_header: str | None = None
         """The MCP-Protocol-Version header of a stateless request."""
 
@@ -249,7 +232,7 @@ class Connection:
             message = _read_message(data)
             if type(data) is not bytes or not data.isascii():
                 str(data, "utf-8")  # the decoder does not validate UTF-8 in raw members
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             return self._receive_odd(data, error)
         return self._receive(message, data)
 
@@ -289,7 +272,7 @@ class Connection:
             else:
                 peer = self._new_peer(method, params)
             request = peer.revision.requests.get(method) or self._extended(method, peer)
-            if self.in_flight is not None and id in self.in_flight:
+            if id in self.in_flight:
                 raise InvalidMessage(_IN_USE)
             return Call(self, peer, id, request, params, raw)
         except DuplicateId as error:
@@ -354,7 +337,7 @@ class Connection:
                 return Notification("unknown", None)  # no error response: notifications have none
             return Notification(row.operation, params)
         if id is not UNSET and (message.result is UNSET) != (message.error is UNSET):
-            return Answer(id, message.result, message.error)
+            return self.take_response(id, message)
         raise InvalidMessage("Invalid request: neither a method, nor a result, nor an error")
 
     def _receive_odd(self, data: bytes | memoryview, error: Exception) -> Event:
@@ -368,20 +351,23 @@ class Connection:
             id = _read_id(text).id
         except msgspec.ValidationError:
             id = UNSET
-        except _UNREADABLE as worse:
+        except UNREADABLE as worse:
             return self._refuse(UNSET, _unreadable(worse))
         return self._refuse(id, InvalidMessage(f"Invalid request: {error}"))
 
     def _receive_batch(self, text: bytes) -> Event:
         allowed = self.peer is not None and self.peer.revision.batches
         try:
-            messages: Any = (_batch_reader() if allowed else _check_json)(text)
+            raws: list[Raw] = []
+            if allowed:
+                raws = read_batch(text)
+            else:
+                _check_json(text)
             text.decode()
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             return self._refuse(UNSET, _unreadable(error))
         if not allowed:
             return self._refuse(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
-        raws = [raw for raw in msgspec.structs.astuple(messages) if raw is not UNSET]
         if not 0 < len(raws) <= MAX_BATCH:
             return self._refuse(UNSET, InvalidMessage(f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"))
         return Batch(self._receive_each(raws))
@@ -483,8 +469,10 @@ class Connection:
         Raises:
             InvalidMessage: the session is initialized already.
         """
-        if self.peer is not None:
+        if self.state is not State.NEW:
             raise InvalidMessage("Invalid request: this session is initialized already")
+        self.step(Step.PROPOSE)
+        self.step(Step.AGREE)
         self.peer = call.peer
         return InitializeResult(
             protocol_version=call.peer.revision.name,
@@ -492,6 +480,17 @@ class Connection:
             server_info=self.description.info,
             instructions=self.description.instructions,
         )
+
+    def restore(self, peer: Peer) -> None:
+        """Open a session that another replica of the server has begun."""
+        self.step(Step.PROPOSE)
+        self.step(Step.AGREE)
+        self.peer = peer
+
+    def refuse_session(self) -> None:
+        """Undo ``initialize``: the server cannot keep the session."""
+        self.step(Step.REFUSE)
+        self.peer = None
 
     def finish(self, call: Call, result: Result) -> Result:
         """Return ``result`` completed for the revision of the peer of ``call``."""

@@ -23,11 +23,12 @@ from carrel.catalog.provider import Provider
 from carrel.errors import ConfigError
 from carrel.limits import Limits
 from carrel.log import Log
+from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Connection, Description
 from carrel.server.catalog_operations import CatalogOperations
 from carrel.server.completion import CompletableFunction
 from carrel.server.dispatch import Dispatch, Middleware, Need
-from carrel.server.elicitation.input_required import abandon, take_answer
+from carrel.server.elicitation.input_required import abandon
 from carrel.server.local import LocalProvider
 from carrel.server.metadata import icons_of, or_unset
 from carrel.server.operations import Operations
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
     from carrel.limits import Budget
     from carrel.protocol.extension import Extension
-    from carrel.protocol.server import Answer
     from carrel.server.prompts import Prompts
     from carrel.server.resources import Resources
     from carrel.server.runtime import Operation, Tasks
@@ -163,17 +163,13 @@ class Server(Generic[State]):
         self.runtime.operations.update(Operations(self.runtime, self._watches, self.announced).handlers())
         self.runtime.operations.update(self._operations.handlers())
         # Operations refused where nothing of their kind is there; lists are answered all the same, empty.
-        resources = Need("resources", lambda: self._has_resources)
-        self._dispatch = Dispatch(
-            self.runtime.operations,
-            {
-                "call_tool": Need("tools", lambda: self._has_tools),
-                "get_prompt": Need("prompts", lambda: self._has_prompts),
-                "read_resource": resources,
-                "subscribe": resources,
-                "unsubscribe": resources,
-            },
-        )
+        kinds: dict[str | None, Need] = {
+            "prompts": Need("prompts", lambda: self._has_prompts),
+            "resources": Need("resources", lambda: self._has_resources),
+            "tools": Need("tools", lambda: self._has_tools),
+        }
+        needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
+        self._dispatch = Dispatch(self.runtime.operations, {row.operation: kinds[row.capability] for row in needing})
         self.answer = self._dispatch.answer
         self.refuse = self._dispatch.refuse
         self._lifespan = lifespan
@@ -519,9 +515,10 @@ class Server(Generic[State]):
     def disconnect(self, connection: Connection) -> None:
         """Drop a connection, its subscriptions, and the requests to its client that are pending."""
         abandon(connection)
-        if connection.subscriptions is not None:
-            self.runtime.hub.close(connection.subscriptions)
-            connection.subscriptions = None
+        connection.close()
+        subscription = self.runtime.hub.sessions.pop(connection, None)
+        if subscription is not None:
+            self.runtime.hub.close(subscription)
 
     @property
     def replica(self) -> Replica:
@@ -536,19 +533,22 @@ class Server(Generic[State]):
         """
         assert connection.peer is not None
         lists, revision = frozenset(self.announced()), connection.peer.revision
-        entry = Subscription(connection.channel, revision, lists, dict(subscriptions), connection=connection)
+        channel = connection.channel
+        assert channel is not None
+        entry = Subscription(channel, revision, lists, dict(subscriptions), connection=connection)
         self.runtime.hub.open(entry)
-        entry.save = connection.channel.save_subscription
-        connection.subscriptions = entry
+        entry.save = getattr(channel, "save_subscription", None)
+        self.runtime.hub.sessions[connection] = entry
 
     def resync(self, connection: Connection) -> None:
         """Notify a client that everything it has subscribed to may have changed."""
-        if connection.subscriptions is not None:
-            self.runtime.hub.resync(connection.subscriptions)
+        entry = self.runtime.hub.sessions.get(connection)
+        if entry is not None:
+            self.runtime.hub.resync(entry)
 
     def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
-        entry = connection.subscriptions
+        entry = self.runtime.hub.sessions.get(connection)
         if entry is not None:
             save, entry.save = entry.save, None  # it is stored already
             try:
@@ -558,11 +558,6 @@ class Server(Generic[State]):
                     self.runtime.hub.subscribe(entry, uri, spelled)
             finally:
                 entry.save = save
-
-    @staticmethod
-    def take_answer(connection: Connection, answer: Answer) -> None:
-        """Pass a client's response to the handler that waits for it."""
-        take_answer(connection, answer)
 
     # Capabilities
 

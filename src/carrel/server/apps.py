@@ -21,7 +21,7 @@ from carrel.wire.apps import PageMeta, PagePermissions, PageSecurity, ToolMeta
 from carrel.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from carrel.protocol.peer import Peer
+    from carrel.protocol.connection import Peer
     from carrel.server.options import ResourceOptions
     from carrel.server.resources import Resources
     from carrel.server.runtime import Runtime

@@ -78,7 +78,7 @@ class CatalogOperations:
                 entries, call, self._runtime.page_size, _resources, lambda entry: entry.resource, view, visible
             )
         request = self._request(call, channel)
-        if self._watches.forming and call.connection.subscriptions is not None:
+        if self._watches.forming and call.connection in self._runtime.hub.sessions:
             return self._list_later(request)
         return self._list(self._catalog.list_resources, request, _resources)
 

@@ -114,7 +114,7 @@ class Dispatch:
         except BaseException as error:
             return self.refuse(call, error)
         finally:
-            if call.connection.asked:
+            if call.connection.waiting:
                 withdraw(call)
 
     @staticmethod

@@ -11,7 +11,7 @@ from msgspec import Raw
 from carrel.catalog.cursor import key_of, position_of
 from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceNotFound
-from carrel.protocol.peer import Peer
+from carrel.protocol.connection import Peer
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
 from carrel.server.completion import filter_choices, limited

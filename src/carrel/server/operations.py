@@ -76,10 +76,10 @@ class Operations:
             self._runtime.hub.open(entry)
         except ServerUnavailable:
             entry.give(entry.size)
-            connection.peer = None
+            connection.refuse_session()
             raise
         entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
-        connection.subscriptions = entry
+        self._runtime.hub.sessions[connection] = entry
         return result
 
     def discover(self, call: Call, channel: Channel) -> Result:
@@ -122,7 +122,7 @@ class Operations:
         return self._subscribe_now(call, name)
 
     def _subscribe_now(self, call: Call, name: str) -> Result:
-        entry, most = call.connection.subscriptions, self._runtime.limits.max_subscriptions
+        entry, most = self._runtime.hub.sessions[call.connection], self._runtime.limits.max_subscriptions
         if entry.uris is not None and len(entry.uris) >= most and name not in entry.uris:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="uri")
         self._runtime.hub.subscribe(entry, name, call.params.uri)
@@ -131,11 +131,11 @@ class Operations:
 
     async def _subscribe_later(self, call: Call, name: str, forming: Collection[Watch]) -> Result:
         await self._watches.wait(forming)
-        ended = call.connection.subscriptions is None
+        ended = call.connection not in self._runtime.hub.sessions
         return Result() if ended else self._subscribe_now(call, name)
 
     def _unsubscribe(self, call: Call, name: str) -> Result:
-        self._runtime.hub.unsubscribe(call.connection.subscriptions, name)
+        self._runtime.hub.unsubscribe(self._runtime.hub.sessions[call.connection], name)
         self._watches.interest.notify()
         return Result()
 

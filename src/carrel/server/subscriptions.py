@@ -91,6 +91,8 @@ class Hub:
     """All subscriptions of a server, and the fan-out of notifications."""
 
     def __init__(self) -> None:
+        self.sessions: dict[Connection, Subscription] = {}
+        """Subscriptions of sessions, until their connections are closed."""
         self._entries: set[Subscription] = set()
         self._by_uri: dict[str, set[Subscription]] = {}
         self._by_task: dict[str, set[Subscription]] = {}

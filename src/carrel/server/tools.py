@@ -39,8 +39,8 @@ from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations, ToolExecuti
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.connection import Peer
     from carrel.protocol.json_schema import Validator
-    from carrel.protocol.peer import Peer
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
     from carrel.server.tasks.tasks import Tasks

@@ -83,7 +83,7 @@ async def test_questions_are_numbered_and_the_ids_are_ours() -> None:
             assert (question["jsonrpc"], question["id"], question["method"]) == ("2.0", expected, ELICIT)
             client.respond(question)
             await reply
-        assert client.peer.dispatcher.connection.asked == {}
+        assert client.peer.dispatcher.connection.waiting == {}
 
 
 async def test_an_id_of_the_client_and_one_of_ours_may_be_the_same() -> None:
@@ -165,7 +165,7 @@ async def test_an_answer_that_is_nested_deeply_is_taken_or_refused_and_the_serve
         peer.feed(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (question["id"], deep))
         if not reply.done():  # it was no message, or no answer that fits
             for _ in range(3):
-                client.reply(peer.dispatcher.connection.questions, accepted(value="Ada"))
+                client.reply(peer.dispatcher.connection.last_id, accepted(value="Ada"))
                 await asyncio.sleep(0)
         assert "result" in await asyncio.wait_for(reply, 5)
 
@@ -187,7 +187,7 @@ async def test_a_call_that_is_cancelled_takes_its_question_back(revision: str) -
         Respondent(peer, {}).reply(question["id"], accepted(value="late"))
         assert "result" in await peer.request("ping")
         assert not reply.done()
-        assert peer.dispatcher.connection.asked == {}
+        assert peer.dispatcher.connection.waiting == {}
 
 
 async def test_a_handler_may_wait_for_less_long() -> None:
@@ -220,7 +220,7 @@ async def test_what_waits_beside_the_question_that_failed_is_taken_back() -> Non
         assert isinstance(await house.ends.get(), asyncio.CancelledError)
         told = await peer.notification()
         assert (told["method"], told["params"]["requestId"]) == (CANCELLED, second["id"])
-        assert peer.dispatcher.connection.asked == {}
+        assert peer.dispatcher.connection.waiting == {}
 
 
 async def test_a_client_that_goes_away_leaves_nobody_waiting() -> None:
@@ -229,7 +229,7 @@ async def test_a_client_that_goes_away_leaves_nobody_waiting() -> None:
         await ask(peer)
         await peer.dispatcher.close()
         assert isinstance(await house.ends.get(), asyncio.CancelledError)
-        assert peer.dispatcher.connection.asked == {}
+        assert peer.dispatcher.connection.waiting == {}
 
 
 async def test_so_does_one_whose_handler_goes_on_elsewhere() -> None:

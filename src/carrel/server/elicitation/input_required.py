@@ -17,24 +17,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.errors import (
-    INTERNAL_ERROR,
-    InvalidMessage,
-    InvalidParams,
-    PeerError,
-    ProtocolError,
-    TransportError,
-)
+from carrel.errors import INTERNAL_ERROR, InvalidMessage, InvalidParams, PeerError, ProtocolError, TransportError
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
-from carrel.protocol.methods import CANCELLED
+from carrel.wire.base import Id
 from carrel.wire.client_features import InputRequest, InputRequiredResult
-from carrel.wire.jsonrpc import ErrorObject, NotificationMessage, RequestMessage
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.server import Answer, Call, Connection
+    from carrel.protocol.methods import Request
+    from carrel.protocol.server import Call, Connection
     from carrel.server.context import Context
     from carrel.server.elicitation.questions import Question
 
@@ -47,7 +40,6 @@ __all__ = [
     "begin",
     "misfit",
     "required_by",
-    "take_answer",
     "use_state",
     "withdraw",
 ]
@@ -266,32 +258,42 @@ class Pending(msgspec.Struct, eq=False):
     """Pending request to the client: its call, the future of its answer, and where it was sent, if it was."""
 
     call: Call
-    method: str
+    request: Request[Any, Any]
     params: Any
     answer: asyncio.Future[Any]
-    id: int = 0
+    id: Id = 0
     connection: Connection | None = None
     channel: Channel | None = None
 
     def send(self, connection: Connection, channel: Channel) -> None:
         """Send the request to a client."""
-        if connection.asked is None:
-            connection.asked = {}
-        connection.questions += 1
-        self.id, self.connection, self.channel = connection.questions, connection, channel
-        connection.asked[self.id] = self
-        channel.send(encode(RequestMessage("2.0", self.id, self.method, self.params)))
+        message = connection.ask(self.request, self.params, self)
+        self.id, self.connection, self.channel = connection.last_id, connection, channel
+        channel.send(message)
+
+    def resolve(self, result: Any) -> None:
+        """Take the client's answer."""
+        if not self.answer.done():
+            self.answer.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Take the client's error, or the one of an answer that cannot be read."""
+        if isinstance(error, InvalidMessage):
+            error = PeerError(INTERNAL_ERROR, f"The client's answer cannot be read: {error.message}")
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
     def cancel(self) -> None:
-        """Notify the client, if the request was sent to one, that it is cancelled."""
-        if self.channel is not None:
-            params = {"requestId": self.id, "reason": "the answer is not needed any more"}
-            self.channel.send(encode(NotificationMessage("2.0", CANCELLED.method, params)))
+        """Drop the request, and notify the client, if it was sent to one."""
+        if self.connection is not None and self.channel is not None:
+            message = self.connection.cancel(self.id, "the answer is not needed any more")
+            if message is not None:
+                self.channel.send(message)
 
     def forget(self) -> None:
         """Drop the request: a later answer is ignored."""
-        if self.connection is not None and self.connection.asked is not None:
-            self.connection.asked.pop(self.id, None)
+        if self.connection is not None:
+            self.connection.waiting.pop(self.id, None)
         self.connection = self.channel = None
 
 
@@ -301,8 +303,8 @@ async def _request(context: Context, question: Question) -> Any:
     revision = call.peer.revision
     if getattr(context.channel, "muted", False):  # only HTTP has a channel without a reader
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
-    method, params = revision.questions[question.operation].method, revision.project(question.params)
-    pending = Pending(call, method, params, asyncio.get_running_loop().create_future())
+    request, params = revision.questions[question.operation], revision.project(question.params)
+    pending = Pending(call, request, params, asyncio.get_running_loop().create_future())
     limit: float | None = context.runtime.state_ttl
     if call.task is None:
         pending.send(call.connection, context.channel)
@@ -323,33 +325,23 @@ async def _request(context: Context, question: Question) -> Any:
         pending.forget()
 
 
-def take_answer(connection: Connection, answer: Answer) -> None:
-    """Pass a client's response to the pending request that it answers. One without a pending request is dropped."""
-    pending = None if connection.asked is None else connection.asked.get(answer.id)
-    if pending is None or pending.answer.done():
-        return
-    try:
-        if answer.error is UNSET:
-            pending.answer.set_result(msgspec.json.decode(answer.result))  # type: ignore[arg-type]
-            return
-        error = msgspec.json.decode(answer.error, type=ErrorObject)
-    except (msgspec.DecodeError, RecursionError) as problem:
-        error = ErrorObject(INTERNAL_ERROR, f"The client's answer cannot be read: {problem}")
-    pending.answer.set_exception(PeerError(error.code, error.message, None if error.data is UNSET else error.data))
+def pending_of(connection: Connection) -> list[Pending]:
+    """Return the pending requests to a client."""
+    return [each.owner for each in connection.waiting.values() if isinstance(each.owner, Pending)]
 
 
 def withdraw(call: Call) -> None:
     """Cancel the pending requests of a call that has been answered, although some part of its handler still waits."""
-    for pending in list((call.connection.asked or {}).values()):
+    for pending in pending_of(call.connection):
         if pending.call.raw is call.raw and pending.call.task is None:  # an id may be in use again
             pending.answer.cancel()
 
 
 def abandon(connection: Connection) -> None:
     """Fail the pending requests to a client that is gone. Those of a task are kept for tasks/result."""
-    for pending in list((connection.asked or {}).values()):
+    for pending in pending_of(connection):
         if pending.call.task is not None:
             pending.forget()
             pending.call.task.lose(connection, pending)
-        elif not pending.answer.done():
-            pending.answer.set_exception(TransportError("The client went away before it answered"))
+        else:
+            pending.fail(TransportError("The client went away before it answered"))

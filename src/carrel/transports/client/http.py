@@ -21,8 +21,8 @@ from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
+from carrel.protocol.connection import read_error
 from carrel.protocol.http import encode_value
-from carrel.protocol.results import read_error
 from carrel.protocol.revision import Revision
 from carrel.protocol.sse import EventStream
 from carrel.transports.client.background_tasks import BackgroundTasks

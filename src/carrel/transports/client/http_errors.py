@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from carrel.errors import HTTPStatusError, MCPError
 from carrel.printable import printable
-from carrel.protocol.results import read_error
+from carrel.protocol.connection import read_error
 from carrel.wire.jsonrpc import Message
 
 __all__ = ["read_answered_error", "read_refusal"]

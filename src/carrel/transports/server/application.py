@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.limits import Budget, Limits
 from carrel.protocol.channel import Channel
-from carrel.protocol.server import Answer, Call, Connection, Refusal
+from carrel.protocol.server import Call, Connection, Refusal
 
 if TYPE_CHECKING:
     from carrel.state.replica import Replica
-
 
 __all__ = ["Application"]
 
@@ -65,9 +64,6 @@ class Application(Protocol):
 
     def refuse(self, call: Call, error: BaseException) -> Refusal:
         """Return the error response to a call, and log the error if the response hides its details."""
-
-    def take_answer(self, connection: Connection, answer: Answer) -> None:
-        """Process the client's response to a request from a handler."""
 
     def end_streams(self) -> None:
         """End all listen streams (subscriptions) gracefully."""

@@ -10,9 +10,17 @@ from typing import Any, TypeAlias
 from carrel.errors import InvalidMessage, ServerUnavailable
 from carrel.limits import NO_ROOM
 from carrel.protocol.channel import Channel
+from carrel.protocol.connection import ErrorResponse, Response
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.methods import INITIALIZE, PING
-from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
+from carrel.protocol.server import (
+    Batch,
+    Call,
+    Connection,
+    Event,
+    Notification,
+    Refusal,
+)
 from carrel.transports.server.application import Application
 
 __all__ = [
@@ -151,11 +159,16 @@ class InFlight(dict[Any, Work]):
     A cancelled request is removed at once, but counts until its handler has finished.
     """
 
-    __slots__ = ("_leaving",)
+    __slots__ = ("_connection", "_leaving")
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__()
+        self._connection = connection
         self._leaving: set[Work] | None = None
+
+    def __setitem__(self, id: Any, work: Work) -> None:
+        super().__setitem__(id, work)
+        self._connection.begin(id)
 
     def check(self, call: Call, limit: int) -> None:
         """Check the limit of requests in flight before another call.
@@ -170,6 +183,7 @@ class InFlight(dict[Any, Work]):
         work = self.pop(id, None)
         if work is None:
             return
+        self._connection.end(id)
         if self._leaving is None:
             self._leaving = set()
         self._leaving.add(work)
@@ -181,6 +195,7 @@ class InFlight(dict[Any, Work]):
         if self.get(id) is not work:
             return False
         del self[id]
+        self._connection.end(id)
         return True
 
     @property
@@ -197,8 +212,7 @@ class Dispatcher:
         self._channel = channel
         self.connection: Connection = app.connect()
         self.connection.channel = channel
-        self._in_flight = InFlight()
-        self.connection.in_flight = self._in_flight
+        self._in_flight = InFlight(self.connection)
         self._batches: set[asyncio.Task[None]] = set()
 
     @property
@@ -231,8 +245,8 @@ class Dispatcher:
         if type(event) is Notification:
             if event.operation == "cancelled":
                 self._in_flight.cancel(event.params.request_id)
-        elif type(event) is Answer:
-            self._app.take_answer(self.connection, event)
+        elif type(event) is Response or type(event) is ErrorResponse:
+            event.deliver()
         elif type(event) is Batch:
             task = asyncio.get_running_loop().create_task(self._answer_batch(event))
             self._batches.add(task)

@@ -26,12 +26,13 @@ from carrel.errors import (
     ServerUnavailable,
 )
 from carrel.limits import Quota
+from carrel.protocol.connection import ErrorResponse, Ignored, Response
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.http import verify
 from carrel.protocol.methods import INITIALIZE
 from carrel.protocol.principal import Caller, Challenge
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Answer, Batch, Call, Connection, Event, Notification, Refusal
+from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
 from carrel.transports.server.application import Application
 from carrel.transports.server.authorizer import Authorizer, Lease, client_of, let_in, owner_of, permit
 from carrel.transports.server.dispatcher import CLEANUP, Work, absorb, answer_batch, begin, cancel, check_load, spawn
@@ -474,8 +475,10 @@ class StreamableHTTP:
             return event.reply
         if type(event) is Notification and session is not None:
             self._sessions.take_notification(session, event)
-        elif type(event) is Answer and session is not None:
-            self._sessions.take_answer(session, event)
+        elif type(event) is Response or type(event) is ErrorResponse:
+            event.deliver()
+        elif type(event) is Ignored and event.response is not None and session is not None:
+            self._sessions.pass_on(session, event.response)
         return None
 
     async def _answer_batch(self, batch: Batch, session: Session, stream: Stream) -> bytes:

@@ -58,7 +58,7 @@ class Session:
         self.closed = False
         self.touched = self.renewed = now
         """When it was last used, and when the lifetime of its record began anew, by the event loop's clock."""
-        self.in_flight = InFlight()
+        self.in_flight = InFlight(connection)
         self._replica = replica
         self._ttl = ttl
         self._log: SessionLog | None = None
@@ -69,8 +69,7 @@ class Session:
         self._held: dict[Hashable, bytes] | None = None
         connection.id = id
         connection.channel = self
-        connection.in_flight = self.in_flight
-        connection.questions = replica.state.slot << 32
+        connection.use_slot(replica.state.slot)
 
     @property
     def busy(self) -> bool:

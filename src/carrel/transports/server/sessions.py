@@ -14,10 +14,10 @@ import msgspec
 
 from carrel.errors import ServerUnavailable
 from carrel.limits import Quota
+from carrel.protocol.connection import ErrorResponse, Peer, Response
 from carrel.protocol.encoding import encode
-from carrel.protocol.peer import Peer
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Answer, Connection, Notification
+from carrel.protocol.server import Connection, Notification
 from carrel.state.records import (
     AnswerLetter,
     FollowLetter,
@@ -32,6 +32,7 @@ from carrel.state.records import (
 from carrel.transports.server.application import Application
 from carrel.transports.server.http_request import Rejection, no_place
 from carrel.transports.server.session import Session
+from carrel.wire.jsonrpc import Message
 
 __all__ = ["SessionTable"]
 
@@ -143,7 +144,7 @@ class SessionTable:
             return known
         connection = self._app.connect()
         connection.client = record.client
-        connection.peer = Peer(REVISIONS[record.revision], record.info, record.capabilities, record.log_level)
+        connection.restore(Peer(REVISIONS[record.revision], record.info, record.capabilities, record.log_level))
         session = self._add(id, record, connection)
         try:
             self._app.restore(connection, subscriptions)
@@ -239,13 +240,11 @@ class SessionTable:
 
     # Messages that belong to another replica
 
-    def take_answer(self, session: Session, answer: Answer) -> None:
-        """Pass a client's response to the handler that waits for it, wherever it runs."""
-        slot = slot_of_question(answer.id)
-        if slot is None or slot == self._replica.state.slot or not self._replica.shared:
-            self._app.take_answer(session.connection, answer)
-        elif isinstance(answer.id, int):
-            body = encode(AnswerMessage(answer.id, answer.result, answer.error))
+    def pass_on(self, session: Session, response: Message) -> None:
+        """Pass a client's response that answers nothing here to the replica whose handler waits for it."""
+        slot = slot_of_question(response.id)
+        if slot is not None and slot != self._replica.state.slot and self._replica.shared:
+            body = encode(AnswerMessage(response.id, response.result, response.error))
             self._replica.tell(slot, AnswerLetter(session.id, body))
 
     def take_notification(self, session: Session, notification: Notification) -> None:
@@ -277,8 +276,8 @@ class SessionTable:
         session = self._live.get(letter.session)
         if session is not None:
             answer = session.connection.receive(letter.body)
-            if isinstance(answer, Answer):
-                self._app.take_answer(session.connection, answer)
+            if isinstance(answer, Response | ErrorResponse):
+                answer.deliver()
 
     def _on_follow(self, letter: FollowLetter) -> None:
         session = self._live.get(letter.session)
