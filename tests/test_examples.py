@@ -45,7 +45,7 @@ PRINTED = {
     "client": [
         f"desk speaks {LATEST}",
         "resource note://lamp \\(image/png\\): lamp",
-        "note://welcome says: Welcome to the desk.",
+        "note://lamp has 6 bytes",
         "tool count_notes: Count the notes on the desk.",
         "count_notes returned: 2",
     ],

@@ -15,6 +15,7 @@ from carrel.catalog.transforms import Transform
 from carrel.errors import ConfigError, ResourceForbidden
 from carrel.protocol.principal import Principal
 from carrel.security.server.scopes import Scopes
+from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.sources.folder.position import START, Position
 from carrel.sources.folder.sandbox import Root
@@ -22,6 +23,7 @@ from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import Work
+from carrel.testing.caller import Reports
 from carrel.wire.completion import Completion
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from support.protected_folder import guarded_app
@@ -29,6 +31,12 @@ from support.protected_folder import guarded_app
 
 def names(result: dict[str, Any], field: str = "resources") -> list[str]:
     return [entry.get("uri") or entry["uriTemplate"] for entry in result["result"][field]]
+
+
+def listed(server: Any, caller: Principal) -> list[str]:
+    """Return all pages of resources/list, as a caller sees them."""
+    first = server.ask(caller, "resources/list")
+    return names(first) + names(server.ask(caller, "resources/list", cursor=first["result"]["nextCursor"]))
 
 
 def shelf() -> Server:
@@ -53,11 +61,11 @@ def test_pages_hold_fewer_entries_and_cursors_stay_where_they_were():
     with guarded_app(shelf(), RULES) as server:
         everything, some = server.principal("vault"), server.principal()
         first, whole = server.ask(some, "resources/list"), server.ask(everything, "resources/list")
-        assert names(whole) == ["memo://open/0", "memo://secret/1", "memo://open/2"]
-        assert names(first) == ["memo://open/0", "memo://open/2"]
+        assert names(whole) == ["memo://open/0", "memo://open/2", "memo://open/4"]
+        assert names(first) == ["memo://open/0", "memo://open/2", "memo://open/4"]
         assert first["result"]["nextCursor"] == whole["result"]["nextCursor"]
         last = server.ask(some, "resources/list", cursor=first["result"]["nextCursor"])
-        assert names(last) == ["memo://open/4"]
+        assert names(last) == []
         assert "nextCursor" not in last["result"]
 
 
@@ -66,11 +74,11 @@ def test_a_page_is_encoded_once_for_each_view_and_never_given_to_another():
     with guarded_app(app, RULES) as server:
         callers = [server.principal("vault"), server.principal(), server.principal("x"), server.principal("vault", "x")]
         for _ in range(2):
-            found = [names(server.ask(caller, "resources/list")) for caller in callers]
+            found = [listed(server, caller) for caller in callers]
             assert found[0] == found[3] != found[1] == found[2]
-        assert len(app.resources._fixed.pages) == 2
+        assert len(app.resources.static.pages) == 4  # two for each view
         app.resources.add("memo://open/7", "7")
-        assert not app.resources._fixed.pages
+        assert not app.resources.static.pages
 
 
 def test_what_depends_on_the_caller_is_kept_by_nobody_for_others():
@@ -98,7 +106,7 @@ def test_what_a_link_may_lead_to_is_kept_by_nobody_for_others(tmp_path: Path):
 
 def test_templates_of_which_everything_is_hidden_are_not_listed():
     with guarded_app(shelf(), {**RULES, "plain://*": "vault"}) as server:
-        kept = ["memo://{area}/notes/{name}", "memo://open/by/{area}/{name}"]
+        kept = ["memo://open/by/{area}/{name}", "memo://{area}/notes/{name}"]
         listed: list[str] = []
         result = server.ask(server.principal(), "resources/templates/list")
         listed += names(result, "resourceTemplates")
@@ -288,7 +296,7 @@ def test_links_out_of_the_folder_are_followed_to_where_they_lead(tmp_path: Path)
     (other / "back").symlink_to(root / "priv")
     (root / "away").symlink_to(other)
     app = Server("links")
-    app.add_provider(FilesSource(root, follow_symlinks=True))
+    app.add_provider(FilesSource(root, FilesOptions(follow_symlinks=True)))
     rules = {f"{root.as_uri()}/priv/*": "vault", f"{other.as_uri()}/*": "other"}
     with guarded_app(app, rules) as server:
         for path, scope in (("away/y.txt", "other"), ("away/back/x.txt", "vault")):
@@ -338,16 +346,16 @@ async def test_a_link_that_is_replaced_between_two_steps_gives_nothing_away(tmp_
     access = Scopes({f"{tmp_path.as_uri()}/priv/*": "vault"}, {}).access(frozenset())
     assert access.visible is not None
     source = FilesSource(tmp_path)
-    await source.start()
+    await source.start(Reports())
     try:
-        view = source.seen_by(access.visible)
-        assert await view.shows(f"{tmp_path.as_uri()}/link")
+        link, request = f"{tmp_path.as_uri()}/link", Request(visible=access.visible)
+        assert await source.shows(link, request)
         (tmp_path / "link").unlink()
         (tmp_path / "link").symlink_to("priv/x.txt")
         with pytest.raises(ResourceForbidden):
-            await view.read(f"{tmp_path.as_uri()}/link")
-        assert not await view.shows(f"{tmp_path.as_uri()}/link")
-        assert (await source.read(f"{tmp_path.as_uri()}/link"))[0]
+            await source.read_resource(link, request)
+        assert not await source.shows(link, request)
+        assert (await source.read_resource(link, Request())).contents
     finally:
         await source.stop()
 

@@ -333,7 +333,9 @@ class Server(Generic[State]):
         """
         from carrel.server.apps import add_page, page_meta
 
-        add_page(self.runtime, self.resources, uri, html, page_meta(csp, permissions, domain, prefers_border), options)
+        add_page(
+            self.runtime, self.resources.add, uri, html, page_meta(csp, permissions, domain, prefers_border), options
+        )
 
     def skills(self, *folders: str | os.PathLike[str], **options: Any) -> None:
         """Serve the Agent Skills in folders: directories with a SKILL.md, each file of them as a ``skill:`` resource.

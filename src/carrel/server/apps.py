@@ -5,7 +5,7 @@ https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from carrel.wire.tools import Tool
 if TYPE_CHECKING:
     from carrel.protocol.connection import Peer
     from carrel.server.options import ResourceOptions
-    from carrel.server.resources import Resources
     from carrel.server.runtime import Runtime
 
 __all__ = ["HTML", "add_page", "for_models", "page_meta", "shows_pages", "tool_meta", "use", "without_page"]
@@ -43,9 +42,9 @@ def use(runtime: Runtime) -> None:
 
 
 def add_page(
-    runtime: Runtime, resources: Resources, uri: str, html: str | Path, ui: dict[str, Any], options: ResourceOptions
+    runtime: Runtime, add: Callable[..., None], uri: str, html: str | Path, ui: dict[str, Any], options: ResourceOptions
 ) -> None:
-    """Register a page as a resource.
+    """Register a page as a resource with ``add``, which is ``Resources.add``.
 
     Raises:
         ConfigError: the URI is not one of a page, or is taken.
@@ -57,7 +56,7 @@ def add_page(
     value = Contents(html, mime_type=HTML, meta=meta or UNSET)
     meta |= options.get("meta") or {}
     options = {**options, "mime_type": HTML, "meta": meta or None}
-    resources.add(uri, value, **options)
+    add(uri, value, **options)
     use(runtime)
 
 

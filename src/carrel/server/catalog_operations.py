@@ -214,8 +214,9 @@ class CatalogOperations:
             try:
                 template = UriTemplate(params.ref.uri)
             except UriTemplateError:
-                return CompleteResult(completion=limited(None))  # a resource without variables
-            completion = suggested(completion, template, params.argument.name, context, request.visible)
+                return CompleteResult(completion=limited([]))  # a resource without variables
+            shown = suggested(completion, template, params.argument.name, context, request.visible)
+            return CompleteResult(completion=limited(shown))
         return CompleteResult(completion=limited(completion))
 
 

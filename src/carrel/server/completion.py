@@ -107,6 +107,15 @@ def filter_choices(choices: Iterable[str], value: str) -> list[str]:
     return begin + contain
 
 
+def listed_values(suggestions: Completion | Iterable[str] | None) -> Completion | list[str]:
+    """Return suggestions as a ``Completion``, if they are one, or else as a list of text."""
+    if isinstance(suggestions, Completion):
+        return suggestions
+    if isinstance(suggestions, str):
+        return [suggestions]
+    return [] if suggestions is None else [str(value) for value in suggestions]
+
+
 def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
     """Return suggestions as a ``Completion``: at most 100 values, and whether there are more."""
     if isinstance(suggestions, Completion):
@@ -114,7 +123,6 @@ def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
             return suggestions
         total = len(suggestions.values) if suggestions.total is UNSET else suggestions.total
         return Completion(suggestions.values[:MAX_VALUES], total=total, has_more=True)
-    if isinstance(suggestions, str):
-        suggestions = [suggestions]
-    values = [] if suggestions is None else [str(value) for value in suggestions]
+    values = listed_values(suggestions)
+    assert isinstance(values, list)
     return Completion(values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)

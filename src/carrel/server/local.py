@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from carrel.catalog.cursor import key_of, position_of
-from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
+from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request, Visible
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.protocol.connection import Peer
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
-from carrel.server.completion import filter_choices, limited
+from carrel.server.completion import filter_choices, limited, listed_values
 from carrel.server.prompts import Prompts
-from carrel.server.resources import Resources
+from carrel.server.resources import Resources, Template
 from carrel.server.tools import Tools
+from carrel.server.views import suggested
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceParams, Resource, ResourceTemplate
@@ -132,7 +133,7 @@ class LocalProvider(Provider):
         call, _ = self._call(request, None)
         run = partial(self._runtime.run_in_thread, call)
         if isinstance(reference, PromptReference):
-            suggestions = self.prompts.suggest(reference.name, argument, value, context, run)
+            suggestions, shown = self.prompts.suggest(reference.name, argument, value, context, run), listed_values
         else:
             template = self.resources.templates.get(reference.uri)
             if template is None:
@@ -140,7 +141,8 @@ class LocalProvider(Provider):
                     f"Invalid params: unknown resource template: {reference.uri[:1000]}", parameter="ref"
                 )
             suggestions = self.resources.suggest(template, argument, value, context, run)
-        return _limited_later(suggestions) if hasattr(suggestions, "__await__") else limited(suggestions)
+            shown = partial(_shown, template, argument, context, request.visible)
+        return _limited_later(suggestions, shown) if hasattr(suggestions, "__await__") else limited(shown(suggestions))
 
     # Tools and prompts
 
@@ -182,5 +184,13 @@ def _page(listing: Listing[Any], request: Request) -> tuple[list[Any], str | Non
     return [entry for _, entry in entries], None if more is None else position_of(more)
 
 
-async def _limited_later(pending: Any) -> Completion:
-    return limited(await pending)
+async def _limited_later(pending: Any, shown: Callable[[Any], Completion | list[str]]) -> Completion:
+    return limited(shown(await pending))
+
+
+def _shown(
+    template: Template, argument: str, context: Mapping[str, str], visible: Visible | None, suggestions: Any
+) -> Completion | list[str]:
+    """Return suggestions without those that name hidden resources, before they are limited."""
+    values = listed_values(suggestions)
+    return values if visible is None else suggested(values, template.pattern, argument, context, visible)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.catalog.provider import Change, Events, ListName
 from carrel.catalog.transforms import Transform
@@ -11,9 +11,37 @@ from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
 
 if TYPE_CHECKING:
-    from carrel.server.app import Server
+    from collections.abc import Mapping
+
+    from carrel.catalog.catalog import Catalog
+    from carrel.protocol.extension import Extension
+    from carrel.protocol.server import Description
+    from carrel.server.runtime import Operation, Runtime
 
 __all__ = ["Mounted"]
+
+
+class Mountable(Protocol):
+    """Server that can be added to another one, or have another one added to it."""
+
+    name: str
+    description: Description
+    runtime: Runtime
+    catalog: Catalog
+
+    async def start(self) -> None:
+        """Start the server."""
+
+    async def stop(self) -> None:
+        """Stop the server."""
+
+    def skills(self) -> None:
+        """Declare the skills extension."""
+
+    def extend(
+        self, extension: Extension, operations: Mapping[str, Operation], settings: dict[str, Any] | None
+    ) -> None:
+        """Register a protocol extension."""
 
 
 class Mounted(Transform):
@@ -26,7 +54,7 @@ class Mounted(Transform):
         ConfigError: both servers have extensions with the same operations.
     """
 
-    def __init__(self, server: Server, outer: Server) -> None:
+    def __init__(self, server: Mountable, outer: Mountable) -> None:
         super().__init__(server.catalog)
         self.name = server.name
         self._server = server

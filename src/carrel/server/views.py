@@ -26,8 +26,12 @@ def visible_to(call: Call) -> Visible | None:
 
 
 def suggested(
-    completion: Completion, template: UriTemplate, variable: str, values: Mapping[str, str], visible: Visible
-) -> Completion:
+    suggestions: Completion | list[str],
+    template: UriTemplate,
+    variable: str,
+    values: Mapping[str, str],
+    visible: Visible,
+) -> Completion | list[str]:
     """Return suggestions for a variable without those that name hidden resources, and without their number."""
 
     def is_shown(value: str) -> bool:
@@ -36,8 +40,10 @@ def suggested(
         except UriTemplateError:
             return False
 
-    kept = [value for value in completion.values if is_shown(value)]
-    return completion if len(kept) == len(completion.values) else Completion(kept)
+    if isinstance(suggestions, list):
+        return [value for value in suggestions if is_shown(value)]
+    kept = [value for value in suggestions.values if is_shown(value)]
+    return suggestions if len(kept) == len(suggestions.values) else Completion(kept)
 
 
 def private(result: R, call: Call) -> R:

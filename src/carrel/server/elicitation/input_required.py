@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from carrel.errors import INTERNAL_ERROR, InvalidMessage, InvalidParams, PeerError, ProtocolError, TransportError
 from carrel.log import Log
@@ -28,8 +28,24 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import Request
     from carrel.protocol.server import Call, Connection
-    from carrel.server.context import Context
-    from carrel.server.elicitation.questions import Question
+    from carrel.server.elicitation.questions import Capable, Question
+    from carrel.server.runtime import Runtime
+
+    class Asker(Capable, Protocol):
+        """Context of a request whose handler asks its client."""
+
+        channel: Channel
+        runtime: Runtime
+        repeatable: bool
+
+        @property
+        def round(self) -> Round:
+            """State of this run of the handler."""
+
+        @property
+        def related(self) -> dict[str, Any] | UnsetType:
+            """``_meta`` that names the task of a message."""
+
 
 __all__ = [
     "InputRequired",
@@ -55,7 +71,7 @@ EXCHANGE_ID = 16
 class InputRequired(BaseException):
     """Raised to end a handler whose questions a stateless client has yet to answer. Not an error: do not catch it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Asker) -> None:
         super().__init__("more input is required")
         self.context = context
 
@@ -95,7 +111,7 @@ def sha256(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-def binding_of(context: Context) -> bytes:
+def binding_of(context: Asker) -> bytes:
     """Return the digest that binds a request state to the caller, the method, and its parameters."""
     call = context.call
     params = msgspec.json.decode(call.raw)
@@ -104,7 +120,7 @@ def binding_of(context: Context) -> bytes:
     return sha256(msgspec.json.encode([who, call.request.method, salient], order="sorted"))
 
 
-def begin(context: Context) -> Round:
+def begin(context: Asker) -> Round:
     """Return the round of a request, from the ``requestState`` and ``inputResponses`` of a stateless client.
 
     Raises:
@@ -125,7 +141,7 @@ def begin(context: Context) -> Round:
     return current
 
 
-async def use_state(context: Context) -> None:
+async def use_state(context: Asker) -> None:
     """Take the ``requestState`` of a request, before its handler does anything.
 
     Raises:
@@ -137,7 +153,7 @@ async def use_state(context: Context) -> None:
         await context.runtime.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
 
 
-async def ask(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+async def ask(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
     """Put questions to the client, and return the answers in the same order.
 
     Raises:
@@ -155,7 +171,7 @@ async def ask(context: Context, questions: Mapping[str | None, Question]) -> lis
     return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
 
 
-async def _ask_task(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+async def _ask_task(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
     """Put questions to the client of a task, whose status is ``input_required`` meanwhile."""
     task, tasks = context.call.task, context.runtime.tasks
     if context.call.peer.revision.stateless:
@@ -168,7 +184,7 @@ async def _ask_task(context: Context, questions: Mapping[str | None, Question]) 
         tasks.update(task, "working")
 
 
-async def _ask_stateless(context: Context, questions: Mapping[str | None, Question]) -> list[Any]:
+async def _ask_stateless(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
     current = context.round
     found: list[Any] = []
     for given, question in questions.items():
@@ -216,7 +232,7 @@ async def required_by(error: BaseException) -> InputRequiredResult:
     return await required(error.context)
 
 
-async def required(context: Context) -> InputRequiredResult:
+async def required(context: Asker) -> InputRequiredResult:
     """Return the ``InputRequiredResult`` with all open questions and the ``requestState``."""
     current = context.round
     revision = context.call.peer.revision
@@ -240,7 +256,7 @@ async def required(context: Context) -> InputRequiredResult:
     return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
 
 
-async def _ask_session(context: Context, question: Question) -> Any:
+async def _ask_session(context: Asker, question: Question) -> Any:
     problem = ""
     for _ in range(MAX_ATTEMPTS):
         answer = await _request(context, question)
@@ -297,7 +313,7 @@ class Pending(msgspec.Struct, eq=False):
         self.connection = self.channel = None
 
 
-async def _request(context: Context, question: Question) -> Any:
+async def _request(context: Asker, question: Question) -> Any:
     """Send a question as a JSON-RPC request and wait for its answer."""
     call = context.call
     revision = call.peer.revision

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -35,7 +35,8 @@ from carrel.wire.content import AudioContent, TextContent
 
 if TYPE_CHECKING:
     from carrel.protocol.revision import Revision
-    from carrel.server.context import Context
+    from carrel.protocol.server import Call
+    from carrel.wire.base import ClientCapabilities
 
 __all__ = ["Elicited", "Question", "check", "form_question", "page_question", "roots_question", "sampling_question"]
 
@@ -67,7 +68,22 @@ class Question(msgspec.Struct, frozen=True):
     again: bool = True
 
 
-async def check(context: Context, questions: Iterable[Question]) -> None:
+class Capable(Protocol):
+    """Context of a request, as far as it says what its client can be asked."""
+
+    call: Call
+    lacking: dict[str, Any] | None
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """Capabilities that the client declared."""
+
+    @property
+    def revision(self) -> str:
+        """Protocol revision that the client speaks."""
+
+
+async def check(context: Capable, questions: Iterable[Question]) -> None:
     """Check that the client declared the capabilities that questions need.
 
     Raises:
