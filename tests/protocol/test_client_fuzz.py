@@ -58,7 +58,7 @@ def asking(revision: str | None) -> Connection:
     connection.extend(TASKS)
     for number, operation in enumerate(ASKED, start=1):
         if connection.knows(row_of(operation)):
-            connection._ids = number - 1
+            connection.last_id = number - 1
             connection.request(row_of(operation), OPERATIONS[operation][1], operation)
     return connection
 

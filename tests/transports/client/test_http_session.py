@@ -184,7 +184,7 @@ async def test_a_stream_that_broke_is_resumed_after_the_time_that_the_server_ask
 
     partner.respond = respond
     async with connected(partner, "http") as client:
-        partner.sent_id = client._link.connection._ids + 1  # type: ignore[attr-defined, union-attr]
+        partner.sent_id = client._link.connection.last_id + 1  # type: ignore[attr-defined, union-attr]
         assert (await client.call_tool("t")).content == []
     ((moment, exchange),) = resumed
     assert exchange.headers["last-event-id"] == "event-1"
