@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from carrel.cli.values import number, positive, shown_size, size, whole
+from carrel.cli.values import glob, number, positive, shown_size, size, whole
 from carrel.sources.registry import SOURCES, Source
 
 __all__ = ["Flag", "SourceFlags", "flags_of"]
@@ -23,6 +23,7 @@ KINDS: tuple[tuple[type[inspect.Type], str, Callable[[str], Any]], ...] = (
     (inspect.FloatType, "NUMBER", number),
     (inspect.StrType, "TEXT", str),
 )
+NAMED: dict[str, Callable[[str], Any]] = {"SIZE": size, "GLOB": glob}
 MANY = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType)
 
 
@@ -93,8 +94,8 @@ def flag_of(field: inspect.Field) -> Flag | None:
         return Flag(flag, field.encode_name, metavar or "NAME", str, repeated, choices, field.default, description)
     for known, usual, read in KINDS:
         if isinstance(kind, known):
-            if metavar == "SIZE":
-                read = size
+            if metavar in NAMED:
+                read = NAMED[metavar]
             elif isinstance(kind, inspect.IntType) and kind.ge == 1:
                 read = positive
             return Flag(flag, field.encode_name, metavar or usual, read, repeated, (), field.default, description)

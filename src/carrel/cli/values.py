@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["number", "positive", "shown_size", "size", "whole"]
+__all__ = ["glob", "number", "positive", "shown_size", "size", "whole"]
 
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -36,6 +36,17 @@ def whole(text: str) -> int:
         return int(text) if text.isascii() and len(text) < 20 else int("")
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def glob(text: str) -> str:
+    """Check a pattern of file names: an invalid one would share or exclude the wrong files."""
+    from carrel.sources.folder.patterns import Malformed, check_glob  # imported only when a pattern is given
+
+    try:
+        check_glob(text)
+    except Malformed as problem:
+        raise argparse.ArgumentTypeError(f"{text!r} {problem}") from None
+    return text
 
 
 def positive(text: str) -> int:

@@ -414,7 +414,7 @@ async def test_what_may_not_be_read_is_forbidden_and_does_not_spoil_the_rest(sha
                     await Caller(source).read_resource(f"{source.uri}/{path}")
             with pytest.raises(ResourceForbidden):
                 await Caller(source).list_directory(f"{source.uri}/closed", None, 10)
-            assert [resource.title for resource in await Caller(source).resources()] == [
+            assert [resource.name for resource in await Caller(source).resources()] == [
                 source.title,
                 "locked.txt",
                 "open.txt",

@@ -18,7 +18,7 @@ from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.snapshot import Changes, Snapshot
 from carrel.sources.folder.tree import Tree
 from carrel.transports.memory import MemoryPeer
-from carrel.wire.resources import Resource
+from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
 
 STARTS = 6  # for each of three ways to be promised something
 META = {
@@ -100,6 +100,9 @@ class Slow(Provider):
 
     async def list_resources(self, request):
         return Page([Resource("slow:1", "1")])
+
+    async def read_resource(self, uri, request):
+        return ReadResourceResult(contents=[TextResourceContents(uri, "text")])
 
     async def watch(self, interest):
         await self.go.wait()
