@@ -42,7 +42,7 @@ def fill(folder: Path) -> None:
 def build(folder: Path) -> Server:
     """Return the server."""
     app = Server("soak", page_size=100)
-    app.share(FilesSource(str(folder)))
+    app.add_provider(FilesSource(str(folder)))
 
     @app.tool()
     async def add(a: int, b: int) -> int:

@@ -61,7 +61,7 @@ def rules(root: Path) -> dict[str, str]:
 def build(root: Path, page_size: int = 100) -> Server:
     """Return a server that shares the folder as resources and tools, and reads it in a handler too."""
     app = Server("guarded", page_size=page_size)
-    app.share(FilesSource(root))
+    app.add_provider(FilesSource(root))
     app.skills()
     app.resources.add(f"{root.as_uri()}/priv/secret-fixed", TREASURE)
     app.add_resource_tools()
