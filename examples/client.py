@@ -36,18 +36,18 @@ async def look_around(client: Client) -> None:
     if client.instructions:
         say(f"  {client.instructions}")
 
-    resources = [resource async for resource in client.resources()]
+    resources = await client.list_resources()
     for resource in resources[:20]:
         say(f"resource {resource.uri} ({resource.mime_type or 'unknown type'}): {resource.title or resource.name}")
-    async for template in client.resource_templates():
+    async for template in client.list_resource_templates():
         say(f"template {template.uri_template}: {template.title or template.name}")
-    for contents in await client.read(resources[0].uri) if resources else []:
+    for contents in (await client.read_resource(resources[0].uri)).contents if resources else []:
         if isinstance(contents, TextResourceContents):
             say(f"{contents.uri} says: {contents.text[:200]}")
         else:
             say(f"{contents.uri} has {len(contents.blob)} bytes")
 
-    tools = [tool async for tool in client.tools()]
+    tools = await client.list_tools()
     for tool in tools:
         say(f"tool {tool.name}: {tool.description or tool.title or ''}")
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from carrel import Client, Context, MCPError, Server
-from carrel.client.handlers import Form, Page
+from carrel.client.handlers import Form, Handlers, Page
 from carrel.printable import printable
 
 app = Server("club", version="1.0")
@@ -138,7 +138,9 @@ async def visit(page: Page) -> bool:
 async def main() -> None:
     tool, arguments, *command = sys.argv[1:] or ["join", "{}"]
     try:
-        async with Client(command or app, elicit_form=fill_in, elicit_url=visit, timeout=None) as client:
+        async with Client(
+            command or app, handlers=Handlers(elicit_form=fill_in, elicit_url=visit), timeout=None
+        ) as client:
             result = await client.call_tool(tool, json.loads(arguments))
             for block in result.content:
                 print(printable(getattr(block, "text", block), 10_000))

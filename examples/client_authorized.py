@@ -23,6 +23,7 @@ from carrel.errors import AuthorizationError
 from carrel.security import StaticTokens
 from carrel.security.client import Bearer, OAuth
 from carrel.security.server.static_tokens import make_token
+from carrel.transports.client.options import HTTPOptions
 
 app = Server("vault", version="1.0")
 
@@ -55,15 +56,15 @@ async def show_token(tokens: Path, token: str) -> None:
                 print("without a token: welcome")
         except AuthorizationError as error:
             print("without a token:", error)
-        async with Client(url, auth=Bearer(token)) as client:
+        async with Client(url, http=HTTPOptions(auth=Bearer(token))) as client:
             print("with a token:", (await client.call_tool("whoami")).text)
 
 
 async def log_in(url: str) -> None:
     """Ask a server as a user, who is asked to log in if that is needed."""
-    async with Client(url, auth=OAuth(client_name="Carrel's example")) as client:
+    async with Client(url, http=HTTPOptions(auth=OAuth(client_name="Carrel's example"))) as client:
         print("connected to", client.server.name if client.server else url)
-        print("tools:", ", ".join([tool.name async for tool in client.tools()]))
+        print("tools:", ", ".join([tool.name async for tool in client.list_tools()]))
 
 
 def main() -> None:

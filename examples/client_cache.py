@@ -36,7 +36,7 @@ async def order(client: Client) -> None:
 
 async def show(client: Client) -> None:
     """Print the menu."""
-    for contents in await client.read("menu://today"):
+    for contents in (await client.read_resource("menu://today")).contents:
         print(f"{getattr(contents, 'text', '')} (the cook was asked {asked} times)")
 
 

@@ -53,7 +53,7 @@ async def load(skill: Skill) -> None:
 async def main() -> None:
     try:
         async with Client(sys.argv[1] if sys.argv[1:] else SERVER) as client:
-            async for skill in client.skills():
+            async for skill in client.skills.list_skills():
                 if approve(skill):
                     await load(skill)
     except MCPError as error:

@@ -24,7 +24,7 @@ async def bake(loaves: int, context: Context) -> str:
 
 async def follow(client: Client) -> None:
     """Start a task and print how it goes; there is time for something else meanwhile."""
-    task = await client.start_tool("bake", {"loaves": 3})
+    task = await client.tasks.start_tool("bake", {"loaves": 3})
     async for status in task:
         print(f"followed: {status} {task.message or ''}".rstrip())
     print("followed:", (await task.result()).text)
@@ -32,15 +32,15 @@ async def follow(client: Client) -> None:
 
 async def find_again(client: Client) -> None:
     """Start a task with one client, and fetch its result with another one that knows its id."""
-    task = await client.start_tool("bake", {"loaves": 1})
+    task = await client.tasks.start_tool("bake", {"loaves": 1})
     async with Client(app) as other:
-        again = await other.task(task.id or "")
+        again = await other.tasks.get_task(task.id or "")
         print("found again:", (await again.result()).text)
 
 
 async def cancel(client: Client) -> None:
     """Start a task and change one's mind."""
-    task = await client.start_tool("bake", {"loaves": 1000})
+    task = await client.tasks.start_tool("bake", {"loaves": 1000})
     await task.cancel()
     try:
         await task.result()

@@ -51,7 +51,7 @@ class Toolbox:
 
     async def add(self, client: Client, prefix: str) -> None:
         """Add the tools of a server. ``prefix`` is what you call the server, not what it calls itself."""
-        async for tool in client.tools():
+        async for tool in client.list_tools():
             name = known_as = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{prefix}__{tool.name}")[:60]
             number = 1
             while known_as in self._owners:

@@ -48,7 +48,7 @@ async def water() -> str:
 async def show(client: Client, uri: str) -> None:
     """Print a resource, or that it is gone."""
     try:
-        for contents in await client.read(uri):
+        for contents in (await client.read_resource(uri)).contents:
             print(f"{uri}: {getattr(contents, 'text', 'not a text')[:200]}")
     except MCPError as error:
         print(error)
@@ -65,7 +65,7 @@ async def follow(client: Client, uris: list[str], until: str | None) -> None:
             if change.kind == "resource" and change.uri is not None:
                 await show(client, change.uri)
             else:  # the list has changed; or, if something was missed, all of it may have
-                listed = [resource.uri async for resource in client.resources()]
+                listed = [resource.uri async for resource in client.list_resources()]
                 print(f"{'something was missed; ' if change.kind == 'missed' else ''}{len(listed)} resources")
                 for uri in uris if change.kind == "missed" else []:
                     await show(client, uri)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import carrel
 from carrel import Client, Context, Server
 from carrel.cli.logs import configure
+from carrel.client.handlers import Handlers
 from carrel.errors import InvalidMessage, PeerError, ResourceNotFound, TransportError
 from carrel.log import Log
 from carrel.printable import printable, printable_lines
@@ -115,9 +116,9 @@ async def talk(target: Server | str) -> None:
     async def sample(params: Any) -> str:
         raise PeerError(-32000, f"model {HOSTILE}")
 
-    async with Client(target, revision="2025-11-25", sample=sample) as client:
+    async with Client(target, revision="2025-11-25", handlers=Handlers(sample=sample)) as client:
         with pytest.raises(PeerError):
-            await client.read("memo://model")
+            await client.read_resource("memo://model")
         assert (await client.call_tool("chat", progress=fail)).is_error
 
 

@@ -21,17 +21,17 @@ class Asker:
         self.client = client
 
     async def read(self, uri: str) -> str:
-        return (await self.client.read(uri))[0].text
+        return (await self.client.read_resource(uri))[0].text
 
     async def fetch(self, uri: str) -> bytes:
-        return (await self.client.read(uri))[0].blob
+        return (await self.client.read_resource(uri))[0].blob
 
     async def call(self, name: str, arguments: dict[str, int]) -> str:
         return (await self.client.call_tool(name, arguments)).content[0].text
 
     async def count(self) -> int:
         count = 0
-        async for _ in self.client.resources():
+        async for _ in self.client.list_resources():
             count += 1
         return count
 

@@ -12,7 +12,7 @@ import pytest
 from carrel import Client, Context, Server
 from carrel.client import web_resources as web
 from carrel.client.cache import Cache
-from carrel.client.handlers import Form
+from carrel.client.handlers import Form, Handlers
 from carrel.errors import MethodNotFound, ResourceForbidden, ResourceMismatch, ResourceNotFound
 from carrel.wire.resources import TextResourceContents
 from support.servers.demo import LATEST, NOVEMBER, served
@@ -43,7 +43,7 @@ def make_counter() -> Server:
 
 async def text_of(client: Client, uri: str) -> str:
     """The text of a resource."""
-    contents = (await client.read(uri))[0]
+    contents = (await client.read_resource(uri)).contents[0]
     assert isinstance(contents, TextResourceContents)
     return contents.text
 
@@ -52,8 +52,8 @@ async def text_of(client: Client, uri: str) -> str:
 async def test_what_the_server_lets_us_keep_is_not_asked_twice(way: str) -> None:
     async with Cache() as cache, served(way, make_counter(), LATEST, cache=cache) as client:
         assert [await text_of(client, "count://reads") for _ in range(3)] == ["1", "1", "1"]
-        _ = [resource async for resource in client.resources()]
-        _ = [resource async for resource in client.resources()]
+        _ = await client.list_resources()
+        _ = await client.list_resources()
         assert cache.statistics.hits == 3
 
 
@@ -78,7 +78,10 @@ async def test_what_a_user_has_answered_is_not_kept() -> None:
         (field,) = form.fields
         return {field: next(names)}
 
-    async with Cache() as cache, served("memory", make_counter(), LATEST, cache=cache, elicit_form=fill_in) as client:
+    async with (
+        Cache() as cache,
+        served("memory", make_counter(), LATEST, cache=cache, handlers=Handlers(elicit_form=fill_in)) as client,
+    ):
         assert [await text_of(client, "count://who"), await text_of(client, "count://who")] == ["Ada", "Grace"]
 
 
@@ -107,13 +110,13 @@ def make_skilled(folder: Path) -> Server:
 @pytest.mark.parametrize("way", ["memory", "http"])
 async def test_skills_are_listed_and_loaded_when_they_are_needed(way: str, folder: Path) -> None:
     async with served(way, make_skilled(folder), LATEST) as client:
-        (skill,) = [skill async for skill in client.skills()]
+        (skill,) = await client.skills.list_skills()
         assert (skill.name, skill.problem) == ("meeting-notes", None)
-        assert skill.identity == (client.name, "skill://meeting-notes/SKILL.md")
-        again = await client.skill(skill.uri)
+        assert skill.identity == (client.session.server_name, "skill://meeting-notes/SKILL.md")
+        again = await client.skills.get_skill(skill.uri)
         assert (await again.instructions()).endswith("Be short.\n")
         assert await read_text(again, "templates/short.md") == "# Notes\n"
-        inside = {entry.uri async for entry in client.directory("skill://meeting-notes")}
+        inside = {entry.uri async for entry in client.list_directory("skill://meeting-notes")}
         assert inside == {"skill://meeting-notes/SKILL.md", "skill://meeting-notes/templates"}
 
 
@@ -124,7 +127,7 @@ async def read_text(skill: Any, path: str) -> str:
 
 async def test_a_skill_that_has_changed_since_it_was_listed_is_not_loaded(folder: Path) -> None:
     async with served("memory", make_skilled(folder), LATEST) as client:
-        (skill,) = [skill async for skill in client.skills()]
+        (skill,) = await client.skills.list_skills()
         (folder / "meeting-notes" / "SKILL.md").write_text(SKILL.replace("Be short.", "Be evil!!"))
         with pytest.raises(ResourceMismatch, match="digest"):
             await skill.instructions()
@@ -132,19 +135,19 @@ async def test_a_skill_that_has_changed_since_it_was_listed_is_not_loaded(folder
 
 async def test_what_is_not_in_a_skill_is_not_read(folder: Path) -> None:
     async with served("memory", make_skilled(folder), LATEST) as client:
-        skill = await client.skill("skill://meeting-notes/SKILL.md")
+        skill = await client.skills.get_skill("skill://meeting-notes/SKILL.md")
         with pytest.raises((ResourceForbidden, ResourceMismatch)):
             await skill.read("../other/SKILL.md")
         with pytest.raises(ResourceNotFound):
-            await client.skill("skill://nothing/SKILL.md")
+            await client.skills.get_skill("skill://nothing/SKILL.md")
 
 
 async def test_a_server_without_skills_says_so() -> None:
     async with Client(make_counter()) as client:
         with pytest.raises(MethodNotFound):
-            _ = [skill async for skill in client.skills()]
+            _ = await client.skills.list_skills()
         with pytest.raises(MethodNotFound):
-            _ = [entry async for entry in client.directory("count://")]
+            _ = await client.list_directory("count://")
 
 
 # The web

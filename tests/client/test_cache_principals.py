@@ -12,6 +12,7 @@ from carrel import Client, Context, Server
 from carrel.client.cache import Cache
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
+from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from support.http_server import over_http
 
 pytestmark = pytest.mark.slow
@@ -36,9 +37,13 @@ async def test_clients_with_other_tokens_share_nothing_private(way: str, tmp_pat
     with over_http(make_diary(), authorization=StaticTokens(tmp_path / "tokens.txt")) as origin:
         async with Cache() as cache:
             for token in (*tokens, tokens[0]):
-                options: Any = {"auth": token} if way == "auth" else {"headers": {"Authorization": f"Bearer {token}"}}
-                async with Client(f"{origin}/mcp", cache=cache, **options) as client:
-                    read.append((await client.read("diary://today"))[0].text)
+                http = (
+                    HTTPOptions(auth=token)
+                    if way == "auth"
+                    else HTTPOptions(headers={"Authorization": f"Bearer {token}"})
+                )
+                async with Client(f"{origin}/mcp", cache=cache, http=http) as client:
+                    read.append((await client.read_resource("diary://today")).contents[0].text)
             assert (cache.statistics.hits, cache.statistics.entries) == (1, 2)
     assert read == ["alice", "bob", "alice"]
 
@@ -51,5 +56,7 @@ async def test_programs_with_other_variables_share_nothing_private(tmp_path: Pat
     )
     async with Cache() as cache:
         for name in ("alice", "bob"):
-            async with Client([sys.executable, str(script)], env={"WHOSE": name}, cache=cache) as client:
-                assert (await client.read("whose://this"))[0].text == name
+            async with Client(
+                [sys.executable, str(script)], process=ProcessOptions(env={"WHOSE": name}), cache=cache
+            ) as client:
+                assert (await client.read_resource("whose://this")).contents[0].text == name

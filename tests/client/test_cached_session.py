@@ -9,6 +9,8 @@ import pytest
 
 from carrel.client.cache import Cache
 from carrel.client.client import Client
+from carrel.client.handlers import Handlers
+from carrel.transports.client.options import HTTPOptions
 from support.scripted_server import Partner, connected, in_turn, on_http, required
 
 pytestmark = [pytest.mark.requirement, pytest.mark.slow]
@@ -31,7 +33,7 @@ async def test_what_is_fresh_is_not_asked_again_and_other_requests_are(cache: Ca
     partner = Partner(answers={"resources/read": read(**FRESH)})
     async with connected(partner, cache=cache) as client:
         for uri in ("a:b", "a:b", "a:c", "a:b", "A:b", "a:%62"):
-            await client.read(uri)
+            await client.read_resource(uri)
     assert [message["params"]["uri"] for message in partner.sent_of("resources/read")] == ["a:b", "a:c", "A:b", "a:%62"]
 
 
@@ -42,8 +44,8 @@ async def test_results_of_rounds_are_not_kept(cache: Cache) -> None:
     ask = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
     for asked in (required({"q": ask}, "s"), required({"q": ask}), required(state="s")):
         partner = Partner(answers={"resources/read": in_turn(asked, read("one", **FRESH), asked, read("two", **FRESH))})
-        async with connected(partner, cache=cache, elicit_form=fill_in) as client:
-            first, second = await client.read("a:b"), await client.read("a:b")
+        async with connected(partner, cache=cache, handlers=Handlers(elicit_form=fill_in)) as client:
+            first, second = (await client.read_resource("a:b")).contents, (await client.read_resource("a:b")).contents
         assert [each[0].text for each in (first, second)] == ["one", "two"]  # type: ignore[union-attr]
         assert len(partner.sent_of("resources/read")) == 4
 
@@ -52,8 +54,8 @@ async def test_results_of_rounds_are_not_kept(cache: Cache) -> None:
 async def test_what_is_not_fresh_is_asked_each_time(cache: Cache, hints: Any) -> None:
     partner = Partner(answers={"resources/read": read(**hints)})
     async with connected(partner, cache=cache) as client:
-        await client.read("a:b")
-        await client.read("a:b")
+        await client.read_resource("a:b")
+        await client.read_resource("a:b")
     assert len(partner.sent_of("resources/read")) == 2
 
 
@@ -76,8 +78,8 @@ async def test_what_is_private_is_for_those_who_asked_it(cache: Cache, scope: st
     partner = Partner(answers={"resources/read": read(ttlMs=60_000, cacheScope=scope)})
     async with on_http(partner) as url:
         for principal in ("one", "two", "one"):
-            async with Client(url, cache=cache, auth=Who(principal), timeout=5.0) as client:
-                await client.read("a:b")
+            async with Client(url, cache=cache, http=HTTPOptions(auth=Who(principal)), timeout=5.0) as client:
+                await client.read_resource("a:b")
     assert len(partner.sent_of("resources/read")) == asked
 
 
@@ -89,16 +91,16 @@ async def test_what_has_changed_is_not_fresh_any_more(cache: Cache) -> None:
         id = partner.sent_of("subscriptions/listen")[0]["id"]
         meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": id}}
         for _ in range(2):
-            await client.read("a:b")
-            _ = [tool async for tool in client.tools()]
+            await client.read_resource("a:b")
+            _ = await client.list_tools()
         partner.notify("notifications/resources/updated", {"uri": "a:b", **meta})
         partner.notify("notifications/tools/list_changed", meta)
         async with asyncio.timeout(5):
             await anext(changes)
             await anext(changes)
         for _ in range(2):
-            await client.read("a:b")
-            _ = [tool async for tool in client.tools()]
+            await client.read_resource("a:b")
+            _ = await client.list_tools()
     assert len(partner.sent_of("resources/read")) == 2
     assert len(partner.sent_of("tools/list")) == 2
 
@@ -114,6 +116,6 @@ async def test_an_answer_that_was_overtaken_by_a_change_is_not_kept(cache: Cache
 
     partner.answers["resources/read"] = answer
     async with connected(partner, cache=cache) as client, client.watch("a:b"):
-        await client.read("a:b")
-        await client.read("a:b")
+        await client.read_resource("a:b")
+        await client.read_resource("a:b")
     assert len(partner.sent_of("resources/read")) == 2

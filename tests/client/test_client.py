@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 from typing import Any
 
 import pytest
 
 from carrel import Client, Server
+from carrel.client.handlers import ClientCall
 from carrel.errors import (
     ConfigError,
     InvalidMessage,
@@ -20,6 +22,7 @@ from carrel.errors import (
     TransportError,
 )
 from carrel.protocol.methods import LIST_RESOURCES
+from carrel.transports.client.options import HTTPOptions, ProcessOptions
 from carrel.wire.base import PageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.tools import Tool
@@ -36,19 +39,21 @@ MATRIX = [
 async def test_everything_that_a_server_has_can_be_asked(way: str, revision: str) -> None:
     async with reach(way, revision) as client:
         assert client.revision == revision
-        assert client.stateless == (revision == LATEST)
+        assert client.session.stateless == (revision == LATEST)
         assert client.server is not None
         assert (client.server.name, client.server.version) == ("shelf", "1.2")
         assert client.instructions == "Read quietly."
-        uris = [resource.uri async for resource in client.resources()]
+        uris = [resource.uri async for resource in client.list_resources()]
         assert uris == [*(f"memo://{number}" for number in range(20)), "memo://picture"]
-        assert [template.uri_template async for template in client.resource_templates()] == ["book://{author}/{title}"]
-        assert (await client.read("book://lem/solaris"))[0].text == "solaris by lem"
-        assert (await client.read("memo://picture"))[0].blob == b"\x89PNG\x00"
-        assert "add" in [tool.name async for tool in client.tools()]
+        assert [template.uri_template async for template in client.list_resource_templates()] == [
+            "book://{author}/{title}"
+        ]
+        assert (await client.read_resource("book://lem/solaris")).contents[0].text == "solaris by lem"
+        assert (await client.read_resource("memo://picture")).contents[0].blob == b"\x89PNG\x00"
+        assert "add" in [tool.name async for tool in client.list_tools()]
         assert (await client.call_tool("add", {"a": 1, "b": 2})).content[0].text == "3"
         assert (await client.call_tool("fail")).is_error is True
-        assert [prompt.name async for prompt in client.prompts()] == ["review"]
+        assert [prompt.name async for prompt in client.list_prompts()] == ["review"]
         prompt = await client.get_prompt("review", {"code": "x = 1"})
         assert prompt.messages[0].content.text == "Review this python: x = 1"
         await client.ping()
@@ -88,7 +93,7 @@ async def test_completions_know_what_is_there_already(revision: str) -> None:
         assert (await client.complete(book, "author", "le")).values == ["lem", "leguin"]
         with_context = await client.complete(book, "title", "", {"author": "lem"})
         assert with_context.values == (["solaris"] if revision not in (OLDEST, MARCH) else [])
-        template = await anext(client.resource_templates())
+        template = await anext(aiter(client.list_resource_templates()))
         assert (await client.complete(template, "author", "b")).values == ["butler"]
 
 
@@ -96,7 +101,7 @@ async def test_completions_know_what_is_there_already(revision: str) -> None:
 async def test_what_is_not_there_is_said_in_one_way(revision: str) -> None:
     async with reach("memory", revision) as client:
         with pytest.raises(ResourceNotFound) as missing:
-            await client.read("memo://none")
+            await client.read_resource("memo://none")
         assert missing.value.uri == "memo://none"
         with pytest.raises(PeerError):
             await client.get_prompt("none")
@@ -106,8 +111,8 @@ async def test_what_is_not_there_is_said_in_one_way(revision: str) -> None:
 
 async def test_a_server_without_something_lists_nothing_of_it_and_is_not_asked_for_it() -> None:
     async with Client(Server("bare")) as client:
-        assert [tool async for tool in client.tools()] == []
-        assert [prompt async for prompt in client.prompts()] == []
+        assert await client.list_tools() == []
+        assert await client.list_prompts() == []
         with pytest.raises(MethodNotFound, match="does not offer prompts"):
             await client.get_prompt("any")
 
@@ -123,7 +128,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(way: str, revision: s
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
             assert all(call.cancelled() for call in calls)
-            assert not (await client.connect()).connection.waiting
+            assert not (await client.session.connect()).connection.waiting
             assert (await client.call_tool("add", {"a": 1, "b": 1})).content[0].text == "2"
         return
     app = make_shelf()
@@ -134,7 +139,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(way: str, revision: s
         with pytest.raises(asyncio.CancelledError):
             await call
         await until(app.cancelled)
-        assert not (await client.connect()).connection.waiting
+        assert not (await client.session.connect()).connection.waiting
 
 
 @pytest.mark.parametrize("way", ["memory", "http"])
@@ -169,13 +174,13 @@ async def test_calls_that_wait_fail_when_the_client_is_closed() -> None:
     with pytest.raises(TransportError, match="closed"):
         await call
     with pytest.raises(ConfigError, match="async with"):
-        await client.read("memo://1")
+        await client.read_resource("memo://1")
 
 
 async def test_a_client_that_is_not_open_says_how_it_is_used() -> None:
     client = Client(make_shelf())
     with pytest.raises(ConfigError, match="async with"):
-        await client.read("memo://1")
+        await client.read_resource("memo://1")
     with pytest.raises(ConfigError, match="async with"):
         _ = client.revision
     await client.close()
@@ -185,7 +190,7 @@ async def test_a_client_can_be_opened_again() -> None:
     client = Client(make_shelf())
     for _ in range(2):
         async with client:
-            assert (await client.read("memo://1"))[0].text == "memo 1"
+            assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
@@ -203,7 +208,7 @@ async def test_log_messages_come_from_the_level_that_was_asked_for(revision: str
 
 async def test_without_a_receiver_no_log_messages_are_asked_for() -> None:
     async with reach("memory") as client:
-        assert b"logLevel" not in bytes((await client.connect()).connection._meta)
+        assert b"logLevel" not in bytes((await client.session.connect()).connection._meta)
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -229,11 +234,10 @@ async def test_a_server_that_does_not_speak_the_wanted_revision_is_left() -> Non
         ("server.py", {}),
         ([], {}),
         (7, {}),
-        ("http://127.0.0.1:1/mcp", {"cwd": "."}),
-        (["python"], {"headers": {"a": "b"}}),
-        (Server("x"), {"auth": "token"}),
+        ("http://127.0.0.1:1/mcp", {"process": ProcessOptions(cwd=".")}),
+        (["python"], {"http": HTTPOptions(headers={"a": "b"})}),
+        (Server("x"), {"http": HTTPOptions(auth="token")}),
         (Server("x"), {"revision": "1999-01-01"}),
-        ("http://127.0.0.1:1/mcp", {"auth": "token", "headers": {"authorization": "x"}}),
     ],
 )
 def test_wrong_options_are_refused_at_once(target: Any, options: dict[str, Any]) -> None:
@@ -241,17 +245,33 @@ def test_wrong_options_are_refused_at_once(target: Any, options: dict[str, Any])
         Client(target, **options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"auth": "token", "headers": {"authorization": "x"}},
+        {"auth": "Bearer token"},
+        {"auth": 7},
+        {"connections": 0},
+        {"connect_timeout": -1.0},
+        {"tls": ssl.create_default_context(), "ca_file": "ca.pem"},
+    ],
+)
+def test_http_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        HTTPOptions(**options)
+
+
 async def test_a_list_without_an_end_is_not_followed_for_ever() -> None:
     app = make_shelf()
     async with Client(app) as client:
-        first = await client.request(LIST_RESOURCES, PageParams())
+        first = await client.session.request(ClientCall(LIST_RESOURCES, PageParams()))
 
         async def again(*_: Any, **__: Any) -> Any:
             return first
 
-        client.request = again  # type: ignore[method-assign]
+        client.session.request = again  # type: ignore[method-assign]
         with pytest.raises(InvalidMessage, match="no end"):
-            _ = [resource async for resource in client.resources()]
+            _ = await client.list_resources()
 
 
 async def test_a_result_that_is_not_what_the_tool_promised_is_an_error() -> None:
@@ -262,17 +282,17 @@ async def test_a_result_that_is_not_what_the_tool_promised_is_an_error() -> None
         return {"result": 1}
 
     async with Client(app) as client:
-        assert [tool.name async for tool in client.tools()] == ["number"]
+        assert [tool.name async for tool in client.list_tools()] == ["number"]
         assert (await client.call_tool("number")).structured_content == {"result": 1}
         schema = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
-        client._tools.take([Tool(name="number", input_schema={}, output_schema=schema)], mirrored=False)
+        client._tools.known.take([Tool(name="number", input_schema={}, output_schema=schema)], mirrored=False)
         with pytest.raises(InvalidMessage, match="output schema"):
             await client.call_tool("number")
 
 
 async def test_further_keys_of_meta_travel_with_a_call() -> None:
     async with Client(make_shelf()) as client:
-        link = await client.connect()
+        link = await client.session.connect()
         sent: list[bytes] = []
         send = link.transport.send
 

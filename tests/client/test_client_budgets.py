@@ -60,9 +60,9 @@ before = set(sys.modules)
 from carrel import Client
 async def main():
     async with Client([sys.executable, sys.argv[1]]) as client:
-        await client.read("memo://1")
+        await client.read_resource("memo://1")
         await client.call_tool("add", {"a": 1, "b": 2})
-        assert [each.name async for each in client.tools()]
+        assert [each.name async for each in client.list_tools()]
 asyncio.run(main())
 print(*sorted(set(sys.modules) - before))
 """
@@ -123,11 +123,11 @@ async def watched(call: Callable[[], Awaitable[Any]]) -> Way:
 
 
 async def read_all(client: Client) -> None:
-    assert len([each async for each in client.resources()]) == CROWD
+    assert len(await client.list_resources()) == CROWD
 
 
 CALLS: dict[str, Callable[[Client], Awaitable[Any]]] = {
-    "read": lambda client: client.read("memo://1"),
+    "read": lambda client: client.read_resource("memo://1"),
     "call": lambda client: client.call_tool("add", {"a": 1, "b": 2}),
     "list": read_all,
 }
@@ -154,7 +154,7 @@ async def test_the_way_of_a_call_is_short(revision: str, call: str, frames: int,
 async def test_an_answer_is_decoded_once_for_its_envelope_and_once_for_its_result(way: str, revision: str) -> None:
     """Over HTTP the transport, too, has to know whether a body is the answer: the receiver tells it."""
     async with reach(way, revision) as client:
-        read = await watched(lambda: client.read("memo://1"))
+        read = await watched(lambda: client.read_resource("memo://1"))
         called = await watched(lambda: client.call_tool("add", {"a": 1, "b": 2}))
         streamed = await watched(lambda: client.call_tool("add", {"a": 1, "b": 2}, progress=lambda *_: None))
     assert [each.codecs["decode"] for each in (read, called, streamed)] == [2, 2, 2]
@@ -183,7 +183,7 @@ async def test_a_call_makes_no_task_and_over_http_one(way: str, most: int, revis
         loop.set_task_factory(tasks)
         try:
             for _ in range(10):
-                await client.read("memo://1")
+                await client.read_resource("memo://1")
                 await client.call_tool("add", {"a": 1, "b": 2})
         finally:
             loop.set_task_factory(None)
@@ -242,8 +242,8 @@ async def test_fifty_cancelled_calls_leave_nothing_behind(way: str, revision: st
                 call.cancel()
             ends = await asyncio.gather(*calls, return_exceptions=True)
             assert {type(end) for end in ends} == {asyncio.CancelledError}
-            assert client._link is not None
-            assert client._link.connection.waiting == {}
+            assert client.session.connection is not None
+            assert client.session.connection.connection.waiting == {}
             await wait_for(0)
         del calls, call, ends
         await quiet(lambda: len(asyncio.all_tasks()))
@@ -257,7 +257,7 @@ async def test_memory_is_flat_over_twenty_thousand_calls(revision: str) -> None:
 
         async def call(times: int) -> None:
             for _ in range(times // 2):
-                await client.read("memo://1")
+                await client.read_resource("memo://1")
                 await client.call_tool("add", {"a": 1, "b": 2})
 
         await call(1000)
@@ -284,8 +284,8 @@ async def test_a_thousand_calls_in_flight_get_their_own_answers(way: str, revisi
         async with asyncio.timeout(60):
             results = await asyncio.gather(*(client.call_tool("later", {"number": each}) for each in range(CROWD)))
         assert [result.content[0].text for result in results] == [str(each) for each in range(CROWD)]
-        assert client._link is not None
-        assert client._link.connection.waiting == {}
+        assert client.session.connection is not None
+        assert client.session.connection.connection.waiting == {}
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -310,5 +310,5 @@ async def test_a_thousand_watches_hear_of_their_own_resources(revision: str) -> 
             changes = await asyncio.gather(*(anext(watch) for watch in watches))
             await asyncio.gather(*(watch.close() for watch in watches))
         assert [change.uri for change in changes] == [f"memo://{number}" for number in range(CROWD)]
-        assert client.watches == set()
-        assert await client.read("memo://1")
+        assert client.session.watches == set()
+        assert (await client.read_resource("memo://1")).contents

@@ -92,15 +92,15 @@ async def test_clients_end_in_any_order(order: list[int], url: str) -> None:
     for position in order:
         await clients[position].close()
         for other in clients:
-            if other._open:
-                assert (await other.read("memo://1"))[0].text == "memo 1"
+            if other.state.status != "closed":
+                assert (await other.read_resource("memo://1")).contents[0].text == "memo 1"
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_client_may_be_closed_by_another_task_than_opened_it(way: str, url: str) -> None:
     client = Client(targets(url)[way]())
     await asyncio.create_task(client.__aenter__())
-    assert (await client.read("memo://1"))[0].text == "memo 1"
+    assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
     await asyncio.create_task(client.close())
     await client.close()
 
@@ -112,7 +112,7 @@ async def test_closing_in_the_middle_of_everything_ends_it(way: str, revision: s
         watch = client.watch("memo://1")
         await watch.start()
         calls = [asyncio.create_task(client.call_tool("hang")) for _ in range(5)]
-        calls += [asyncio.create_task(client.read("memo://1")) for _ in range(5)]
+        calls += [asyncio.create_task(client.read_resource("memo://1")) for _ in range(5)]
         await client.ping()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(outcome, MCPError) for outcome in outcomes[:5])
@@ -161,7 +161,7 @@ async def test_a_program_that_forgets_to_close_leaves_no_process_behind(tmp_path
     script.write_text(
         "import asyncio, sys\nfrom carrel import Client\n\n\nasync def main():\n"
         f"    client = Client({[sys.executable, str(server)]!r})\n    await client.__aenter__()\n"
-        "    print((await client.connect()).transport.pid, flush=True)\n    sys.exit(3)\n\n\nasyncio.run(main())\n"
+        "    print(client.session.connection.transport.pid, flush=True)\n    sys.exit(3)\n\n\nasyncio.run(main())\n"
     )
     done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=30)
     assert done.returncode == 3

@@ -11,6 +11,7 @@ import pytest
 from carrel.client.client import Client
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
+from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Receiver
 from client.test_messages import everything, slowly
 from support.scripted_server import Partner, connected, pack
@@ -25,6 +26,7 @@ class Wire:
     cancels = False
     held = False
     mirrors = False
+    streams = False
 
     def __init__(self, partner: Partner) -> None:
         self.partner = partner
@@ -77,7 +79,7 @@ async def test_a_transport_of_ones_own_carries_the_same_messages(revision: str) 
 async def test_every_request_says_who_asks_and_no_address_does(revision: str) -> None:
     partner = Partner(revision, {"tools/call": slowly})
     partner.session = "s"
-    async with connected(partner, "http", auth="the-token") as client:
+    async with connected(partner, "http", http=HTTPOptions(auth="the-token")) as client:
         await everything(client)
     expected = {"POST"} if revision == LATEST else {"POST", "GET", "DELETE"}
     assert {exchange.method for exchange in partner.exchanges} == expected

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-import carrel.client.cached_session
 import carrel.client.connection
 import carrel.client.input_required
+import carrel.client.results
 import carrel.client.session
 import carrel.client.watch
 from carrel import Client, Context, Server, errors
-from carrel.client.handlers import Form, Page
+from carrel.client.handlers import Form, Handlers, Page
 from carrel.client.retry import PASSING, Retries
 from carrel.transports.client.http_session import MAX_REDIRECTS
+from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.stdio import INHERITED, MAX_MESSAGE
 from support.http_server import over_http
 from support.servers.demo import LATEST, NOVEMBER, OLDEST
@@ -111,6 +112,7 @@ def make_library() -> Server:
 PRINTED: dict[str, str | dict[str, str]] = {
     "Writing a client 1": "book://lem/solaris solaris\nbook://lem/cover cover\nAn ocean that thinks.\n",
     "Connecting 1": "",
+    "State of the connection 1": "connected None\n",
     "What the server is 1": {
         LATEST: f"{LATEST}\nlibrary\nAsk for a book.\n['add', 'index', 'search', 'bake']\n",
         NOVEMBER: f"{NOVEMBER}\nlibrary\nAsk for a book.\n['add', 'index', 'search', 'bake']\n",
@@ -129,6 +131,9 @@ PRINTED: dict[str, str | dict[str, str]] = {
     "What is asked again 1": "",
     "Many calls, several servers 1": "",
     "Many calls, several servers 2": "library 4 tools\nlibrary 4 tools\n",
+    "HTTP 1": "",
+    "Extensions 1": "None\n",
+    "Extensions 2": "",
     "Programs 1": "",
 }
 
@@ -168,13 +173,13 @@ async def test_the_code_about_watching_hears_of_everything(revision: str) -> Non
         names = {"client": client, "print": lambda *what: heard.put_nowait(str(what[0]))}
         watching = asyncio.create_task(run(code, names))
         async with asyncio.timeout(10):
-            while not any(watch._ready is not None and watch._ready.done() for watch in client.watches):
+            while not any(watch._ready is not None and watch._ready.done() for watch in client.session.watches):
                 await asyncio.sleep(0)
             app.resources.changed("book://lem/solaris")
             assert "An ocean that thinks." in await heard.get()
             app.resources.add("book://lem/eden", "New.", name="eden")
             assert "book://lem/eden" in await heard.get()
-            client.interrupted()
+            client.session.interrupted()
             assert "read it all again" in await heard.get()
             await client.close()
             await watching
@@ -215,7 +220,7 @@ async def test_the_code_about_being_asked_answers(
     monkeypatch.chdir(tmp_path)
     asked: list[Any] = []
     app = kitchen(asked)
-    handlers, models, roots = (code for _, code in blocks("client-asking.md"))
+    handlers, calls, models, roots = (code for _, code in blocks("client-asking.md"))
     typed = {"name (string): ": "Ada", "guests (integer): ": 3, "Do you want to? (yes/no) ": "yes"}
     names: dict[str, Any] = {"input": typed.__getitem__, "app": app, "Client": Client}
     with over_http(app) as origin:
@@ -227,12 +232,16 @@ async def test_the_code_about_being_asked_answers(
     assert out.endswith("Reserved.\n")
     assert (asked[0][0].name, asked[0][0].guests, asked[0][1]) == ("Ada", 3, "accept")
 
+    await run(calls, names)
+    asking = [line for line in capsys.readouterr().out.splitlines() if line.startswith("call_tool")]
+    assert asking == ["call_tool reserve for the session of Ada", "call_tool reserve for None"]
+
     async def ask_my_model(system: str, said: list[str], limit: int) -> str:
         return f"{system}{said} {limit}"
 
     names["ask_my_model"] = ask_my_model
     await run(models, names)
-    async with Client(app, revision=revision, sample=names["sample"]) as client:
+    async with Client(app, revision=revision, handlers=Handlers(sample=names["sample"])) as client:
         assert said(await client.call_tool("think")) == "my-model: ['Hello?'] 100"
     await run(roots, names)
     assert capsys.readouterr().out == f"{(tmp_path / 'notes').as_uri()} file:///srv/library\n"
@@ -256,21 +265,8 @@ def test_every_option_of_a_client_is_documented() -> None:
 
 def test_everything_on_a_client_is_mentioned() -> None:
     pages = "".join(read(name) for name in ("client.md", "client-asking.md", "client-skills.md"))
-    inside = {"close", "connect", "request", "exchange", "send_call", "changed", "may_be_task", "offers", "announces"}
-    inside |= {
-        "take_notice",
-        "answer",
-        "interrupted",
-        "lost",
-        "gone",
-        "hold",
-        "release",
-        "stateless",
-        "declared",
-        "pages",
-    }
     for name in dir(Client):
-        if not name.startswith("_") and name not in inside:
+        if not name.startswith("_") and name != "close":
             assert re.search(rf"\.{name}\b|`{name}\b", pages), name
 
 
@@ -298,7 +294,7 @@ def test_everything_on_a_question_is_in_its_table(kind: type) -> None:
     ("text", "so"),
     [
         ("| 64 MiB |", MAX_MESSAGE == 64 * 1024 * 1024),
-        ("| 10,000; a cursor", carrel.client.cached_session.MAX_PAGES == 10_000),
+        ("| 10,000; a cursor", carrel.client.results.MAX_PAGES == 10_000),
         ("| rounds of questions to one request | 20 |", carrel.client.input_required.MAX_ROUNDS == 20),
         ("| questions of a server at a time | 100;", carrel.client.connection.MAX_QUESTIONS == 100),
         ('| 10,000, then "missed" |', carrel.client.watch.MAX_WAITING == 10_000),
@@ -345,3 +341,8 @@ async def test_the_code_about_skills_runs(capsys: pytest.CaptureFixture[str]) ->
     assert "meeting-notes" in capsys.readouterr().out
     assert "meeting-notes" in names["text"]
     assert names["minutes"].text
+
+
+def test_every_http_option_is_documented() -> None:
+    table = read("client.md").partition("| option of `HTTPOptions`")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(HTTPOptions.__struct_fields__)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from carrel.client.handlers import Form, Page
+from carrel.client.handlers import Form, Handlers, Page
 from carrel.wire.client_features import ElicitResult
 from support.scripted_server import Partner, connected, in_turn, required
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
@@ -77,7 +77,7 @@ async def test_what_is_there_to_answer_is_declared_as_the_revision_has_it(
     revision: str, handlers: Any, declared: Any
 ) -> None:
     partner = Partner(revision)
-    async with connected(partner, revision=revision, **handlers) as client:
+    async with connected(partner, revision=revision, handlers=Handlers(**handlers)) as client:
         await client.call_tool("t")
     if revision < JUNE:
         declared = None
@@ -93,7 +93,7 @@ async def test_a_request_without_a_mode_is_a_form(revision: str, mode: dict[str,
         assert isinstance(form, Form)
         return {"name": "Grace", "sure": True}
 
-    result = await elicited(revision, {**FORM, **mode}, elicit_form=fill_in)
+    result = await elicited(revision, {**FORM, **mode}, handlers=Handlers(elicit_form=fill_in))
     assert result == {"action": "accept", "content": {"name": "Grace", "age": 36, "sure": True}}
 
 
@@ -104,7 +104,7 @@ async def test_the_user_is_told_which_server_asks_and_what_it_suggests(revision:
     async def look(form: Form) -> None:
         seen.append(form)
 
-    await elicited(revision, FORM, elicit_form=look)
+    await elicited(revision, FORM, handlers=Handlers(elicit_form=look))
     (form,) = seen
     assert form.message == "Who?"
     assert "partner" in form.server
@@ -127,7 +127,7 @@ async def test_a_user_may_agree_decline_or_leave(revision: str, answer: Any, exp
     async def decide(_: Form) -> Any:
         return answer
 
-    assert await elicited(revision, FORM, elicit_form=decide) == expected
+    assert await elicited(revision, FORM, handlers=Handlers(elicit_form=decide)) == expected
 
 
 @pytest.mark.parametrize("answer", [{"name": 5}, {"age": -1}, {"age": "old"}, {"sure": "yes"}])
@@ -135,7 +135,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(answer: dict[str
     async def fill_in(_: Form) -> Any:
         return answer
 
-    error = await elicited(NOVEMBER, FORM, elicit_form=fill_in)
+    error = await elicited(NOVEMBER, FORM, handlers=Handlers(elicit_form=fill_in))
     assert error == {"code": -32603, "message": "Internal error"}
 
 
@@ -147,7 +147,7 @@ async def test_the_whole_address_and_its_host_are_there_to_be_shown(revision: st
         seen.append(page)
         return True
 
-    assert await elicited(revision, PAGE, elicit_url=look) == {"action": "accept"}
+    assert await elicited(revision, PAGE, handlers=Handlers(elicit_url=look)) == {"action": "accept"}
     (page,) = seen
     assert (page.url, page.host, page.message) == (PAGE["url"], "example.com", "Sign in")
     assert "partner" in page.server
@@ -159,7 +159,7 @@ async def test_a_page_may_be_declined(revision: str) -> None:
     async def refuse(_: Page) -> bool:
         return False
 
-    assert await elicited(revision, PAGE, elicit_url=refuse) == {"action": "decline"}
+    assert await elicited(revision, PAGE, handlers=Handlers(elicit_url=refuse)) == {"action": "decline"}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_an_address_that_may_do_harm_or_mislead_is_declined_unseen(url: st
     async def look(_: Page) -> bool:
         raise AssertionError("it was shown")
 
-    assert await elicited(NOVEMBER, {**PAGE, "url": url}, elicit_url=look) == {"action": "decline"}
+    assert await elicited(NOVEMBER, {**PAGE, "url": url}, handlers=Handlers(elicit_url=look)) == {"action": "decline"}
 
 
 async def test_a_host_that_may_be_taken_for_another_one_is_marked() -> None:
@@ -192,7 +192,7 @@ async def test_a_host_that_may_be_taken_for_another_one_is_marked() -> None:
         return False
 
     for host in ("xn--pple-43d.com", "exаmple.com"):  # the second one has a Cyrillic letter
-        await elicited(NOVEMBER, {**PAGE, "url": f"https://{host}/"}, elicit_url=look)
+        await elicited(NOVEMBER, {**PAGE, "url": f"https://{host}/"}, handlers=Handlers(elicit_url=look))
     assert [page.suspicious for page in seen] == [True, True]
 
 
@@ -206,7 +206,7 @@ async def test_a_page_is_neither_looked_at_nor_opened_by_the_client() -> None:
 
     web = await asyncio.start_server(visit, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}/in"
-    assert await elicited(NOVEMBER, {**PAGE, "url": url}, elicit_url=agree) == {"action": "accept"}
+    assert await elicited(NOVEMBER, {**PAGE, "url": url}, handlers=Handlers(elicit_url=agree)) == {"action": "accept"}
     web.close()
     await web.wait_closed()
     assert visits == 0
@@ -224,12 +224,12 @@ async def test_a_page_is_neither_looked_at_nor_opened_by_the_client() -> None:
     ],
 )
 async def test_what_was_not_declared_or_makes_no_sense_is_an_error(handlers: Any, params: Any, code: int) -> None:
-    assert (await elicited(NOVEMBER, params, **handlers))["code"] == code
+    assert (await elicited(NOVEMBER, params, handlers=Handlers(**handlers)))["code"] == code
 
 
 @pytest.mark.parametrize("revision", [revision for revision in HANDSHAKES if revision < JUNE])
 async def test_revisions_without_elicitation_have_none(revision: str) -> None:
-    assert (await elicited(revision, FORM, elicit_form=nothing))["code"] == -32601
+    assert (await elicited(revision, FORM, handlers=Handlers(elicit_form=nothing)))["code"] == -32601
 
 
 async def test_news_of_a_page_that_nobody_visits_do_no_harm() -> None:
@@ -240,7 +240,7 @@ async def test_news_of_a_page_that_nobody_visits_do_no_harm() -> None:
         return True
 
     partner = Partner(NOVEMBER)
-    async with connected(partner, elicit_url=visit) as client:
+    async with connected(partner, handlers=Handlers(elicit_url=visit)) as client:
         await client.ping()
         partner.notify("notifications/elicitation/complete", {"elicitationId": "never"})
         partner.ask("elicitation/create", PAGE)
@@ -264,7 +264,7 @@ async def test_pages_that_are_required_first_are_visited_and_the_request_is_made
         )
         return True
 
-    async with connected(partner, elicit_url=visit) as client:
+    async with connected(partner, handlers=Handlers(elicit_url=visit)) as client:
         await client.call_tool("t")
     assert seen == [PAGE["url"]]
     assert len(partner.sent_of("tools/call")) == 2

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from carrel import Client, Context, Server
+from carrel.client.handlers import Handlers
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, PeerError, RequestTimeout, TransportError
 from carrel.protocol.encoding import encode
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.content import ImageContent, TextContent
 from carrel.wire.tools import CallToolResult
 from support.http_process import free_port
@@ -64,14 +66,18 @@ def make_curious() -> Server:
         (Server, {}, "Server is a class"),
         (["python", 7], {}, "7 is neither"),
         ([b"python"], {}, "neither"),
-        (SHOP, {"auth": "Bearer abc"}, "without 'Bearer' before it"),
-        (SHOP, {"auth": 7}, "not int"),
         (SHOP, {"log_level": "loud"}, "no log level 'loud'; they are debug, info"),
     ],
 )
 def test_what_is_no_server_or_no_option_is_said_at_once(target: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Client(target, **options)
+
+
+@pytest.mark.parametrize(("auth", "words"), [("Bearer abc", "without 'Bearer' before it"), (7, "not int")])
+def test_what_is_no_token_is_said_at_once(auth: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        HTTPOptions(auth=auth)
 
 
 async def test_the_scheme_of_a_url_may_be_in_capitals() -> None:
@@ -123,9 +129,9 @@ async def test_a_token_that_is_not_accepted_is_not_said_to_be_missing(tmp_path: 
     token, line = make_token("alice")
     (tmp_path / "tokens.txt").write_text(line)
     with over_http(make_shelf(), authorization=StaticTokens(tmp_path / "tokens.txt")) as origin:
-        await open_and_close(f"{origin}/mcp", auth=token)
+        await open_and_close(f"{origin}/mcp", http=HTTPOptions(auth=token))
         with pytest.raises(AuthorizationError, match="did not accept the token that it was sent"):
-            await open_and_close(f"{origin}/mcp", auth=token + "x")
+            await open_and_close(f"{origin}/mcp", http=HTTPOptions(auth=token + "x"))
         with pytest.raises(AuthorizationError, match="wants to know who asks"):
             await open_and_close(f"{origin}/mcp")
 
@@ -176,8 +182,8 @@ async def test_a_server_in_memory_takes_several_clients_and_runs_until_the_last_
             clients = [Client(app) for _ in range(3)]
             await asyncio.gather(*(early.enter_async_context(client) for client in clients[:2]))
             await late.enter_async_context(clients[2])
-            assert [(await client.read("memo://1"))[0].text for client in clients] == ["one"] * 3
-        assert (await clients[2].read("memo://1"))[0].text == "one"
+            assert [(await client.read_resource("memo://1")).contents[0].text for client in clients] == ["one"] * 3
+        assert (await clients[2].read_resource("memo://1")).contents[0].text == "one"
         assert running == ["began"]
     assert running == ["began", "ended"]
     closing = Client(app)
@@ -185,7 +191,7 @@ async def test_a_server_in_memory_takes_several_clients_and_runs_until_the_last_
     leaving = asyncio.create_task(closing.close())
     async with Client(app) as client:
         await leaving
-        assert (await client.read("memo://1"))[0].text == "one"
+        assert (await client.read_resource("memo://1")).contents[0].text == "one"
     assert running[-2:] == ["began", "ended"]
     assert running.count("began") == running.count("ended")
 
@@ -212,7 +218,7 @@ async def test_a_server_that_runs_in_another_event_loop_is_not_shared() -> None:
     async with Client(app) as client:
         with pytest.raises(ConfigError, match="running already"):
             await asyncio.to_thread(asyncio.run, open_and_close(app))
-        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
 
 
 # Watching and logging
@@ -242,7 +248,7 @@ async def test_a_log_level_that_does_not_exist_leaves_the_client_as_it_was(revis
         wrong: Any = "loud"
         with pytest.raises(ConfigError, match="no log level 'loud'"):
             await client.set_log_level(wrong)
-        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
 
 
 # Handlers
@@ -255,7 +261,7 @@ async def test_a_handler_that_is_none_says_what_it_has_to_be(tool: str, option: 
         return 7
 
     words = f"{option} has to be an async function" if answer else f"{option} returned int; it returns"
-    async with Client(make_curious(), revision=LATEST, **{option: answer or wrong}) as client:  # type: ignore[arg-type]
+    async with Client(make_curious(), revision=LATEST, handlers=Handlers(**{option: answer or wrong})) as client:  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=words):
             await client.call_tool(tool)
 
@@ -265,7 +271,7 @@ async def test_in_a_session_the_log_says_what_was_wrong_with_a_handler_and_the_s
     tool: str, option: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler: Any = lambda _: "yes"  # noqa: E731
-    async with Client(make_curious(), revision=NOVEMBER, **{option: handler}) as client:  # type: ignore[arg-type]
+    async with Client(make_curious(), revision=NOVEMBER, handlers=Handlers(**{option: handler})) as client:  # type: ignore[arg-type]
         result: Any = await client.call_tool(tool)
     assert result.is_error is True
     assert "async" not in result.content[0].text
@@ -276,7 +282,7 @@ async def test_a_page_is_agreed_to_by_nothing_but_true() -> None:
     async def show(_: Any) -> Any:
         return "no"
 
-    async with Client(make_curious(), revision=LATEST, elicit_url=show) as client:
+    async with Client(make_curious(), revision=LATEST, handlers=Handlers(elicit_url=show)) as client:
         with pytest.raises(ConfigError, match="True if the user agreed"):
             await client.call_tool("page")
 
@@ -288,10 +294,10 @@ async def test_whoever_asks_is_shown_without_what_may_be_secret() -> None:
         shown.append(form.server)
 
     app = make_curious()
-    async with Client(app, elicit_form=fill_in) as client:
+    async with Client(app, handlers=Handlers(elicit_form=fill_in)) as client:
         await client.call_tool("form")
     with over_http(app) as origin:
-        async with Client(f"{origin}/mcp?key=secret", elicit_form=fill_in) as client:
+        async with Client(f"{origin}/mcp?key=secret", handlers=Handlers(elicit_form=fill_in)) as client:
             await client.call_tool("form")
     assert shown == ["curious (in memory)", f"curious ({origin}/mcp)"]
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.client.handlers import Form, Page, may_be_shown
+from carrel.client.answers import may_be_shown
+from carrel.client.handlers import Form, Handlers, Origin, Page
 from carrel.errors import ConfigError, PeerError
 from carrel.wire.client_features import (
     CreateMessageParams,
@@ -80,9 +81,16 @@ EVERYWHERE = pytest.mark.parametrize(
 )
 
 
-async def ask(way: str, revision: str, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
+async def ask(
+    way: str,
+    revision: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    timeout: float = 60.0,
+    **options: Any,
+) -> str:
     """Call a tool of a server that asks, and return the text of its result."""
-    async with served(way, make_asker(), revision, **options) as client:
+    async with served(way, make_asker(), revision, timeout=timeout, handlers=Handlers(**options)) as client:
         result = await client.call_tool(tool, arguments)
         return str(result.content[0].text)
 
@@ -121,8 +129,8 @@ async def test_what_does_not_fit_the_form_is_not_sent(revision: str, caplog: pyt
     async def fill_in(form: Form) -> dict[str, Any]:
         return {"name": 7}
 
-    async with Client(make_asker(), revision=revision, elicit_form=fill_in) as client:
-        if client.stateless:
+    async with Client(make_asker(), revision=revision, handlers=Handlers(elicit_form=fill_in)) as client:
+        if client.session.stateless:
             with pytest.raises(ConfigError, match="does not fit the form"):
                 await client.call_tool("visit")
         else:
@@ -197,7 +205,7 @@ async def test_a_host_that_may_look_like_another_is_marked() -> None:
         ("https://a.org/%E2%80%AE", "a.org", False),
         ("https://a.org/", "a.org", False),
     ):
-        page = Page("", url, "", asyncio.Event())
+        page = Page(Origin(""), "", url, asyncio.Event())
         assert (page.host, page.suspicious) == (host, suspicious)
 
 
@@ -231,7 +239,7 @@ async def test_roots_are_paths_uris_or_a_function(revision: str, tmp_path: Path)
     uris = f"{tmp_path.as_uri()} file:///data"
     assert await ask("memory", revision, "where", roots=[tmp_path, root]) == uris
 
-    async def find() -> list[Any]:
+    async def find(_: object) -> list[Any]:
         return [str(tmp_path), "file:///data"]
 
     assert await ask("memory", revision, "where", roots=find) == uris
@@ -251,17 +259,17 @@ async def test_roots_are_paths_uris_or_a_function(revision: str, tmp_path: Path)
 def test_a_root_that_is_no_file_is_refused_at_once(root: str) -> None:
     for given in (root, Root(uri=root)):
         with pytest.raises(ConfigError, match="A root is a path or a"):
-            Client(make_asker(), roots=[given])
+            Client(make_asker(), handlers=Handlers(roots=[given]))
 
 
 def test_roots_are_several() -> None:
     with pytest.raises(ConfigError, match="roots are a list"):
-        Client(make_asker(), roots="file:///data")
+        Client(make_asker(), handlers=Handlers(roots="file:///data"))
 
 
 @BOTH
 async def test_roots_that_change_are_announced_where_that_is_wanted(revision: str, tmp_path: Path) -> None:
-    async with Client(make_asker(), revision=revision, roots=[]) as client:
+    async with Client(make_asker(), revision=revision, handlers=Handlers(roots=[])) as client:
         assert (await client.call_tool("where")).content[0].text == ""
         await client.change_roots([tmp_path])
         assert (await client.call_tool("where")).content[0].text == tmp_path.as_uri()
@@ -306,8 +314,8 @@ async def test_a_form_handler_declares_forms_and_a_page_handler_pages() -> None:
         ({"sample": nothing, "sample_tools": True}, {"sampling": {"tools": {}}}),
         ({"roots": []}, {"roots": {"listChanged": True}}),
     ):
-        client: Any = Client(make_asker(), **options)  # type: ignore[arg-type]
-        told = msgspec.to_builtins(client._capabilities)
+        client: Any = Client(make_asker(), handlers=Handlers(**options))  # type: ignore[arg-type]
+        told = msgspec.to_builtins(client.session._capabilities)
         assert told.pop("extensions") == {"io.modelcontextprotocol/tasks": {}}
         assert told == declared
 
@@ -346,7 +354,7 @@ async def test_what_a_model_said_is_checked_before_it_is_sent(
         calls.append(params)
         return CreateMessageResult(**wrong)
 
-    async with Client(app, revision=revision, sample=sample) as client:
+    async with Client(app, revision=revision, handlers=Handlers(sample=sample)) as client:
         if revision == LATEST:
             with pytest.raises(ConfigError, match="sample returned a CreateMessageResult that the protocol does not"):
                 await client.call_tool("ask")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from carrel.client.client import Client
+from carrel.client.handlers import Handlers
 from carrel.errors import InvalidMessage, ProtocolError
 from carrel.wire.client_features import CreateMessageParams
 from support.scripted_server import Partner, connected, in_turn, required
@@ -43,7 +44,7 @@ async def use(client: Client, method: str) -> Any:
         return await client.call_tool("t", {"a": 1})
     if method == "prompts/get":
         return await client.get_prompt("p", {"a": "b"})
-    return await client.read("a:b")
+    return (await client.read_resource("a:b")).contents
 
 
 async def fill_in(form: Any) -> dict[str, Any]:
@@ -54,7 +55,7 @@ async def sample(params: CreateMessageParams) -> str:
     return "Paris"
 
 
-OFFERS: dict[str, Any] = {"elicit_form": fill_in, "sample": sample, "roots": ["/srv"]}
+OFFERS: dict[str, Any] = {"handlers": Handlers(elicit_form=fill_in, sample=sample, roots=["/srv"])}
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -140,11 +141,14 @@ async def test_a_round_concerns_its_own_request_only(transport: str) -> None:
         return {}
 
     partner = Partner(answers={"tools/call": answer})
-    async with connected(partner, transport, elicit_form=wait) as client, asyncio.TaskGroup() as group:
+    async with (
+        connected(partner, transport, handlers=Handlers(elicit_form=wait)) as client,
+        asyncio.TaskGroup() as group,
+    ):
         group.create_task(client.call_tool("asks"))
         await asked.wait()
         await client.call_tool("other")
-        await client.read("a:b")
+        await client.read_resource("a:b")
         other_was_answered.set()
     others = [message for message in partner.sent if message.get("params", {}).get("name") != "asks"]
     assert not any({"requestState", "inputResponses"} & set(message.get("params", ())) for message in others)
@@ -164,16 +168,16 @@ async def test_a_round_concerns_its_own_request_only(transport: str) -> None:
 )
 async def test_what_was_not_offered_or_makes_no_sense_ends_the_request(result: dict[str, Any]) -> None:
     partner = Partner(answers={"tools/call": result})
-    async with connected(partner, sample=sample) as client:
+    async with connected(partner, handlers=Handlers(sample=sample)) as client:
         with pytest.raises(ProtocolError):
             await client.call_tool("t")
-        assert (await client.read("a:b"))[0].uri == "a:b"
+        assert (await client.read_resource("a:b")).contents[0].uri == "a:b"
     assert len(partner.sent_of("tools/call")) == 1, "it is not made again without the answers"
 
 
 async def test_rounds_without_end_have_an_end() -> None:
     partner = Partner(answers={"tools/call": required({"r": ROOTS}, "again")})
-    async with connected(partner, roots=[]) as client:
+    async with connected(partner, handlers=Handlers(roots=[])) as client:
         with pytest.raises(ProtocolError, match="not done"):
             await client.call_tool("t")
     assert len(partner.sent_of("tools/call")) < 50
@@ -182,7 +186,7 @@ async def test_rounds_without_end_have_an_end() -> None:
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_input_is_required_of_no_other_request(transport: str) -> None:
     partner = Partner(answers={"tools/list": required({"r": ROOTS}, "s")})
-    async with connected(partner, transport, roots=[]) as client:
+    async with connected(partner, transport, handlers=Handlers(roots=[])) as client:
         with pytest.raises(InvalidMessage):
-            _ = [tool async for tool in client.tools()]
+            _ = await client.list_tools()
     assert len(partner.sent_of("tools/list")) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from carrel.client.cache import Cache
+from carrel.client.handlers import ClientCall
 from carrel.errors import ProtocolError
 from carrel.protocol.methods import LIST_TASKS
 from support.scripted_server import Partner, connected
@@ -50,8 +51,8 @@ async def test_pages_may_have_any_size_and_cursors_any_text(revision: str, listi
     method, kind, item = LISTS[listing]
     partner = Partner(revision, {method: pages(kind, item)})
     async with Cache(default_ttl_ms=60_000) as cache, connected(partner, cache=cache if cached else None) as client:
-        names = [each.name async for each in getattr(client, listing)()]
-        again = [each.name async for each in getattr(client, listing)()]
+        names = [each.name async for each in getattr(client, f"list_{listing}")()]
+        again = [each.name async for each in getattr(client, f"list_{listing}")()]
     expected = [f"{number}-{index}" for number, size in enumerate(SIZES) for index in range(size)]
     assert names == again == expected
     cursors = [message["params"].get("cursor") for message in partner.sent_of(method)]
@@ -63,7 +64,7 @@ async def test_a_list_that_goes_in_circles_has_an_end(revision: str) -> None:
     partner = Partner(revision, {"tools/list": {"tools": [], "nextCursor": "again"}})
     async with connected(partner) as client:
         with pytest.raises(ProtocolError):
-            _ = [tool async for tool in client.tools()]
+            _ = await client.list_tools()
     assert len(partner.sent_of("tools/list")) < 5
 
 
@@ -73,7 +74,7 @@ async def test_the_cursor_of_a_list_of_tasks_is_passed_on_as_it_is() -> None:
     partner = Partner("2025-11-25", {"tasks/list": {"tasks": []}})
     async with connected(partner) as client:
         for cursor in CURSORS:
-            await client.request(LIST_TASKS, ListTasksParams(cursor=cursor))
+            await client.session.request(ClientCall(LIST_TASKS, ListTasksParams(cursor=cursor)))
     assert [message["params"]["cursor"] for message in partner.sent_of("tasks/list")] == CURSORS
 
 
@@ -81,8 +82,8 @@ async def test_a_capability_that_was_not_declared_is_not_used() -> None:
     for revision in ALL:
         partner = Partner(revision, capabilities={})
         async with connected(partner) as client:
-            assert [tool async for tool in client.tools()] == []
-            for use in (client.call_tool("t"), client.read("a:b"), client.get_prompt("p")):
+            assert await client.list_tools() == []
+            for use in (client.call_tool("t"), client.read_resource("a:b"), client.get_prompt("p")):
                 with pytest.raises(ProtocolError, match="does not offer"):
                     await use
         opening = 1 if revision == LATEST else 3

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from carrel.client.client import Client
+from carrel.client.extensions import ClientExtension
+from carrel.client.handlers import Handlers
 from carrel.errors import ConfigError, InvalidMessage, PeerError, ResourceNotFound
 from support.scripted_server import Partner, connected, in_turn, required, silence
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER
@@ -32,11 +34,11 @@ async def agree(_: Any) -> Any:
 
 async def everything(client: Client) -> None:
     """Use all that a client can do."""
-    _ = [tool async for tool in client.tools()]
-    _ = [resource async for resource in client.resources()]
-    _ = [template async for template in client.resource_templates()]
-    _ = [prompt async for prompt in client.prompts()]
-    await client.read("a:b")
+    _ = await client.list_tools()
+    _ = await client.list_resources()
+    _ = await client.list_resource_templates()
+    _ = await client.list_prompts()
+    await client.read_resource("a:b")
     await client.call_tool("t", {"text": "two\nlines \u2028 \u00e9"}, progress=lambda *_: None)
     await client.get_prompt("p", {"a": "b"})
     await client.ping()
@@ -55,7 +57,9 @@ def slowly(message: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("revision", ALL)
 async def test_everything_that_is_written_is_one_message_of_json_rpc(revision: str, transport: str) -> None:
     partner = Partner(revision, {"tools/call": slowly})
-    async with connected(partner, transport, elicit_form=agree, sample=agree, roots=["/srv"]) as client:
+    async with connected(
+        partner, transport, handlers=Handlers(elicit_form=agree, sample=agree, roots=["/srv"])
+    ) as client:
         await everything(client)
         if revision != LATEST and transport == "stdio":
             for number, method in enumerate(("ping", "roots/list", "elicitation/create", "nothing/here"), 1):
@@ -88,7 +92,7 @@ async def test_everything_that_is_written_is_one_message_of_json_rpc(revision: s
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_every_stateless_request_says_version_capabilities_and_who_asks(transport: str) -> None:
     partner = Partner(answers={"tools/call": slowly})
-    async with connected(partner, transport, elicit_form=agree) as client:
+    async with connected(partner, transport, handlers=Handlers(elicit_form=agree)) as client:
         await everything(client)
     for message in partner.sent:
         if "id" not in message:
@@ -102,7 +106,7 @@ async def test_every_stateless_request_says_version_capabilities_and_who_asks(tr
 @pytest.mark.parametrize("revision", ALL)
 async def test_names_that_are_written_into_meta_and_of_extensions_follow_the_grammar(revision: str) -> None:
     partner = Partner(revision, {"tools/call": slowly})
-    async with connected(partner, log=lambda _: None, elicit_form=agree) as client:
+    async with connected(partner, log=lambda _: None, handlers=Handlers(elicit_form=agree)) as client:
         await everything(client)
 
     def keys(value: Any) -> list[str]:
@@ -119,7 +123,7 @@ async def test_names_that_are_written_into_meta_and_of_extensions_follow_the_gra
 @pytest.mark.parametrize("name", ["nameless", "x/", "/x", "1.a/x", "a..b/x", "a/ x", ""])
 def test_an_extension_without_a_proper_name_is_not_declared(name: str) -> None:
     with pytest.raises(ConfigError):
-        Client("http://127.0.0.1/", extensions={name: {}})
+        Client("http://127.0.0.1/", extensions=[ClientExtension(name)])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -136,9 +140,9 @@ async def test_a_stateless_server_is_never_answered(transport: str) -> None:
         return {"content": []}
 
     partner.answers["tools/call"] = interrupt
-    async with connected(partner, transport, roots=[], elicit_form=agree, sample=agree) as client:
+    async with connected(partner, transport, handlers=Handlers(roots=[], elicit_form=agree, sample=agree)) as client:
         await client.call_tool("t")
-        await client.read("a:b")
+        await client.read_resource("a:b")
     assert partner.responses() == []
 
 
@@ -150,7 +154,7 @@ async def test_pings_are_answered_at_once_also_while_another_question_waits(revi
         await never.wait()
 
     partner = Partner(revision)
-    async with connected(partner, sample=wait) as client:
+    async with connected(partner, handlers=Handlers(sample=wait)) as client:
         await client.call_tool("t")
         text = {"role": "user", "content": {"type": "text", "text": "?"}}
         partner.ask("sampling/createMessage", {"messages": [text], "maxTokens": 1}, "slow")
@@ -161,7 +165,7 @@ async def test_pings_are_answered_at_once_also_while_another_question_waits(revi
 @pytest.mark.parametrize("revision", HANDSHAKES)
 async def test_a_question_is_answered_under_its_own_id(revision: str) -> None:
     partner = Partner(revision)
-    async with connected(partner, roots=[]) as client:
+    async with connected(partner, handlers=Handlers(roots=[])) as client:
         await client.ping()
         for number, id in enumerate((0, -7, 2**53, "", "q \u00e9"), start=1):
             partner.ask("roots/list", None, id)
@@ -186,7 +190,7 @@ async def test_codes_of_errors_are_integers_that_the_specification_knows(revisio
         ("elicitation/create", {"message": "?", "mode": "url", "url": "https://a/"}),
         ("tasks/get", {"taskId": "t"}),
     ]
-    async with connected(partner, sample=fail, elicit_form=fail) as client:
+    async with connected(partner, handlers=Handlers(sample=fail, elicit_form=fail)) as client:
         await client.ping()
         for number, (method, params) in enumerate(questions, start=1):
             partner.ask(method, params, number)
@@ -203,7 +207,7 @@ async def test_no_meaning_is_read_into_codes_that_have_none(code: int) -> None:
     )
     async with connected(partner) as client:
         with pytest.raises((PeerError, ResourceNotFound)) as caught:
-            await client.read("a:b")
+            await client.read_resource("a:b")
         assert isinstance(caught.value, ResourceNotFound) is (code == -32002)
         with pytest.raises(PeerError) as told:
             await client.call_tool("t")
@@ -218,7 +222,7 @@ async def test_a_result_of_a_type_that_is_not_known_is_invalid(kind: Any, transp
     async with connected(partner, transport) as client:
         with pytest.raises(InvalidMessage):
             await client.call_tool("t")
-        assert (await client.read("a:b"))[0].uri == "a:b"
+        assert (await client.read_resource("a:b")).contents[0].uri == "a:b"
 
 
 async def test_odd_values_under_reserved_keys_do_no_harm() -> None:
@@ -234,9 +238,9 @@ async def test_odd_values_under_reserved_keys_do_no_harm() -> None:
 
 async def test_an_extension_that_the_server_does_not_have_changes_nothing() -> None:
     partner = Partner()
-    async with connected(partner, extensions={"com.example/x": {"deep": True}}) as client:
+    async with connected(partner, extensions=[ClientExtension("com.example/x", {"deep": True})]) as client:
         assert (await client.call_tool("t")).content
-        task = await client.start_tool("t")
+        task = await client.tasks.start_tool("t")
         assert task.status == "completed"
         assert (await task.result()).content
 
@@ -247,7 +251,7 @@ async def test_batches_are_read_where_the_revision_has_them() -> None:
     async with connected(partner, log=heard.append) as client, asyncio.TaskGroup() as group:
         call = group.create_task(client.call_tool("t"))
         await partner.until("tools/call")
-        reading = group.create_task(client.read("a:b"))
+        reading = group.create_task(client.read_resource("a:b"))
         await reading
         id = partner.sent_of("tools/call")[0]["id"]
         batch = [
@@ -275,7 +279,7 @@ async def test_an_answer_after_a_cancellation_does_no_harm(transport: str) -> No
             via = id if transport == "http" else None
             for _ in range(2):
                 partner.answer(id, {"content": []}, via)
-            assert (await client.read("a:b"))[0].uri == "a:b"
+            assert (await client.read_resource("a:b")).contents[0].uri == "a:b"
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -330,4 +334,4 @@ async def test_a_server_of_june_may_name_its_errors_as_it_likes() -> None:
     partner = Partner(JUNE, {"resources/read": {"error": {"code": -32002, "message": "gone"}}})
     async with connected(partner) as client:
         with pytest.raises(ResourceNotFound):
-            await client.read("a:b")
+            await client.read_resource("a:b")

@@ -12,6 +12,7 @@ import pytest
 from carrel import Client
 from carrel.client import connect as connecting
 from carrel.errors import MCPError, PeerError, ProtocolError, RequestTimeout
+from carrel.transports.client.options import ProcessOptions
 from support.http_server import over_http
 from support.servers import SERVERS
 from support.servers.demo import LATEST, MARCH, NOVEMBER, OLDEST, make_shelf, served
@@ -113,7 +114,7 @@ async def test_a_server_that_changes_its_mind_while_it_is_used_is_followed() -> 
     async with served("http", app) as client:
         assert client.revision == LATEST
         app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
-        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
         assert client.revision == NOVEMBER
 
 
@@ -124,12 +125,12 @@ async def test_a_server_of_the_older_transport_is_found(revision: str | None) ->
     with over_http(app, sse_path="/sse") as origin:
         async with Client(f"{origin}/sse", revision=revision) as client:
             assert client.revision == OLDEST
-            assert (await client.read("memo://1"))[0].text == "memo 1"
+            assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
             async with client.watch("memo://1") as changes:
                 await client.call_tool("touch", {"number": 1})
                 assert (await asyncio.wait_for(anext(changes), 5)).uri == "memo://1"
         async with Client(f"{origin}/sse") as client:  # which knows already
-            assert (await client.read("memo://2"))[0].text == "memo 2"
+            assert (await client.read_resource("memo://2")).contents[0].text == "memo 2"
 
 
 async def test_a_page_that_is_no_server_is_said_with_its_status() -> None:
@@ -146,7 +147,7 @@ async def test_one_command_in_two_folders_is_two_servers(tmp_path: Path) -> None
         )
     revisions = []
     for name in ("old", "new", "old"):
-        async with Client([sys.executable, "server.py"], cwd=tmp_path / name) as client:
+        async with Client([sys.executable, "server.py"], process=ProcessOptions(cwd=tmp_path / name)) as client:
             revisions.append(client.revision)
-            assert str(tmp_path / name) in client.name
+            assert str(tmp_path / name) in client.session.server_name
     assert revisions == [NOVEMBER, LATEST, NOVEMBER]

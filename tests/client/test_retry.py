@@ -22,6 +22,7 @@ from carrel.errors import (
     SessionExpired,
     TransportError,
 )
+from carrel.transports.client.options import ProcessOptions
 from support.client_connection import row_of
 from support.http_process import free_port, restart, serving, start, stop
 from support.servers.demo import LATEST, NOVEMBER, reach
@@ -35,11 +36,11 @@ BOTH = pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 
 async def kill(client: Client) -> None:
     """Kill the server of a client, and wait until that is known."""
-    link = await client.connect()
+    link = await client.session.connect()
     transport: Any = link.transport
     os.killpg(transport.pid, signal.SIGKILL)
     async with asyncio.timeout(5):
-        await client.gone(link)
+        await client.session.gone(link)
 
 
 @BOTH
@@ -47,7 +48,8 @@ async def test_a_server_that_has_ended_is_started_again_with_the_next_request(re
     async with reach("stdio", revision, retries=QUICK) as client:
         await client.call_tool("touch", {"number": 1})
         await kill(client)
-        assert (await client.read("memo://1"))[0].text == "memo 1"  # another process: nothing was touched there
+        contents = (await client.read_resource("memo://1")).contents
+        assert contents[0].text == "memo 1"  # another process: nothing was touched there
         assert client.revision == revision
 
 
@@ -60,7 +62,7 @@ async def test_reading_goes_on_in_another_process_and_calling_a_tool_does_not(re
         await kill(client)
         with pytest.raises(TransportError, match="ended"):
             await call
-        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
         assert not repeated.done()
         repeated.cancel()
         await asyncio.wait([repeated])
@@ -70,10 +72,10 @@ async def test_reading_goes_on_in_another_process_and_calling_a_tool_does_not(re
 async def test_a_server_over_http_that_was_restarted_gets_a_new_session(revision: str) -> None:
     port = free_port()
     async with serving(port), Client(f"http://127.0.0.1:{port}/mcp", revision=revision, retries=QUICK) as client:
-        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
         await restart(port)
         assert (await client.call_tool("add", {"a": 1, "b": 1})).content[0].text == "2"
-        assert (await client.read("memo://1"))[0].text == "memo 1"
+        assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
 
 
 async def test_a_server_over_http_that_is_away_for_a_while_is_waited_for() -> None:
@@ -81,10 +83,10 @@ async def test_a_server_over_http_that_is_away_for_a_while_is_waited_for() -> No
     url = f"http://127.0.0.1:{port}/mcp"
     async with serving(port), Client(url, retries=Retries(times=100, first=0.05, longest=0.05)) as client:
         await stop(port)
-        reading = asyncio.create_task(client.read("memo://1"))
+        reading = asyncio.create_task(client.read_resource("memo://1"))
         await asyncio.sleep(0)
         await start(port)
-        assert (await asyncio.wait_for(reading, 20))[0].text == "memo 1"
+        assert (await asyncio.wait_for(reading, 20)).contents[0].text == "memo 1"
 
 
 async def test_nobody_there_is_said_with_the_address() -> None:
@@ -113,7 +115,7 @@ async def test_what_a_server_writes_on_standard_error_can_be_followed(tmp_path: 
     script.write_text(
         "import sys\nfrom carrel import Server\nprint('starting', file=sys.stderr, flush=True)\nServer('s').run()\n"
     )
-    async with Client([sys.executable, str(script)], stderr=lines.append) as client:
+    async with Client([sys.executable, str(script)], process=ProcessOptions(stderr=lines.append)) as client:
         await client.ping()
     assert "starting" in "".join(lines)
 
@@ -169,10 +171,10 @@ async def test_what_is_under_way_when_a_session_ends_is_still_answered(revision:
     async with Client(app, revision=revision, retries=QUICK) as client:
         call = asyncio.create_task(client.call_tool("wait"))
         await began.wait()
-        before = await client.connect()
+        before = await client.session.connect()
         before.closed(SessionExpired())
         await client.ping()
-        assert await client.connect() is not before
+        assert await client.session.connect() is not before
         go.set()
         assert (await call).text == "done"
     async with Client(app, revision=revision) as client:
@@ -180,7 +182,7 @@ async def test_what_is_under_way_when_a_session_ends_is_still_answered(revision:
         began.clear()
         call = asyncio.create_task(client.call_tool("wait"))
         await began.wait()
-        (await client.connect()).closed(SessionExpired())
+        (await client.session.connect()).closed(SessionExpired())
         await client.ping()
     with pytest.raises(TransportError, match="closed"):
         await call

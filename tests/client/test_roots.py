@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from carrel.client.handlers import Handlers
 from carrel.errors import ConfigError
 from carrel.wire.client_features import Root
 from client.test_elicitation import capabilities
@@ -20,11 +21,11 @@ async def listed(revision: str, roots: Any) -> Any:
     """Ask a client for its roots; return what it answers."""
     if revision == LATEST:
         partner = Partner(answers={"tools/call": in_turn(required({"q": {"method": "roots/list"}}), {"content": []})})
-        async with connected(partner, roots=roots) as client:
+        async with connected(partner, handlers=Handlers(roots=roots)) as client:
             await client.call_tool("t")
         return partner.sent_of("tools/call")[1]["params"]["inputResponses"]["q"]
     partner = Partner(revision)
-    async with connected(partner, roots=roots) as client:
+    async with connected(partner, handlers=Handlers(roots=roots)) as client:
         await client.ping()
         partner.ask("roots/list")
         message = await partner.until(None)
@@ -35,7 +36,7 @@ async def listed(revision: str, roots: Any) -> Any:
 async def test_roots_are_declared_if_there_are_any_to_be_had(revision: str) -> None:
     for roots, expected in ((None, None), ([], {} if revision == LATEST else {"listChanged": True})):
         partner = Partner(revision)
-        async with connected(partner, roots=roots) as client:
+        async with connected(partner, handlers=Handlers(roots=roots)) as client:
             await client.call_tool("t")
         assert capabilities(partner).get("roots") == expected
 
@@ -68,9 +69,9 @@ async def test_a_root_has_no_way_up_in_it(root: Any, uri: str) -> None:
     ],
 )
 async def test_what_is_no_file_uri_or_leads_elsewhere_is_never_told_to_a_server(root: Any) -> None:
-    assert await listed(NOVEMBER, lambda: [root]) == {"code": -32603, "message": "Internal error"}
+    assert await listed(NOVEMBER, lambda _: [root]) == {"code": -32603, "message": "Internal error"}
     with pytest.raises(ConfigError):
-        async with connected(Partner(), roots=[root]):
+        async with connected(Partner(), handlers=Handlers(roots=[root])):
             pass
 
 
@@ -82,7 +83,7 @@ async def test_without_roots_there_is_no_such_method(revision: str) -> None:
 @pytest.mark.parametrize("revision", ALL)
 async def test_a_change_of_the_roots_is_announced_where_it_can_be(revision: str) -> None:
     partner = Partner(revision)
-    async with connected(partner, roots=["/a"]) as client:
+    async with connected(partner, handlers=Handlers(roots=["/a"])) as client:
         await client.change_roots(["/b"])
         await client.call_tool("t")
         announced = partner.sent_of("notifications/roots/list_changed")

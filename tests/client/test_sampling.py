@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from carrel.client.handlers import Handlers, Sampling
 from carrel.errors import PeerError
 from carrel.wire.client_features import CreateMessageParams, CreateMessageResult, ToolUseContent
 from carrel.wire.content import TextContent
@@ -23,7 +24,7 @@ USE = {"type": "tool_use", "id": "1", "name": "t", "input": {}}
 RESULT = {"type": "tool_result", "toolUseId": "1", "content": [TEXT]}
 
 
-async def say(params: CreateMessageParams) -> str:
+async def say(params: Sampling) -> str:
     return "Paris"
 
 
@@ -51,7 +52,7 @@ async def sampled(revision: str, params: dict[str, Any], **options: Any) -> dict
 )
 async def test_a_model_and_its_use_of_tools_are_declared(revision: str, options: Any, declared: Any) -> None:
     partner = Partner(revision)
-    async with connected(partner, revision=revision, **options) as client:
+    async with connected(partner, revision=revision, handlers=Handlers(**options)) as client:
         await client.call_tool("t")
     if declared and revision < NOVEMBER:
         declared = {}
@@ -60,15 +61,15 @@ async def test_a_model_and_its_use_of_tools_are_declared(revision: str, options:
 
 @pytest.mark.parametrize("revision", ALL)
 async def test_the_model_is_given_all_that_was_asked_with_its_token_limit(revision: str) -> None:
-    seen: list[CreateMessageParams] = []
+    seen: list[Sampling] = []
 
-    async def look(params: CreateMessageParams) -> CreateMessageResult:
+    async def look(params: Sampling) -> CreateMessageResult:
         seen.append(params)
         return CreateMessageResult(role="assistant", model="m-1", content=TextContent("Par"), stop_reason="maxTokens")
 
     hints = {"hints": [{"name": name} for name in ("small", "any", "large")], "costPriority": 1}
     wanted = {**PARAMS, "systemPrompt": "Be brief.", "modelPreferences": hints, "temperature": 0.5}
-    result = await sampled(revision, wanted, sample=look)
+    result = await sampled(revision, wanted, handlers=Handlers(sample=look))
     assert result == {
         "role": "assistant",
         "content": {"type": "text", "text": "Par"},
@@ -83,25 +84,27 @@ async def test_the_model_is_given_all_that_was_asked_with_its_token_limit(revisi
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_a_model_that_may_use_tools_is_given_them(revision: str) -> None:
-    async def use(params: CreateMessageParams) -> CreateMessageResult:
+    async def use(params: Sampling) -> CreateMessageResult:
         assert params.tools
         return CreateMessageResult(
             role="assistant", model="m", content=[ToolUseContent("1", "t", {})], stop_reason="toolUse"
         )
 
-    result = await sampled(revision, {**PARAMS, **TOOLS}, sample=use, sample_tools=True)
+    result = await sampled(revision, {**PARAMS, **TOOLS}, handlers=Handlers(sample=use, sample_tools=True))
     assert result["content"] == [USE]
     balanced = [
         *PARAMS["messages"],
         {"role": "assistant", "content": [USE]},
         {"role": "user", "content": [RESULT]},
     ]
-    assert (await sampled(revision, {**PARAMS, "messages": balanced}, sample=say))["model"] == "unknown"
+    assert (await sampled(revision, {**PARAMS, "messages": balanced}, handlers=Handlers(sample=say)))[
+        "model"
+    ] == "unknown"
 
 
 @pytest.mark.parametrize("tools", [TOOLS, {"tools": []}, {"toolChoice": {}}])
 async def test_tools_for_a_model_that_has_none_are_an_error(tools: dict[str, Any]) -> None:
-    assert (await sampled(NOVEMBER, {**PARAMS, **tools}, sample=say))["code"] == -32602
+    assert (await sampled(NOVEMBER, {**PARAMS, **tools}, handlers=Handlers(sample=say)))["code"] == -32602
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ async def test_tools_for_a_model_that_has_none_are_an_error(tools: dict[str, Any
 )
 async def test_uses_of_tools_without_their_results_are_refused(messages: list[Any]) -> None:
     params = {**PARAMS, "messages": messages}
-    assert (await sampled(NOVEMBER, params, sample=say, sample_tools=True))["code"] == -32602
+    assert (await sampled(NOVEMBER, params, handlers=Handlers(sample=say, sample_tools=True)))["code"] == -32602
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
@@ -132,5 +135,11 @@ async def test_the_words_of_a_refusal_are_those_of_the_user_and_a_failure_says_n
     async def fail(_: CreateMessageParams) -> str:
         raise RuntimeError("the key sk-123 is wrong")
 
-    assert await sampled(NOVEMBER, PARAMS, sample=refuse) == {"code": -1, "message": "User rejected sampling request"}
-    assert await sampled(NOVEMBER, PARAMS, sample=fail) == {"code": -32603, "message": "Internal error"}
+    assert await sampled(NOVEMBER, PARAMS, handlers=Handlers(sample=refuse)) == {
+        "code": -1,
+        "message": "User rejected sampling request",
+    }
+    assert await sampled(NOVEMBER, PARAMS, handlers=Handlers(sample=fail)) == {
+        "code": -32603,
+        "message": "Internal error",
+    }

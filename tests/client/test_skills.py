@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from carrel import Server
 from carrel.catalog.provider import Page, Provider, Request
-from carrel.client.skills import Skill, get_skill, is_equal, list_skills, path_of, read_directory, resolve
+from carrel.client.handlers import ClientCall
+from carrel.client.skills import Skill, get_skill, is_equal, list_directory, list_skills, path_of, resolve
 from carrel.errors import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -60,17 +61,19 @@ class Peer:
         found = (await self._peer.request("server/discover"))["result"]["capabilities"]
         return found.get("extensions", {})
 
-    async def request(self, row: Any, params: Any) -> Any:
-        fields = msgspec.to_builtins(params)
-        self.asked.append((row.operation, fields.get("uri", "")))
-        reply = await self._peer.request(row.method, fields)
+    async def request(self, call: ClientCall[Any]) -> Any:
+        fields = msgspec.to_builtins(call.params)
+        self.asked.append((call.operation, fields.get("uri", "")))
+        reply = await self._peer.request(call.method, fields)
         if "error" in reply:
             raise PeerError(reply["error"]["code"], reply["error"]["message"])
-        return msgspec.convert(reply["result"], row.result, dec_hook=lambda kind, value: read_contents(kind, value))
+        return msgspec.convert(
+            reply["result"], call.request.result, dec_hook=lambda kind, value: read_contents(kind, value)
+        )
 
     async def pages(self, row: Any, params: Any) -> AsyncIterator[Any]:
         while True:
-            page = await self.request(row, params)
+            page = await self.request(ClientCall(row, params))
             yield page
             if page.next_cursor is msgspec.UNSET:
                 return
@@ -166,7 +169,11 @@ async def test_skills_are_told_apart_by_server_and_uri(folder: Path):
 
 async def test_a_server_without_the_extension_is_not_asked():
     async with connected(Server("plain")) as peer:
-        for asking in (anext(list_skills(peer)), get_skill(peer, URI), anext(read_directory(peer, "skill://pdf"))):
+        for asking in (
+            anext(aiter(list_skills(peer))),
+            get_skill(peer, URI),
+            anext(aiter(list_directory(peer, "skill://pdf"))),
+        ):
             with pytest.raises(MethodNotFound, match="forms has no skills"):
                 await asking
         assert peer.asked == []
@@ -625,10 +632,10 @@ async def test_directories_of_servers_that_do_not_say_so_are_not_asked_for():
 
 
 async def test_any_directory_of_a_server_can_be_listed(peer: Peer):
-    found = [resource.name async for resource in read_directory(peer, "skill://pdf/references")]
+    found = [resource.name async for resource in list_directory(peer, "skill://pdf/references")]
     assert sorted(found) == ["FORMS.md", "deep"]
     with pytest.raises(PeerError) as caught:
-        await anext(read_directory(peer, "skill://pdf/SKILL.md"))
+        await anext(aiter(list_directory(peer, "skill://pdf/SKILL.md")))
     assert caught.value.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
 
 

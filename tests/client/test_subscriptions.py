@@ -41,7 +41,7 @@ async def test_notifications_over_one_pipe_are_told_apart_by_their_subscription(
         assert await following(two) == Change("resource", "a:2")
         updated(partner, "a:1", first)
         assert await following(one) == Change("resource", "a:1")
-        await client.read("a:b")
+        await client.read_resource("a:b")
         assert not one._changes, "it has heard of one change, not of three"
 
 
@@ -85,7 +85,7 @@ async def test_a_watch_that_ends_tells_the_server(transport: str) -> None:
         else:
             exchange = next(each for each in partner.exchanges if b"subscriptions/listen" in each.body)
             await asyncio.wait_for(exchange.closed.wait(), 5)
-        await client.read("a:b")
+        await client.read_resource("a:b")
     assert len(partner.sent_of("subscriptions/listen")) == 1
 
 
@@ -102,7 +102,7 @@ async def test_a_subscription_that_the_server_ends_is_begun_again() -> None:
         updated(partner, "a:1", second["id"])
         updated(partner, "a:1", third["id"])
         assert await following(changes) == Change("resource", "a:1")
-        await client.read("a:b")
+        await client.read_resource("a:b")
         assert not changes._changes
 
 
@@ -121,7 +121,7 @@ async def test_a_cancellation_that_concerns_nothing_does_no_harm() -> None:
     for revision in (NOVEMBER, LATEST):
         partner = Partner(revision)
         async with connected(partner) as client:
-            await client.read("a:b")
+            await client.read_resource("a:b")
             for params in ({"requestId": 1}, {"requestId": "never"}, {}, {"requestId": None}):
                 partner.notify("notifications/cancelled", params)
-            assert (await client.read("a:b"))[0].uri == "a:b"
+            assert (await client.read_resource("a:b")).contents[0].uri == "a:b"

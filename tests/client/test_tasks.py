@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.client.handlers import Form
+from carrel.client.handlers import ClientCall, Form, Handlers
 from carrel.errors import MethodNotFound, PeerError, TaskCancelled, TransportError
 from support.servers.demo import JUNE, LATEST, NOVEMBER, served, until
 
@@ -71,7 +71,7 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 @EVERYWHERE
 async def test_a_call_that_becomes_a_task_is_waited_for(way: str, revision: str) -> None:
     async with served(way, make_worker(), revision) as client:
-        assert (await anext(client.tools())).name == "slow"
+        assert (await anext(aiter(client.list_tools()))).name == "slow"
         assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"
         assert (await client.call_tool("broken")).is_error is True
 
@@ -79,7 +79,7 @@ async def test_a_call_that_becomes_a_task_is_waited_for(way: str, revision: str)
 async def test_older_revisions_call_such_tools_as_usual() -> None:
     async with Client(make_worker(), revision=JUNE) as client:
         assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"
-        task = await client.start_tool("slow", {"text": "yes"})
+        task = await client.tasks.start_tool("slow", {"text": "yes"})
         assert (task.id, task.status) == (None, "completed")
         assert (await task.result()).content[0].text == "slowly: yes"
 
@@ -87,7 +87,7 @@ async def test_older_revisions_call_such_tools_as_usual() -> None:
 @EVERYWHERE
 async def test_a_task_can_be_followed(way: str, revision: str) -> None:
     async with served(way, make_worker(), revision) as client:
-        task = await client.start_tool("slow", {"text": "yes"}, ttl=60)
+        task = await client.tasks.start_tool("slow", {"text": "yes"}, ttl=60)
         assert task.id
         assert [status async for status in task] == ["working", "completed"]
         assert (await task.result()).content[0].text == "slowly: yes"
@@ -98,8 +98,8 @@ async def test_a_task_may_ask(way: str, revision: str) -> None:
     async def fill_in(form: Form) -> dict[str, str]:
         return {"name": "Ada"}
 
-    async with served(way, make_worker(), revision, elicit_form=fill_in) as client:
-        task = await client.start_tool("curious")
+    async with served(way, make_worker(), revision, handlers=Handlers(elicit_form=fill_in)) as client:
+        task = await client.tasks.start_tool("curious")
         assert (await task.result()).content[0].text == "hello Ada"
 
 
@@ -107,7 +107,7 @@ async def test_a_task_may_ask(way: str, revision: str) -> None:
 async def test_a_task_can_be_cancelled(revision: str) -> None:
     app = make_worker()
     async with Client(app, revision=revision) as client:
-        task = await client.start_tool("endless")
+        task = await client.tasks.start_tool("endless")
         await until(app.began)
         await task.cancel()
         await until(app.cancelled)
@@ -119,7 +119,7 @@ async def test_a_task_can_be_cancelled(revision: str) -> None:
 async def test_whoever_no_longer_waits_for_a_task_cancels_it(revision: str) -> None:
     app = make_worker()
     async with Client(app, revision=revision) as client:
-        _ = [tool async for tool in client.tools()]
+        _ = await client.list_tools()
         call = asyncio.create_task(client.call_tool("endless"))
         await until(app.began)
         call.cancel()
@@ -132,28 +132,28 @@ async def test_whoever_no_longer_waits_for_a_task_cancels_it(revision: str) -> N
 async def test_a_task_is_found_again_by_its_id(revision: str) -> None:
     app = make_worker()
     async with Client(app, revision=revision) as client:
-        started = await client.start_tool("slow", {"text": "later"})
+        started = await client.tasks.start_tool("slow", {"text": "later"})
         assert started.id is not None
-        again = await client.task(started.id)
+        again = await client.tasks.get_task(started.id)
         assert (await again.result()).content[0].text == "slowly: later"
         with pytest.raises(PeerError):
-            await client.task("nobody's")
+            await client.tasks.get_task("nobody's")
 
 
 async def test_tasks_are_listed_where_that_can_be() -> None:
     async with Client(make_worker(), revision=NOVEMBER) as client:
-        started = [await client.start_tool("slow", {"text": str(number)}) for number in range(3)]
-        assert {task.id async for task in client.tasks()} == {task.id for task in started}
+        started = [await client.tasks.start_tool("slow", {"text": str(number)}) for number in range(3)]
+        assert {task.id async for task in client.tasks.list_tasks()} == {task.id for task in started}
     async with Client(make_worker(), revision=LATEST) as client:
         with pytest.raises(MethodNotFound, match="list tasks"):
-            _ = [task async for task in client.tasks()]
+            _ = await client.tasks.list_tasks()
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_a_tool_that_is_no_task_is_answered_at_once(revision: str) -> None:
     async with Client(make_worker(), revision=revision) as client:
-        _ = [tool async for tool in client.tools()]
-        task = await client.start_tool("quick")
+        _ = await client.list_tools()
+        task = await client.tasks.start_tool("quick")
         assert task.id is None
         assert await task.refresh() == "completed"
         await task.cancel()
@@ -168,16 +168,16 @@ async def test_a_question_is_asked_once_although_the_state_is_asked_for_by_sever
         await go.wait()
         return {"name": "Ada"}
 
-    async with Client(make_worker(), revision=LATEST, elicit_form=fill_in) as client:
-        task = await client.start_tool("curious")
-        again = await client.task(task.id or "")
+    async with Client(make_worker(), revision=LATEST, handlers=Handlers(elicit_form=fill_in)) as client:
+        task = await client.tasks.start_tool("curious")
+        again = await client.tasks.get_task(task.id or "")
         refreshed = [asyncio.create_task(each.refresh()) for each in (task, again, task)]
         while not asked:
             await asyncio.sleep(0)
         go.set()
         await asyncio.gather(*refreshed)
         assert (await task.result()).text == (await again.result()).text == "hello Ada"
-        assert client.task_answers == {}, "what has ended needs no memory"
+        assert client.tasks._answers == {}, "what has ended needs no memory"
     assert asked == ["Who is there?"]
 
 
@@ -190,17 +190,17 @@ async def test_an_answer_that_was_lost_on_the_way_is_sent_again_and_not_asked_fo
         asked.append(form.message)
         return {"name": "Ada"}
 
-    async with Client(make_worker(), revision=LATEST, elicit_form=fill_in) as client:
-        task = await client.start_tool("curious")
-        request = client.request
+    async with Client(make_worker(), revision=LATEST, handlers=Handlers(elicit_form=fill_in)) as client:
+        task = await client.tasks.start_tool("curious")
+        request = client.session.request
 
-        async def lose(row: Any, *arguments: Any, **options: Any) -> Any:
-            if row.operation == "update_task":
+        async def lose(call: ClientCall[Any]) -> Any:
+            if call.operation == "update_task":
                 raise TransportError("the connection is lost")
-            return await request(row, *arguments, **options)
+            return await request(call)
 
         with monkeypatch.context() as broken:
-            broken.setattr(client, "request", lose)
+            broken.setattr(client.session, "request", lose)
             with pytest.raises(TransportError):
                 await task.result()
         assert (await task.result()).text == "hello Ada"

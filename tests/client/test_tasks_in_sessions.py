@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from carrel.client.handlers import Handlers
 from carrel.errors import MCPError
 from support.scripted_server import CAPABILITIES, Partner, connected, in_turn, silence
 from support.server_connection import JUNE, NOVEMBER
@@ -56,8 +57,8 @@ async def test_a_call_is_a_task_as_the_tool_says(
     partner = with_tasks(support)
     async with connected(partner) as client:
         if listed:
-            _ = [each async for each in client.tools()]
-        assert (await (await client.start_tool("t")).result()).content
+            _ = await client.list_tools()
+        assert (await (await client.tasks.start_tool("t")).result()).content
         assert (await client.call_tool("t")).content
     assert wished(partner) == [as_task, plainly]
 
@@ -68,8 +69,8 @@ async def test_a_call_is_a_task_as_the_tool_says(
 async def test_a_server_that_does_not_declare_tasks_of_tools_is_asked_for_none(capabilities: Any) -> None:
     partner = with_tasks("required", capabilities)
     async with connected(partner) as client:
-        _ = [each async for each in client.tools()]
-        assert (await (await client.start_tool("t")).result()).content
+        _ = await client.list_tools()
+        assert (await (await client.tasks.start_tool("t")).result()).content
         assert (await client.call_tool("t")).content
     assert wished(partner) == [False, False]
 
@@ -77,7 +78,7 @@ async def test_a_server_that_does_not_declare_tasks_of_tools_is_asked_for_none(c
 async def test_other_revisions_have_no_tasks() -> None:
     partner = with_tasks("required", revision=JUNE)
     async with connected(partner) as client:
-        _ = [each async for each in client.tools()]
+        _ = await client.list_tools()
         assert (await client.call_tool("t")).content
     assert wished(partner) == [False]
     assert not [message for message in partner.sent if message.get("method", "").startswith("tasks/")]
@@ -87,7 +88,7 @@ async def test_a_task_is_followed_without_notifications() -> None:
     states = in_turn(WORKING, {**WORKING, "status": "completed"})
     partner = with_tasks("optional", **{"tasks/get": states})
     async with connected(partner) as client:
-        task = await client.start_tool("t")
+        task = await client.tasks.start_tool("t")
         async with asyncio.timeout(5):
             seen = [status async for status in task]
         assert seen == ["working", "completed"]
@@ -100,7 +101,7 @@ async def test_a_task_is_cancelled_as_a_task() -> None:
     cancelled = {**WORKING, "status": "cancelled"}
     partner = with_tasks("required", **{"tasks/result": silence, "tasks/cancel": cancelled})
     async with connected(partner) as client:
-        _ = [each async for each in client.tools()]
+        _ = await client.list_tools()
         call = asyncio.create_task(client.call_tool("t"))
         await partner.until("tasks/result")
         call.cancel()
@@ -110,7 +111,7 @@ async def test_a_task_is_cancelled_as_a_task() -> None:
         assert message["params"] == {"taskId": "the-task"}
         called = partner.sent_of("tools/call")[0]["id"]
         assert called not in [each["params"]["requestId"] for each in partner.sent_of("notifications/cancelled")]
-        task = await client.start_tool("t")
+        task = await client.tasks.start_tool("t")
         await task.cancel()
         assert task.status == "cancelled"
 
@@ -120,7 +121,7 @@ async def test_the_answer_to_a_question_of_a_task_says_whose_it_is() -> None:
         return {}
 
     partner = with_tasks("optional")
-    async with connected(partner, elicit_form=fill_in, roots=[]) as client:
+    async with connected(partner, handlers=Handlers(elicit_form=fill_in, roots=[])) as client:
         await client.ping()
         related = {"_meta": {RELATED: {"taskId": "the-task"}}}
         form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}, **related}
@@ -132,7 +133,7 @@ async def test_the_answer_to_a_question_of_a_task_says_whose_it_is() -> None:
 
 async def test_tasks_are_not_declared_for_questions_and_a_wish_for_one_is_ignored() -> None:
     partner = with_tasks("optional")
-    async with connected(partner, sample=lambda _: asyncio.sleep(0, "Paris")) as client:
+    async with connected(partner, handlers=Handlers(sample=lambda _: asyncio.sleep(0, "Paris"))) as client:
         await client.ping()
         assert "tasks" not in partner.sent_of("initialize")[0]["params"]["capabilities"]
         text = {"role": "user", "content": {"type": "text", "text": "?"}}
@@ -146,6 +147,6 @@ async def test_tasks_are_not_declared_for_questions_and_a_wish_for_one_is_ignore
 async def test_an_error_of_the_call_is_that_of_the_task() -> None:
     partner = with_tasks("required", **{"tasks/result": {"error": {"code": -32602, "message": "no such city"}}})
     async with connected(partner) as client:
-        _ = [each async for each in client.tools()]
+        _ = await client.list_tools()
         with pytest.raises(MCPError, match="no such city"):
             await client.call_tool("t")

@@ -43,7 +43,7 @@ async def test_a_change_of_a_list_is_heard(way: str, revision: str) -> None:
     async with reach(way, revision) as client, client.watch(lists=["resources"]) as changes:
         await client.call_tool("put", {"number": 1})
         assert await following(changes) == Change("resources")
-        assert "memo://new/1" in [resource.uri async for resource in client.resources()]
+        assert "memo://new/1" in [resource.uri async for resource in client.list_resources()]
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -136,10 +136,10 @@ async def test_after_a_lost_process_it_is_started_again_and_something_may_have_b
     async with reach("stdio", revision, retries=QUICK) as client, client.watch("memo://1") as changes:
         await client.call_tool("touch", {"number": 1})
         assert await following(changes) == Change("resource", "memo://1")
-        transport: Any = (await client.connect()).transport
+        transport: Any = (await client.session.connect()).transport
         os.killpg(transport.pid, signal.SIGKILL)
         assert await following(changes) == Change("missed")
-        assert (await client.connect()).transport is not transport
+        assert (await client.session.connect()).transport is not transport
         await client.call_tool("touch", {"number": 1})
         assert await following(changes) == Change("resource", "memo://1")
 

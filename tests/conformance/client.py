@@ -19,7 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from carrel import Client, MCPError
-from carrel.client.handlers import Form
+from carrel.client.handlers import Form, Handlers
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.client_features import CreateMessageParams
 
 Context = Mapping[str, Any]
@@ -28,7 +29,7 @@ Scenario = Callable[[Client, Context], Awaitable[None]]
 
 async def call_every_tool(client: Client, context: Context) -> None:
     """List the tools, and call each that can be called without anything further."""
-    for tool in [tool async for tool in client.tools()]:
+    for tool in await client.list_tools():
         required = tool.input_schema.get("required", [])
         properties = tool.input_schema.get("properties", {})
         await client.call_tool(tool.name, {name: EXAMPLES[properties[name].get("type", "string")] for name in required})
@@ -47,7 +48,7 @@ EXAMPLES: Mapping[str, Any] = {
 
 async def list_tools(client: Client, context: Context) -> None:
     """Connect, and list the tools."""
-    _ = [tool async for tool in client.tools()]
+    _ = await client.list_tools()
 
 
 async def add_numbers(client: Client, context: Context) -> None:
@@ -58,7 +59,7 @@ async def add_numbers(client: Client, context: Context) -> None:
 
 async def call_without_arguments(client: Client, context: Context) -> None:
     """Call the first tool, as somebody who was let in may."""
-    tools = [tool.name async for tool in client.tools()]
+    tools = [tool.name async for tool in client.list_tools()]
     await client.call_tool(tools[0], {})
 
 
@@ -72,26 +73,26 @@ async def replay(client: Client, context: Context) -> None:
 async def use_everything(client: Client, context: Context) -> None:
     """Send a request of every kind that has a header of its own."""
     await call_every_tool(client, context)
-    for resource in [resource async for resource in client.resources()]:
-        await client.read(resource.uri)
-    for prompt in [prompt async for prompt in client.prompts()]:
+    for resource in await client.list_resources():
+        await client.read_resource(resource.uri)
+    for prompt in await client.list_prompts():
         await client.get_prompt(prompt.name, {})
 
 
 async def echo_schema(client: Client, context: Context) -> None:
     """Send the schema of a tool back as it came."""
-    tools = {tool.name: tool async for tool in client.tools()}
+    tools = {tool.name: tool async for tool in client.list_tools()}
     await client.call_tool("json_schema_echo", {"schema": tools["json_schema_2020_12_tool"].input_schema})
 
 
 async def list_skills(client: Client, context: Context) -> None:
     """List the skills, and load none."""
-    _ = [skill async for skill in client.skills()]
+    _ = await client.skills.list_skills()
 
 
 async def load_skill(client: Client, context: Context) -> None:
     """Load a skill that was listed, and the files of it, if they are what was listed."""
-    skills = {skill.uri: skill async for skill in client.skills()}
+    skills = {skill.uri: skill async for skill in client.skills.list_skills()}
     skill = skills["skill://pdf-processing/SKILL.md"]
     await skill.instructions()
     for file in skill.files or ():
@@ -134,8 +135,10 @@ async def run(scenario: str, url: str, context: Context) -> None:
     if scenario.startswith("auth/"):
         from conformance.authorization import credentials
 
-        options["auth"] = credentials(scenario, context)
-    async with Client(url, elicit_form=accept, sample=answer, roots=["."], timeout=20, **options) as client:
+        options["http"] = HTTPOptions(auth=credentials(scenario, context))
+    async with Client(
+        url, handlers=Handlers(elicit_form=accept, sample=answer, roots=["."]), timeout=20, **options
+    ) as client:
         await act(client, context)
 
 

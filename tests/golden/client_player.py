@@ -41,9 +41,11 @@ import msgspec
 
 import carrel.errors
 from carrel.client.client import Client
+from carrel.client.handlers import Handlers
 from carrel.client.watch import Watch
 from carrel.protocol.encoding import encode
 from carrel.wire.client_features import CreateMessageResult, ElicitResult
+from carrel.wire.resources import ReadResourceResult
 from golden.conversation import STATELESS, compare
 from golden.players import Mismatch
 from support.scripted_server import ON, Exchange, Partner, Reply, as_events, as_json, pack
@@ -173,10 +175,13 @@ class Player:
         options = {"name": "golden", "version": "1", "timeout": PATIENCE, "patience": PATIENCE, **self.script.options}
         if not self.script.negotiates:
             options["revision"] = self.script.revision
-        for name, handler in self.handlers().items():
-            if name in options:
-                options[name] = handler(options[name])
-        return options
+        if "log" in options:
+            options["log"] = self.receive_log
+        kinds = ("elicit_form", "elicit_url", "sample", "sample_tools", "roots")
+        given = {name: options.pop(name) for name in kinds if name in options}
+        handlers = self.handlers()
+        given = {name: handlers[name](value) if name in handlers else value for name, value in given.items()}
+        return {**options, "handlers": Handlers(**given)}
 
     def handlers(self) -> dict[str, Any]:
         """How answers are written: a form's content or action, whether a page is visited, what a model says."""
@@ -201,10 +206,10 @@ class Player:
 
             return handle
 
-        def receive(_: Any) -> Any:
-            return lambda params: self.tell("log", params.level, params.data)
+        return {"elicit_form": fill_in, "elicit_url": visit, "sample": sample}
 
-        return {"elicit_form": fill_in, "elicit_url": visit, "sample": sample, "log": receive}
+    def receive_log(self, params: Any) -> None:
+        self.tell("log", params.level, params.data)
 
     async def do(self, line: Line, client: Client) -> None:
         what, arguments = line.value, line.entry.get("with", [])
@@ -218,7 +223,7 @@ class Player:
             await self.watch.close()
         elif what == "close":
             self.doing.append(asyncio.create_task(client.close()))
-        elif what in ("resources", "tools", "prompts", "resource_templates"):
+        elif what.startswith("list_"):
             self.doing.append(asyncio.create_task(collect(getattr(client, what)())))
         else:
             options = {"progress": self.hear_progress} if line.entry.get("progress") else {}
@@ -393,6 +398,8 @@ class Player:
             if type(error).__name__ != wanted or words not in str(error):
                 raise self.mismatch(line, f"it failed with {type(error).__name__}: {error}") from error
             return
+        if isinstance(result, ReadResourceResult):
+            result = result.contents
         if line.kind == "raises":
             raise self.mismatch(line, f"it did not fail, but gave {encode(result).decode()}")
         self.check(line, None if isinstance(result, Client) else json.loads(encode(result)))

@@ -19,11 +19,12 @@ import pytest_asyncio
 from msgspec import UNSET
 
 from carrel import Client
-from carrel.client.handlers import Form
+from carrel.client import handlers
+from carrel.client.handlers import ClientCall, Form, Handlers
 from carrel.errors import PeerError, RequestTimeout, ResourceNotFound
 from carrel.protocol.methods import LIST_RESOURCES
+from carrel.transports.client.options import ProcessOptions
 from carrel.wire.base import PageParams
-from carrel.wire.client_features import CreateMessageParams
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from support.parties import node_modules, node_program, python
 
@@ -69,7 +70,7 @@ class Seen:
         assert form.message == "What is your name?"
         return {"name": "Ada"}
 
-    async def sample(self, params: CreateMessageParams) -> str:
+    async def sample(self, params: handlers.Sampling) -> str:
         assert params.max_tokens == 10
         return "Something."
 
@@ -78,9 +79,9 @@ class Seen:
 
     def options(self) -> dict[str, Any]:
         return {
-            "elicit_form": self.fill,
-            "sample": self.sample,
-            "roots": ["file:///work/books", "file:///work/maps"],
+            "handlers": Handlers(
+                elicit_form=self.fill, sample=self.sample, roots=["file:///work/books", "file:///work/maps"]
+            ),
             "log": self.take_log,
             "timeout": PATIENCE,
         }
@@ -99,7 +100,9 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
             url = stack.enter_context(serving([*command, "http"], env))
             client = Client(url, revision=revision, **shelf.seen.options())
         else:
-            client = Client([*command, "stdio"], env=env, revision=revision, **shelf.seen.options())
+            client = Client(
+                [*command, "stdio"], process=ProcessOptions(env=env), revision=revision, **shelf.seen.options()
+            )
         yield await stack.enter_async_context(client)
 
 
@@ -131,35 +134,35 @@ class Shelf:
 
     @in_one_loop
     async def test_resources_are_listed_over_all_pages(self, client: Client) -> None:
-        resources = [resource async for resource in client.resources()]
+        resources = await client.list_resources()
         assert [(resource.uri, resource.name) for resource in resources] == [
             ("memo://text", "text"),
             ("memo://blob", "blob"),
             ("memo://count", "count"),
         ]
         assert [resource.mime_type for resource in resources[:2]] == ["text/plain", "application/octet-stream"]
-        first = await client.request(LIST_RESOURCES, PageParams())
+        first = await client.session.request(ClientCall(LIST_RESOURCES, PageParams()))
         assert (len(first.resources), first.next_cursor is UNSET) == (self.page, self.page == len(resources))
-        templates = [template.uri_template async for template in client.resource_templates()]
+        templates = [template.uri_template async for template in client.list_resource_templates()]
         assert templates == ["book://{author}/{title}"]
 
     @in_one_loop
     async def test_text_bytes_and_templates_are_read(self, client: Client) -> None:
-        [text] = await client.read("memo://text")
+        [text] = (await client.read_resource("memo://text")).contents
         assert (text.uri, text.text, text.mime_type) == ("memo://text", "Plain text: 糖尿病", "text/plain")
-        [blob] = await client.read("memo://blob")
+        [blob] = (await client.read_resource("memo://blob")).contents
         assert (blob.blob, blob.mime_type) == (b"\x00\x01\xff", "application/octet-stream")
-        [book] = await client.read("book://lem/solaris")
+        [book] = (await client.read_resource("book://lem/solaris")).contents
         assert book.text == "solaris by lem"
 
     @in_one_loop
     async def test_a_resource_that_is_not_there_is_an_error(self, client: Client) -> None:
         with pytest.raises(self.missing):
-            await client.read("memo://nowhere")
+            await client.read_resource("memo://nowhere")
 
     @in_one_loop
     async def test_tools_are_called(self, client: Client) -> None:
-        tools = {tool.name: tool async for tool in client.tools()}
+        tools = {tool.name: tool async for tool in client.list_tools()}
         assert {"echo", "add", "slow", "stopped", "fail", "log"} <= set(tools)
         assert (await client.call_tool("echo", {"text": "日本\n語"})).content[0].text == "日本\n語"
         failed = await client.call_tool("fail")
@@ -217,7 +220,7 @@ class Shelf:
 
     @in_one_loop
     async def test_prompts_are_listed_and_filled_in(self, client: Client) -> None:
-        [prompt] = [prompt async for prompt in client.prompts()]
+        [prompt] = await client.list_prompts()
         assert prompt.name == "greet"
         assert [(argument.name, argument.required) for argument in prompt.arguments] == [("name", True)]
         filled = await client.get_prompt("greet", {"name": "Ada"})
@@ -251,13 +254,13 @@ class Changing:
 
     @in_one_loop
     async def test_changes_are_heard_of(self, client: Client) -> None:
-        before = int((await client.read("memo://count"))[0].text)
+        before = int((await client.read_resource("memo://count")).contents[0].text)
         async with client.watch("memo://count") as changes:
             for number in (1, 2):
                 await client.call_tool("touch")
                 change = await asyncio.wait_for(anext(changes), PATIENCE)
                 assert (change.kind, change.uri) == ("resource", "memo://count")
-                assert (await client.read("memo://count"))[0].text == str(before + number)
+                assert (await client.read_resource("memo://count")).contents[0].text == str(before + number)
 
 
 class Newer:

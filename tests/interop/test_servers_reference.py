@@ -19,8 +19,9 @@ import pytest
 import pytest_asyncio
 
 from carrel import Client
-from carrel.client.handlers import Form, Page
+from carrel.client.handlers import Form, Handlers, Page
 from carrel.errors import PeerError
+from carrel.transports.client.options import ProcessOptions
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import ImageContent, ResourceLink, TextContent
 from support.parties import node_modules, node_program, python
@@ -169,7 +170,7 @@ async def test_everything_tells_of_changes(everything: Client) -> None:
 
 
 async def test_everything_does_research_as_a_task_and_asks_on_the_way() -> None:
-    async with Client(npm("server-everything"), elicit_form=fill, timeout=PATIENCE) as client:
+    async with Client(npm("server-everything"), handlers=Handlers(elicit_form=fill), timeout=PATIENCE) as client:
         research = await client.call_tool("simulate-research-query", {"topic": "Mercury", "ambiguous": True})
         assert text_of(research).startswith("# Research Report: Mercury (historical)")
 
@@ -187,7 +188,7 @@ def folder(tmp_path: Path) -> Path:
 
 async def test_the_filesystem_server_works_on_the_roots_and_on_nothing_else(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("no")
-    async with Client(npm("server-filesystem", str(tmp_path)), roots=[folder]) as client:
+    async with Client(npm("server-filesystem", str(tmp_path)), handlers=Handlers(roots=[folder])) as client:
         assert client.revision == REVISION
         while str(folder) not in (allowed := text_of(await client.call_tool("list_allowed_directories"))):
             pass  # it asks for the roots when it has time
@@ -208,15 +209,15 @@ async def test_the_filesystem_server_works_on_the_roots_and_on_nothing_else(fold
 
 async def test_the_memory_server_tells_of_what_it_learns(tmp_path: Path) -> None:
     env = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
-    async with Client(npm("server-memory"), env=env) as client:
-        [graph] = [resource async for resource in client.resources()]
+    async with Client(npm("server-memory"), process=ProcessOptions(env=env)) as client:
+        [graph] = await client.list_resources()
         async with client.watch(graph.uri) as changes:
             entity = {"name": "Ada", "entityType": "person", "observations": ["wrote a program"]}
             made = await client.call_tool("create_entities", {"entities": [entity]})
             assert made.structured_content == {"entities": [entity]}
             assert (await asyncio.wait_for(anext(changes), PATIENCE)).uri == graph.uri
-        assert "wrote a program" in (await client.read(graph.uri))[0].text
-    async with Client(npm("server-memory"), env=env) as client:
+        assert "wrote a program" in (await client.read_resource(graph.uri)).contents[0].text
+    async with Client(npm("server-memory"), process=ProcessOptions(env=env)) as client:
         found = await client.call_tool("search_nodes", {"query": "program"})
         assert found.structured_content["entities"] == [entity]
 

@@ -461,7 +461,7 @@ async def test_results_that_fit_have_structured_content_and_satisfy_a_client() -
     offer("float", float, 1.5, structured=True)
     offer("models", list[Price], [Price(amount=1)], structured=True)  # type: ignore[arg-type]
     async with Client(app) as client:
-        async for tool in client.tools():
+        async for tool in client.list_tools():
             result = await client.call_tool(tool.name, {})
             assert result.is_error is not True, result
             assert result.structured_content is not msgspec.UNSET, tool.name

@@ -8,6 +8,7 @@ from typing import Any
 from carrel.errors import MCPError
 from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.transports.client.http import HTTPTransport
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from support.scripted_http_server import Asked, Scripted, scripted
 from support.transport_recorder import Asker
@@ -18,7 +19,9 @@ SESSION = "a-session-id"
 
 
 def client_of(server: Scripted, revision: str | None = None, **options: Any) -> Asker:
-    return Asker(HTTPTransport(server.url, **options), **({} if revision is None else {"revision": revision}))
+    return Asker(
+        HTTPTransport(server.url, HTTPOptions(**options)), **({} if revision is None else {"revision": revision})
+    )
 
 
 async def outcome_of(script: Any, **options: Any) -> Any:

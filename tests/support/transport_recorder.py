@@ -32,7 +32,7 @@ class Recorder:
         self.ends: list[MCPError] = []
         self._changed = asyncio.Event()
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes, about: object = None) -> None:
         assert type(data) is bytes
         self.raw.append(data)
         try:

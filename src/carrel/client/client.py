@@ -5,55 +5,39 @@ https://modelcontextprotocol.io/specification/2026-07-28
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Raw
 
-from carrel.client.cached_session import CachedSession
-from carrel.client.connection import Progress
 from carrel.client.endpoints import Target, find_endpoint
-from carrel.client.handlers import ClientHandlers, FormHandler, PageHandler, RootsSource, SampleHandler
-from carrel.client.known_tools import KnownTools
+from carrel.client.extensions import ClientExtension
+from carrel.client.handlers import ClientCall, Handlers, Progress, RootsSource
+from carrel.client.results import Listing, Results
 from carrel.client.retry import Retries
-from carrel.client.session import LogReceiver, Wait
-from carrel.client.watch import Watch
-from carrel.errors import (
-    HEADER_MISMATCH,
-    INVALID_PARAMS,
-    ConfigError,
-    PeerError,
-    RequestTimeout,
-    ResourceError,
-    ResourceNotFound,
-)
+from carrel.client.session import LogReceiver, Session, SessionOptions
+from carrel.client.state import ClientState
+from carrel.client.tool_calls import ToolCalls
+from carrel.errors import INVALID_PARAMS, ConfigError, PeerError, RequestTimeout, ResourceError, ResourceNotFound
 from carrel.log import Log
 from carrel.protocol import VERSION
-from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
-from carrel.protocol.extension import Extension
-from carrel.protocol.extensions.tasks import GET_TASK, TASKS
+from carrel.protocol.extensions.skills import SKILLS
+from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import (
     CALL_TOOL,
     COMPLETE,
     DISCOVER,
-    FETCH_TASK_RESULT,
     GET_PROMPT,
     LIST_PROMPTS,
     LIST_RESOURCE_TEMPLATES,
     LIST_RESOURCES,
-    LIST_TASKS,
-    LIST_TOOLS,
     PING,
     READ_RESOURCE,
     ROOTS_LIST_CHANGED,
-    SET_LEVEL,
-    Request,
 )
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.client.transport import Credentials
 from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
 from carrel.wire.completion import (
     CompleteParams,
@@ -63,36 +47,36 @@ from carrel.wire.completion import (
     PromptReference,
     ResourceTemplateReference,
 )
+from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.prompts import GetPromptParams, GetPromptResult, Prompt
 from carrel.wire.resources import (
-    BlobResourceContents,
     ReadResourceParams,
+    ReadResourceResult,
     Resource,
     ResourceTemplate,
-    TextResourceContents,
 )
-from carrel.wire.tasks import CreateTaskResult, DetailedTask, ListTasksParams, TaskParams
-from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest, Tool
-from carrel.wire.utilities import SEVERITY, SetLevelParams
+from carrel.wire.tasks import DetailedTask
+from carrel.wire.tools import CallToolParams, CallToolResult, Tool
+from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.client.cache import Cache
-    from carrel.client.skills import Skill
-    from carrel.client.tasks import ToolTask
+    from carrel.client.server_skills import ServerSkills
+    from carrel.client.tasks import Tasks
+    from carrel.client.watch import Watch
+    from carrel.transports.client.options import HTTPOptions, ProcessOptions
 
 __all__ = ["Client"]
 
 logger = Log("carrel.client")
 
-Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
-
-class Client(CachedSession):
+class Client:
     """MCP client of one server, which reconnects when the connection is lost.
 
         async with Client("https://example.org/mcp") as client:
-            async for resource in client.resources(): ...
-            contents = await client.read("book://lem/solaris")
+            resources = await client.list_resources()
+            result = await client.read_resource("book://lem/solaris")
 
     Use it as an async context manager. Concurrent use by several asyncio tasks is safe.
 
@@ -103,18 +87,13 @@ class Client(CachedSession):
         timeout: seconds until a request times out, restarted by every progress notification. None: no limit.
         patience: seconds without a response to the first request until the initialize handshake is tried.
         retries: retry policy.
-        elicit_form: handler of form elicitation, not declared without it. See ``carrel.client.handlers.Form``.
-        elicit_url: handler of URL elicitation. See ``carrel.client.handlers.Page``.
-        sample: handler of sampling; ``sample_tools`` declares that it supports tools.
-        roots: the directories and files that servers may work on, or a function that returns them.
+        handlers: handlers of the requests of the server: elicitation, sampling, roots. See ``carrel.client.handlers``.
         log: receives the log messages of the server, from ``log_level`` up.
-        extensions: settings of further extensions to declare, by identifier.
+        extensions: extensions of the protocol. See ``carrel.client.extensions``.
         cache: response cache. See ``carrel.client.cache``.
         fetch_web: fetch resources with https: URIs directly from the web, without the server.
-        headers, auth: for URLs: headers of every request; a bearer token, or credentials such as those of
-            ``carrel.security.client``.
-        env, cwd, stderr: for commands: environment variables, working directory, and a callback for each line that the
-            server writes to its standard error.
+        http: options of the connection to a URL: authorization, headers, TLS, proxy, limits.
+        process: options of a command: environment variables, working directory, standard error.
 
     Raises:
         ConfigError: an option is invalid.
@@ -131,53 +110,42 @@ class Client(CachedSession):
         timeout: float | None = 60.0,
         patience: float = 5.0,
         retries: Retries | None = None,
-        elicit_form: FormHandler | None = None,
-        elicit_url: PageHandler | None = None,
-        sample: SampleHandler | None = None,
-        sample_tools: bool = False,
-        roots: RootsSource | None = None,
+        handlers: Handlers | None = None,
         log: LogReceiver | None = None,
         log_level: LoggingLevel | None = None,
-        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        extensions: Sequence[ClientExtension] = (),
         cache: Cache | None = None,
         fetch_web: bool = False,
-        headers: Mapping[str, str] | None = None,
-        auth: Credentials | str | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        stderr: Callable[[str], None] | None = None,
+        http: HTTPOptions | None = None,
+        process: ProcessOptions | None = None,
     ) -> None:
         if revision is not None and revision not in REVISIONS:
             raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
         check_level(log_level)
-        for identifier in extensions or ():
-            Extension(name=identifier)  # validates the identifier
-        super().__init__(
-            find_endpoint(target, headers=headers, auth=auth, env=env, cwd=cwd, stderr=stderr),
-            Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
-            ClientHandlers(
-                elicit_form=elicit_form, elicit_url=elicit_url, sample=sample, sample_tools=sample_tools, roots=roots
-            ),
-            {
-                TASKS.name: {},
-                **({} if auth is None or isinstance(auth, str) else auth.extensions),
-                **(extensions or {}),
-            },
-            wanted=None if revision is None else REVISIONS[revision],
+        endpoint = find_endpoint(target, http=http, process=process)
+        options = SessionOptions(
+            info=Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
+            handlers=handlers,
+            extensions=(ClientExtension(TASKS), ClientExtension(SKILLS, declare=False), *extensions),
+            settings={} if endpoint.credentials is None else endpoint.credentials.extensions,
+            revision=None if revision is None else REVISIONS[revision],
             timeout=timeout,
             patience=patience,
             retries=Retries() if retries is None else retries,
             log=log,
             log_level=log_level,
-            cache=cache,
         )
+        self.session = Session(endpoint, options)
+        """The session with the server: for extensions, and for requests that the client has no method for."""
+        self._results = Results(self.session, cache)
+        self._tools = ToolCalls(self.session, self._results)
         self._fetch_web = fetch_web
-        self._tools = KnownTools()
+        self._tasks: Tasks | None = None
+        self._skills: ServerSkills | None = None
 
     async def __aenter__(self) -> Client:
-        self._open = True
         try:
-            await self.connect()
+            await self.session.open()
         except BaseException:
             await self.close()
             raise
@@ -185,31 +153,62 @@ class Client(CachedSession):
 
     async def close(self) -> None:
         """Close every watch, fail pending requests, and close the connection. May be called more than once."""
-        await super().close()
-        if self._way.credentials is not None:
-            await self._way.credentials.close()
+        await self.session.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
+    # The connection and the server
+
+    @property
+    def state(self) -> ClientState:
+        """State of the connection, which can be awaited and observed."""
+        return self.session.state
+
+    @property
+    def revision(self) -> str:
+        """The negotiated revision."""
+        return self.session.revision.name
+
+    @property
+    def server(self) -> Implementation | None:
+        """Server info (name and version), as declared by the server and not verified."""
+        return self.session.server.info
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """The server's capabilities."""
+        return self.session.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions for a model."""
+        return self.session.server.instructions
+
     # Resources
 
-    async def resources(self) -> AsyncIterator[Resource]:
-        """Iterate over the resources. Pages are fetched on demand."""
-        async for page in self.pages(LIST_RESOURCES, PageParams()):
-            for resource in page.resources:
-                yield resource
+    def list_resources(self) -> Listing[Resource]:
+        """List the resources: await all of them, or iterate over pages that are fetched on demand."""
 
-    async def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
-        """Iterate over the resource templates."""
-        async for page in self.pages(LIST_RESOURCE_TEMPLATES, PageParams()):
-            for template in page.resource_templates:
-                yield template
+        async def pages() -> AsyncIterator[list[Resource]]:
+            async for page in self._results.pages(LIST_RESOURCES, PageParams()):
+                yield page.resources
 
-    async def directory(self, uri: str) -> AsyncIterator[Resource]:
-        """Iterate over the direct children of a directory resource.
+        return Listing(pages)
+
+    def list_resource_templates(self) -> Listing[ResourceTemplate]:
+        """List the resource templates."""
+
+        async def pages() -> AsyncIterator[list[ResourceTemplate]]:
+            async for page in self._results.pages(LIST_RESOURCE_TEMPLATES, PageParams()):
+                yield page.resource_templates
+
+        return Listing(pages)
+
+    def list_directory(self, uri: str) -> Listing[Resource]:
+        """List the direct children of a directory resource.
 
         https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 
@@ -217,22 +216,28 @@ class Client(CachedSession):
             MethodNotFound: the server does not support reading directories.
             PeerError: there is no such directory.
         """
-        from carrel.client.skills import read_directory
+        return self.skills.list_directory(uri)
 
-        async for resource in read_directory(self, uri):
-            yield resource
-
-    async def read(
+    async def read_resource(
         self,
         uri: str,
         *,
-        timeout: Wait = UNSET,
+        timeout: float | None = None,
         progress: Progress | None = None,
         meta: Mapping[str, Any] | None = None,
-    ) -> list[Contents]:
+        handlers: Handlers | None = None,
+        user_data: object = None,
+    ) -> ReadResourceResult:
         """Read a resource: text contents are str, blobs are bytes.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources
+
+        Args:
+            timeout: seconds until the request times out; None for that of the client, ``math.inf`` for no limit.
+            progress: called with progress notifications.
+            meta: further keys of ``_meta``.
+            handlers: handlers that replace those of the client for what the server asks because of this call.
+            user_data: value that handlers get with the call.
 
         Raises:
             ResourceNotFound: there is no such resource.
@@ -242,21 +247,26 @@ class Client(CachedSession):
             from carrel.client.web_resources import fetch
 
             try:
-                return await fetch(uri)
+                return ReadResourceResult(contents=await fetch(uri))
             except (ResourceError, RequestTimeout) as error:
                 logger.info("asked of the server: %s", error)
-        params = ReadResourceParams(uri=uri)
+        call = ClientCall(
+            READ_RESOURCE,
+            ReadResourceParams(uri=uri),
+            timeout,
+            progress,
+            meta,
+            handlers,
+            user_data,
+        )
         try:
-            if self._cache is None or progress is not None or meta is not None:
-                result = await self.request(READ_RESOURCE, params, timeout=timeout, progress=progress, meta=meta)
-            else:
-                result = await self._cached(READ_RESOURCE, params, timeout=timeout)
+            if self._results.cache is None:
+                return await self.session.request(call)
+            return await self._results.fetch(call)
         except PeerError as error:
-            if is_not_found(error, uri, self._facts.revision.not_found):
+            if is_not_found(error, uri, self.session.revision.not_found):
                 raise ResourceNotFound(uri) from error
             raise
-        contents: list[Contents] = result.contents
-        return contents
 
     def watch(self, *uris: str, lists: Iterable[Literal["resources", "tools", "prompts"]] = ()) -> Watch:
         """Subscribe to changes of resources, and of lists.
@@ -269,178 +279,104 @@ class Client(CachedSession):
         Raises:
             MethodNotFound: the server does not support subscriptions (when the watch is entered).
         """
-        return Watch(self, uris, tuple(lists))
+        from carrel.client.watch import Watch  # imported late, as few clients need it
+
+        return Watch(self.session, uris, tuple(lists))
 
     # Tools
 
-    async def tools(self) -> AsyncIterator[Tool]:
-        """Iterate over the tools. Their annotations are untrusted hints, not permissions."""
-        mirrored = (await self.connect()).transport.mirrors and self.stateless
-        async for page in self.pages(LIST_TOOLS, PageParams()):
-            for tool in self._tools.take(page.tools, mirrored=mirrored):
-                yield tool
-        self._tools.complete = True
+    def list_tools(self) -> Listing[Tool]:
+        """List the tools. Their annotations are untrusted hints, not permissions."""
+        return Listing(self._tools.pages)
 
     async def call_tool(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
         *,
-        timeout: Wait = UNSET,
+        timeout: float | None = None,
         progress: Progress | None = None,
         meta: Mapping[str, Any] | None = None,
+        handlers: Handlers | None = None,
+        user_data: object = None,
         repeatable: bool = False,
     ) -> CallToolResult:
         """Call a tool and return its result; ``is_error`` is set if the tool failed.
 
-        If the server creates a task, its result is awaited. ``repeatable``: retry the call after a lost connection.
+        If the server creates a task, its result is awaited. See ``read_resource`` for the other options.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/tools#calling-tools
+
+        Args:
+            repeatable: retry the call after a lost connection, although it may have been delivered.
 
         Raises:
             PeerError: there is no such tool, or the arguments are invalid.
             InvalidMessage: the result does not match the tool's output schema.
         """
-        if self._has_tasks and await self.may_be_task(name, required=True):
-            result: Any = await (await self.start_tool(name, arguments, meta=meta)).result()
+        if self._tools.has_tasks and await self._tools.may_be_task(name, required=True):
+            task = await self.tasks.start_tool(name, arguments, meta=meta, handlers=handlers, user_data=user_data)
+            result = await task.result()
         else:
             params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
-            result = await self.send_call(
-                params, arguments, timeout=timeout, progress=progress, meta=meta, repeatable=repeatable
+            call: ClientCall[CallToolResult | DetailedTask] = ClientCall(
+                CALL_TOOL, params, timeout, progress, meta, handlers, user_data, None, repeatable
             )
-            if type(result) is DetailedTask:
-                from carrel.client.tasks import ToolTask
+            answer = await self._tools.send(call, arguments)
+            result = answer if type(answer) is CallToolResult else await self.tasks.follow(answer, call)
+        self._tools.known.check(name, result)
+        return result
 
-                result = await ToolTask(self, result).result()
-        self._tools.check(name, result)
-        return result  # type: ignore[no-any-return]
+    # Extensions
 
-    async def send_call(self, params: CallToolParams, arguments: Mapping[str, Any] | None, **options: Any) -> Any:
-        """Send ``tools/call``; over stateless HTTP with the custom headers that the tool's input schema asks for."""
-        link = self._link
-        if link is None or link.error is not None:
-            link = await self.connect()
-        if not (link.transport.mirrors and self.stateless):
-            return await self.request(CALL_TOOL, params, **options)
-        if not self._tools.complete and params.name not in self._tools:
-            await self._list_tools()
-        return await self.request(
-            CALL_TOOL, params, headers=lambda: self._tools.headers(params.name, arguments or {}), **options
-        )
+    @property
+    def tasks(self) -> Tasks:
+        """Tasks: tool calls that outlive their response."""
+        if self._tasks is None:
+            from carrel.client.tasks import Tasks
 
-    async def start_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        ttl: float | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> ToolTask:
-        """Call a tool as a task, if the server supports it, and return a handle to poll, await or cancel it.
+            self._tasks = Tasks(self.session, self._results, self._tools)
+        return self._tasks
 
-        ``ttl`` is the requested lifetime of the task in seconds (2025-11-25; later the server decides).
+    @property
+    def skills(self) -> ServerSkills:
+        """Skills of the server."""
+        if self._skills is None:
+            from carrel.client.server_skills import ServerSkills
 
-        https://modelcontextprotocol.io/extensions/tasks/overview
-        """
-        from carrel.client.tasks import ToolTask
-
-        params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
-        wanted = await self.may_be_task(name)
-        if wanted:
-            params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
-        answer = await self.send_call(params, arguments, meta=meta, result=CreateTaskResult if wanted else None)
-        return ToolTask(self, answer.task if isinstance(answer, CreateTaskResult) else answer)
-
-    async def task(self, id: str) -> ToolTask:
-        """Return a task that was started earlier, for example by another process.
-
-        Raises:
-            PeerError: there is no such task, or it belongs to another client.
-        """
-        from carrel.client.tasks import ToolTask
-
-        return ToolTask(self, await self.request(GET_TASK, TaskParams(task_id=id)))
-
-    async def tasks(self) -> AsyncIterator[ToolTask]:
-        """Iterate over this client's tasks on the server (2025-11-25).
-
-        Raises:
-            MethodNotFound: the server's revision has no ``tasks/list``.
-        """
-        from carrel.client.tasks import ToolTask
-
-        async for page in self.pages(LIST_TASKS, ListTasksParams()):
-            for task in page.tasks:
-                yield ToolTask(self, task)
-
-    async def may_be_task(self, name: str, *, required: bool = False) -> bool:
-        """Return whether calls of a tool may be tasks of 2025-11-25; with ``required``, whether they must be.
-
-        https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation
-        """
-        link = await self.connect()
-        tasks = self.capabilities.tasks
-        if self.stateless or tasks is UNSET or not link.connection.knows(FETCH_TASK_RESULT):
-            return False
-        if "call" not in tasks.get("requests", {}).get("tools", {}):
-            return False
-        if name not in self._tools and not self._tools.complete:
-            await self._list_tools()
-        return self._tools.tasks(name) in (("required",) if required else ("required", "optional"))
-
-    async def _list_tools(self) -> None:
-        async for _ in self.tools():
-            pass
-
-    # Skills
-
-    async def skills(self) -> AsyncIterator[Skill]:
-        """Iterate over the skills that the server lists, without reading their files.
-
-        https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
-
-        Raises:
-            MethodNotFound: the server does not support skills.
-        """
-        from carrel.client.skills import list_skills
-
-        async for skill in list_skills(self):
-            yield skill
-
-    async def skill(self, uri: str) -> Skill:
-        """Return the skill whose SKILL.md has this URI. Its files are read on demand and verified.
-
-        Raises:
-            MethodNotFound: the server does not support skills.
-            ResourceNotFound: there is no such skill.
-        """
-        from carrel.client.skills import get_skill
-
-        return await get_skill(self, uri)
-
-    async def declared(self) -> Mapping[str, Any]:
-        """Return the settings of the extensions that the server has declared."""
-        await self.connect()
-        return {} if self.capabilities.extensions is UNSET else self.capabilities.extensions
+            self._skills = ServerSkills(self.session, self._results)
+        return self._skills
 
     # Prompts
 
-    async def prompts(self) -> AsyncIterator[Prompt]:
-        """Iterate over the prompts."""
-        async for page in self.pages(LIST_PROMPTS, PageParams()):
-            for prompt in page.prompts:
-                yield prompt
+    def list_prompts(self) -> Listing[Prompt]:
+        """List the prompts."""
+
+        async def pages() -> AsyncIterator[list[Prompt]]:
+            async for page in self._results.pages(LIST_PROMPTS, PageParams()):
+                yield page.prompts
+
+        return Listing(pages)
 
     async def get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: Wait = UNSET
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        handlers: Handlers | None = None,
+        user_data: object = None,
     ) -> GetPromptResult:
-        """Get a prompt: its messages, rendered with the arguments.
+        """Get a prompt: its messages, rendered with the arguments. See ``read_resource`` for the options.
 
         Raises:
             PeerError: there is no such prompt, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=UNSET if arguments is None else dict(arguments))
-        return await self.request(GET_PROMPT, params, timeout=timeout)
+        call = ClientCall(GET_PROMPT, params, timeout, progress, meta, handlers, user_data)
+        return await self.session.request(call)
 
     async def complete(
         self,
@@ -464,15 +400,15 @@ class Client(CachedSession):
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(context)) if context else UNSET,
         )
-        result = await self.request(COMPLETE, params)
-        return result.completion
+        return (await self.session.request(ClientCall(COMPLETE, params))).completion
 
     # Ping, logging and roots
 
-    async def ping(self, *, timeout: Wait = UNSET) -> None:
+    async def ping(self, *, timeout: float | None = None) -> None:
         """Ping the server: ``ping``, or ``server/discover`` in stateless revisions."""
-        await self.connect()
-        await self.request(DISCOVER if self.stateless else PING, Params(), timeout=timeout)
+        await self.session.connect()
+        row = DISCOVER if self.session.stateless else PING
+        await self.session.request(ClientCall(row, Params(), timeout=timeout))
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Set the minimum level of the server's log messages.
@@ -482,12 +418,7 @@ class Client(CachedSession):
             ConfigError: there is no such level.
         """
         check_level(level)
-        link = await self.connect()
-        self._log_level = level
-        if self.stateless:
-            link.connection.set_log_level(level)
-        else:
-            await self.request(SET_LEVEL, SetLevelParams(level=level))
+        await self.session.set_log_level(level)
 
     async def change_roots(self, roots: RootsSource) -> None:
         """Replace the roots, and notify the server in revisions with sessions.
@@ -495,28 +426,10 @@ class Client(CachedSession):
         Raises:
             ConfigError: the client was created without roots, or a root is invalid.
         """
-        self._answers.change_roots(roots)
-        link = await self.connect()
-        if not self.stateless:
-            link.announce(ROOTS_LIST_CHANGED)
-
-    # Change notifications
-    def changed(self, notice: Notification) -> None:
-        """Invalidate the known tools and cached results that a change notification concerns."""
-        if notice.event == "tools_list_changed":
-            self._tools.forget()
-        super().changed(notice)
-
-    def _renewed(self) -> None:
-        self._tools.forget()
-        super()._renewed()
-
-    async def _mend(self, error: PeerError, request: Request[Any, Any]) -> bool:
-        if error.code == HEADER_MISMATCH and request is CALL_TOOL:
-            self._tools.forget()
-            await self._list_tools()
-            return True
-        return await super()._mend(error, request)
+        self.session.handlers.change_roots(roots)
+        connection = await self.session.connect()
+        if not self.session.stateless:
+            connection.announce(ROOTS_LIST_CHANGED)
 
 
 def check_level(level: LoggingLevel | None) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
+from carrel.client.handlers import ClientCall, Progress
 from carrel.errors import (
     INTERNAL_ERROR,
     MCPError,
@@ -43,15 +44,12 @@ from carrel.wire.base import Id, Params, Result
 from carrel.wire.lifecycle import InitializeResult
 from carrel.wire.utilities import ProgressParams
 
+__all__ = ["ClientConnection", "Subscriber"]
+
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Result)
 
-__all__ = ["ClientConnection", "Progress", "Subscriber"]
-
 log = Log("carrel.client")
-
-#: Progress callback: progress, total (None: not known), and message (None: none).
-Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 
 #: The longest that progress notifications can extend a request, in seconds, unless its own timeout is longer.
 LONGEST = 3600.0
@@ -71,8 +69,11 @@ class Owner(Protocol):
     def take_notice(self, notice: Notification) -> None:
         """Handle a notification that belongs to no request."""
 
-    async def answer(self, question: Question) -> Any:
-        """Return the result of a server's request; an exception becomes an error response."""
+    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+        """Return the result of a server's request; an exception becomes an error response.
+
+        ``call`` has caused the request, as far as is known; ``calls`` may have.
+        """
 
     def interrupted(self) -> None:
         """Record that notifications may have been missed."""
@@ -99,6 +100,7 @@ class Waiter(msgspec.Struct, gc=False):
     """When the request times out, on the loop's clock."""
     latest: float = NEVER
     """The latest ``deadline`` to which progress notifications can extend it."""
+    call: ClientCall[Any] | None = None
     held: bool = False
     """Whether the timeout is suspended, because a user is being asked as far as is known."""
 
@@ -162,11 +164,13 @@ class ClientConnection:
         headers: Mapping[str, str] | None = None,
         result: type[Result] | None = None,
         subscriber: Subscriber | None = None,
+        call: ClientCall[Any] | None = None,
     ) -> Coroutine[Any, Any, R]:
         """Return a coroutine that sends a request and returns its result.
 
         If it is cancelled or times out, the request is cancelled at the server. ``timeout`` is in seconds and restarts
-        with every progress notification. ``subscriber`` receives the notifications of a listen request.
+        with every progress notification. ``subscriber`` receives the notifications of a listen request. ``call`` is
+        told its request id, and passed on with the server's requests that it causes.
 
         Raises:
             PeerError: the server sent an error response.
@@ -175,12 +179,14 @@ class ClientConnection:
             ProtocolError: the response is invalid.
             MethodNotFound: the server's revision has no such request.
         """
-        waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout)
+        waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout, call=call)
         message = self.connection.request(
             request, params, waiter, meta=meta, progress=progress is not None, result=result
         )
         if headers:
             message.headers = headers
+        if call is not None:
+            call.id = message.id
         return self._ask(message, waiter)
 
     def initialize(self, revision: Revision, timeout: float) -> Coroutine[Any, Any, InitializeResult]:
@@ -266,15 +272,15 @@ class ClientConnection:
 
     # Callbacks of the transport
 
-    def receive(self, data: bytes) -> None:
-        """Handle a message from the server."""
+    def receive(self, data: bytes, about: Id | None = None) -> None:
+        """Handle a message from the server, which arrived on the stream of the request ``about``, if on that of one."""
         event = self.connection.receive(data)
         if type(event) is Response:
             future = event.waiting.owner.future
             if not future.done():
                 future.set_result(event.result)
             return
-        self._take(event)
+        self._take(event, about)
 
     def awaits(self, id: Id) -> bool:
         """Return whether a request still waits for its response."""
@@ -315,20 +321,20 @@ class ClientConnection:
         for _, each in self.connection.close():
             each.owner.fail(error)
 
-    def _take(self, event: Event[Waiter]) -> None:
+    def _take(self, event: Event[Waiter], about: Id | None) -> None:
         if type(event) is Response or type(event) is ErrorResponse:
             event.deliver()
         elif type(event) is Notification:
             self._take_notice(event)
         elif type(event) is Question:
-            self._take_question(event)
+            self._take_question(event, about)
         elif type(event) is Ignored:
             log.debug("ignored: %s", event.reason)
             if event.reply is not None:
                 self._send(OutgoingMessage(event.reply, revision=self.connection.revision))
         elif type(event) is Batch:
             for each in event.events:
-                self._take(each)
+                self._take(each, about)
 
     def _take_notice(self, notice: Notification) -> None:
         if notice.event == "progress":
@@ -373,19 +379,32 @@ class ClientConnection:
 
     # Requests of the server
 
-    def _take_question(self, question: Question) -> None:
+    def _take_question(self, question: Question, about: Id | None) -> None:
         if question.operation == "ping":
             self._send(self.connection.answer(question, {}))
             return
         if len(self._questions) >= MAX_QUESTIONS or question.id in self._questions:
             self._send(self.connection.refuse(question, PeerError(INTERNAL_ERROR, "Too many questions at a time")))
             return
-        task = self._questions[question.id] = self._loop.create_task(self._answer(question))
+        task = self._questions[question.id] = self._loop.create_task(self._answer(question, *self._causes(about)))
         task.add_done_callback(lambda _: self._questions.pop(question.id, None))
 
-    async def _answer(self, question: Question) -> None:
+    def _causes(self, about: Id | None) -> tuple[ClientCall[Any] | None, tuple[ClientCall[Any], ...]]:
+        """Return the call that has caused a request of the server, None if it is not known, and those that may have.
+
+        On a transport without streams, the only call in flight is taken to be the cause.
+        """
+        waiting = None if about is None else self.connection.waiting.get(about)
+        if waiting is not None and waiting.owner.call is not None:
+            return waiting.owner.call, (waiting.owner.call,)
+        calls = tuple(each.owner.call for each in self.connection.waiting.values() if each.owner.call is not None)
+        return calls[0] if len(calls) == 1 and not self.transport.streams else None, calls
+
+    async def _answer(
+        self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> None:
         try:
-            message = self.connection.answer(question, await self._owner.answer(question))
+            message = self.connection.answer(question, await self._owner.answer(question, call, calls))
         except (ProtocolError, PeerError) as error:
             message = self.connection.refuse(question, error)
         except Exception as error:

@@ -13,6 +13,7 @@ from carrel.errors import ConfigError
 from carrel.transports.client.transport import Credentials, Transport
 
 if TYPE_CHECKING:
+    from carrel.transports.client.options import HTTPOptions, ProcessOptions
     from carrel.transports.server.application import Application
 
 __all__ = ["ServerEndpoint", "Target", "find_endpoint"]
@@ -45,39 +46,23 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
         return self.name.partition(" (")[0] if self.name.startswith("in memory") else self.name
 
 
-def find_endpoint(
-    target: Target,
-    *,
-    headers: Mapping[str, str] | None,
-    auth: Credentials | str | None,
-    env: Mapping[str, str] | None,
-    cwd: str | os.PathLike[str] | None,
-    stderr: Callable[[str], None] | None,
-) -> ServerEndpoint:
+def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessOptions | None) -> ServerEndpoint:
     """Return the endpoint of ``target``.
 
     Raises:
-        ConfigError: it is not a valid target, or an option does not apply to its kind.
+        ConfigError: it is not a valid target, or the options are not for its kind.
     """
     if isinstance(target, str):
         if not target.lower().startswith(("http://", "https://")):
             raise ConfigError(
                 f"{target[:200]!r} is not an http: or https: URL; a command is a list: ['python', 'server.py']"
             )
-        refuse(env=env, cwd=cwd, stderr=stderr)
-        return _over_http(target, headers or {}, auth)
-    refuse(headers=headers, auth=auth)
+        refuse(process=process)
+        return _over_http(target, http)
+    refuse(http=http)
     if isinstance(target, Sequence) and not isinstance(target, bytes | bytearray):
-        command = read_command(target)
-
-        def start() -> Transport:
-            from carrel.transports.client.stdio import StdioTransport
-
-            return StdioTransport(command, env=env, cwd=cwd, stderr=stderr)
-
-        place = "" if cwd is None else f" in {os.fspath(cwd)}"
-        return ServerEndpoint(" ".join(command) + place, start, secrets=digest(env or {}), remembered=True)
-    refuse(env=env, cwd=cwd, stderr=stderr)
+        return _as_process(read_command(target), process)
+    refuse(process=process)
     if isinstance(target, type):
         raise ConfigError(f"{target.__name__} is a class: a client asks an object of it, such as {target.__name__}(…)")
     if callable(getattr(target, "answer", None)) and callable(getattr(target, "connect", None)):
@@ -124,25 +109,35 @@ def digest(values: Mapping[str, str]) -> str:
     return sha256(repr(sorted(values.items())).encode()).hexdigest()[:32]
 
 
-def _over_http(url: str, headers: Mapping[str, str], auth: Credentials | str | None) -> ServerEndpoint:
-    if isinstance(auth, str):
-        if auth.lower().startswith("bearer "):
-            raise ConfigError("auth: the token by itself, without 'Bearer' before it")
-        if any(name.lower() == "authorization" for name in headers):
-            raise ConfigError("auth: there is an Authorization header already")
-        headers, auth = {**headers, "Authorization": f"Bearer {auth}"}, None
-    if auth is not None and not (callable(getattr(auth, "headers", None)) and callable(getattr(auth, "refused", None))):
-        raise ConfigError(f"auth: a token, or credentials such as OAuth(), and not {type(auth).__name__}")
-    credentials = auth
+def _as_process(command: list[str], options: ProcessOptions | None) -> ServerEndpoint:
+    env, cwd, stderr = (None, None, None) if options is None else (options.env, options.cwd, options.stderr)
+
+    def start() -> Transport:
+        from carrel.transports.client.stdio import StdioTransport
+
+        return StdioTransport(command, env=env, cwd=cwd, stderr=stderr)
+
+    place = "" if cwd is None else f" in {os.fspath(cwd)}"
+    return ServerEndpoint(" ".join(command) + place, start, secrets=digest(env or {}), remembered=True)
+
+
+def _over_http(url: str, given: HTTPOptions | None) -> ServerEndpoint:
+    from carrel.transports.client.options import HTTPOptions
+
+    options = HTTPOptions() if given is None else given
 
     def stream() -> Transport:
         from carrel.transports.client.http import HTTPTransport
 
-        return HTTPTransport(url, headers=headers, credentials=credentials)
+        return HTTPTransport(url, options)
 
     def listen() -> Transport:
         from carrel.transports.client.http_sse import HTTPSSETransport
 
-        return HTTPSSETransport(url, headers=headers, credentials=credentials)
+        return HTTPSSETransport(url, options)
 
-    return ServerEndpoint(url, stream, listen, credentials, digest(headers), remembered=True)
+    # A client certificate is a principal too: what one may read is not for those with another.
+    identity = dict(options.all_headers)
+    if options.client_certificate is not None:
+        identity["client certificate"] = repr(options.client_certificate)
+    return ServerEndpoint(url, stream, listen, options.credentials, digest(identity), remembered=True)

@@ -1,4 +1,6 @@
-"""Handlers of server requests: elicitation (form and URL mode), sampling and roots. Others are refused.
+"""Handlers of server requests: elicitation (form and URL mode), sampling and roots; and the calls that cause them.
+
+Each handler is called with one object that says what is asked, by which server, and which call of the client caused it.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -8,64 +10,140 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET
 
-from carrel.errors import ConfigError, InvalidParams, MethodNotFound
-from carrel.log import Log
-from carrel.protocol.encoding import encode
-from carrel.uri.parse import UriError, file_path
-from carrel.wire.base import ClientCapabilities
+from carrel.protocol.methods import Request
+from carrel.wire.base import Id, Params, Result
 from carrel.wire.client_features import (
-    CreateMessageParams,
     CreateMessageResult,
-    ElicitParams,
     ElicitResult,
-    ListRootsResult,
+    ModelPreferences,
     Root,
-    find_imbalance,
+    SamplingMessage,
+    ToolChoice,
 )
-from carrel.wire.content import TextContent
+from carrel.wire.tools import Tool
 
-__all__ = ["ClientHandlers", "Form", "FormHandler", "Page", "PageHandler", "Roots", "RootsSource", "SampleHandler"]
+__all__ = [
+    "ClientCall",
+    "Form",
+    "FormHandler",
+    "Handlers",
+    "HeaderSource",
+    "Origin",
+    "Page",
+    "PageHandler",
+    "Progress",
+    "Roots",
+    "RootsRequest",
+    "RootsSource",
+    "SampleHandler",
+    "Sampling",
+    "ServerRequest",
+    "ascii_host",
+]
 
-log = Log("carrel.client")
+R = TypeVar("R", bound=Result)
 
-Q = TypeVar("Q")
-T = TypeVar("T")
-R = TypeVar("R", ElicitResult, CreateMessageResult)
-
-#: Error messages for unbalanced tool use and tool results in sampling messages, in the words of the specification.
-IMBALANCES = {
-    "mixed": "Tool result mixed with other content",
-    "missing": "Tool result missing in request",
-    "open": "Tool result missing in request",
-}
-#: Scheme of a URI. A single letter is a Windows drive.
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-#: How many URL elicitations are remembered until the server sends ``notifications/elicitation/complete``.
-MAX_PAGES = 1000
-#: The longest URL of a page, in characters.
-MAX_URL = 8192
 #: An IPv4 address in dotted-decimal form; browsers accept many other forms of the same number.
 PLAIN_ADDRESS = re.compile(r"(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})")
 
+#: Progress callback: progress, total (None: not known), and message (None: none).
+Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 
-class Form(msgspec.Struct, frozen=True):
-    """Form-mode elicitation: a form that the server called ``server`` asks the user to fill in."""
+
+class HeaderSource(Protocol):
+    """HTTP headers of a call that mirror its parameters (stateless Streamable HTTP)."""
+
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers, for each time that the request is sent."""
+
+    async def refresh(self) -> None:
+        """Find out again which headers the server wants: it has refused those of the call."""
+
+
+class ClientCall(msgspec.Struct, Generic[R], eq=False):
+    """A request of a client and its options. Handlers of server requests get the call that caused them.
+
+    ``request`` is the row of the method, such as ``carrel.protocol.methods.CALL_TOOL``; ``result`` the type of the
+    result, None for that of the method.
+    """
+
+    request: Request[Any, R]
+    params: Params
+    timeout: float | None = None
+    """Seconds until the request times out; None for the timeout of the client, ``math.inf`` for no limit."""
+    progress: Progress | None = None
+    meta: Mapping[str, Any] | None = None
+    handlers: Handlers | None = None
+    """Handlers that replace those of the client for the requests that this call causes."""
+    user_data: object = None
+    """Value of the caller, which the client does not use."""
+    headers: HeaderSource | None = None
+    repeatable: bool = False
+    """Whether the request may be repeated although it may have been delivered."""
+    id: Id | None = None
+    """The id of the request, each time that it is sent."""
+    rounds: int = 0
+    """How many times the server has asked for input (multi round-trip requests)."""
+    result: type[Result] | None = None
+
+    @property
+    def operation(self) -> str:
+        """Carrel's name of the method, such as "call_tool"."""
+        return self.request.operation
+
+    @property
+    def method(self) -> str:
+        """The name of the method on the wire, such as "tools/call"."""
+        return self.request.method
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a request of a server comes from: the server's name for a user, and the client's calls.
+
+    ``call`` is the call that caused the request, None if that is not known: with several calls in flight on stdio, a
+    request of the server does not say which one it is about. ``calls`` are those that it may be about.
+    """
+
+    server: str
+    call: ClientCall[Any] | None = None
+    calls: tuple[ClientCall[Any], ...] = ()
+
+
+class ServerRequest(msgspec.Struct, frozen=True):
+    """Base class of the requests that handlers answer."""
+
+    origin: Origin
+
+    @property
+    def server(self) -> str:
+        """The name of the server, to be shown to a user: the name that it declares, and its URL or command."""
+        return self.origin.server
+
+    @property
+    def call(self) -> ClientCall[Any] | None:
+        """The call of the client that caused the request; None if it is not known. See ``Origin``."""
+        return self.origin.call
+
+    @property
+    def calls(self) -> tuple[ClientCall[Any], ...]:
+        """The calls of the client that may have caused the request."""
+        return self.origin.calls
+
+
+class Form(ServerRequest, frozen=True):
+    """Form-mode elicitation: a form that a server asks the user to fill in."""
 
     message: str
     schema: dict[str, Any]
     """A JSON Schema of an object whose properties are text, numbers, booleans and choices."""
-    server: str
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -79,7 +157,7 @@ class Form(msgspec.Struct, frozen=True):
         return {name: field["default"] for name, field in self.fields.items() if "default" in field}
 
 
-class Page(msgspec.Struct, frozen=True):
+class Page(ServerRequest, frozen=True):
     """URL-mode elicitation: a page that a server asks the user to visit.
 
     Show the whole ``url`` and let the user decide; never open it without consent, and never fetch it.
@@ -88,7 +166,6 @@ class Page(msgspec.Struct, frozen=True):
 
     message: str
     url: str
-    server: str
     completed: asyncio.Event
 
     @property
@@ -119,263 +196,50 @@ def ascii_host(url: str) -> str:
     return host if host.isascii() else host.encode("idna").decode().lower()
 
 
+class Sampling(ServerRequest, frozen=True):
+    """Sampling: messages that a server asks the client's model to answer. What the server did not give is None."""
+
+    messages: list[SamplingMessage]
+    max_tokens: int
+    system_prompt: str | None = None
+    model_preferences: ModelPreferences | None = None
+    include_context: Literal["none", "thisServer", "allServers"] | None = None
+    temperature: float | None = None
+    stop_sequences: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice | None = None
+
+
+class RootsRequest(ServerRequest, frozen=True):
+    """Request for the roots: the directories and files that a server may work on."""
+
+
 #: Handler of form elicitation: returns the content, None to decline, or a whole result.
 FormHandler: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Any] | ElicitResult | None]]
 #: Handler of URL elicitation: returns whether the user agreed to visit the page, or a whole result.
 PageHandler: TypeAlias = Callable[[Page], Awaitable[bool | ElicitResult]]
 #: Handler of sampling: returns a whole result, or only the text of the model's answer.
-SampleHandler: TypeAlias = Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]]
+SampleHandler: TypeAlias = Callable[[Sampling], Awaitable[CreateMessageResult | str]]
 Roots: TypeAlias = Iterable[str | os.PathLike[str] | Root]
-RootsSource: TypeAlias = Roots | Callable[[], Roots | Awaitable[Roots]]
+RootsSource: TypeAlias = Roots | Callable[[RootsRequest], Roots | Awaitable[Roots]]
 
 
-class ClientHandlers:
-    """Handlers of elicitation, sampling and roots, and the client capabilities that they imply."""
+class Handlers(msgspec.Struct, frozen=True, kw_only=True):
+    """Handlers of server requests: those of a client, or of one call.
 
-    def __init__(
-        self,
-        *,
-        elicit_form: FormHandler | None = None,
-        elicit_url: PageHandler | None = None,
-        sample: SampleHandler | None = None,
-        sample_tools: bool = False,
-        roots: RootsSource | None = None,
-    ) -> None:
-        self._elicit_form = elicit_form
-        self._elicit_url = elicit_url
-        self._sample = sample
-        self._sample_tools = sample_tools
-        self._roots = fixed(roots)
-        self._pages: dict[str, asyncio.Event] = {}
+    Those of the client decide which capabilities it declares. Those of a call replace them for the requests that the
+    call causes; what the client does not declare, servers must not ask.
 
-    def capabilities(self, extensions: Mapping[str, Any]) -> ClientCapabilities:
-        """Return the client capabilities, in the form of the newest revision."""
-        capabilities = ClientCapabilities(extensions=dict(extensions) or UNSET)
-        modes = {"form": self._elicit_form, "url": self._elicit_url}
-        if any(modes.values()):
-            capabilities.elicitation = {mode: {} for mode, handler in modes.items() if handler is not None}
-        if self._sample is not None:
-            capabilities.sampling = {"tools": {}} if self._sample_tools else {}
-        if self._roots is not None:
-            capabilities.roots = {"listChanged": True}
-        return capabilities
-
-    async def answer(self, operation: str, params: Any, server: str) -> Any:
-        """Dispatch a request of the server called ``server`` to its handler, and return the result.
-
-        Raises:
-            MethodNotFound: there is no handler for such requests.
-            InvalidParams: the parameters are invalid, or not covered by the declared capabilities.
-            ConfigError: a handler is not async, or returned an invalid result.
-        """
-        if operation == "elicit":
-            return await self._visit(params, server) if params.mode == "url" else await self._fill_in(params, server)
-        if operation == "sample":
-            return await self._ask_model(params)
-        if operation == "list_roots":
-            return await self._list_roots()
-        raise MethodNotFound(f"Method not found: {operation}")
-
-    # Elicitation
-
-    async def _fill_in(self, params: ElicitParams, server: str) -> ElicitResult:
-        if self._elicit_form is None:
-            raise self._not_asked("forms", self._elicit_url)
-        if params.requested_schema is UNSET:
-            raise InvalidParams("Invalid params: requestedSchema is missing", parameter="requestedSchema")
-        form = Form(params.message, params.requested_schema, server)
-        answer = await ask("elicit_form", self._elicit_form, form)
-        if isinstance(answer, ElicitResult):
-            if checked("elicit_form", answer).action != "accept":
-                return answer
-            answer = {} if answer.content is UNSET else answer.content
-        if answer is None:
-            return ElicitResult(action="decline")
-        if not isinstance(answer, Mapping):
-            raise unfit("elicit_form", answer, "the fields as a dict, None to decline, or an ElicitResult")
-        content = form.defaults | dict(answer)
-        check(content, form.schema)
-        return ElicitResult(action="accept", content=content)
-
-    async def _visit(self, params: ElicitParams, server: str) -> ElicitResult:
-        if self._elicit_url is None:
-            raise self._not_asked("pages", self._elicit_form)
-        if params.url is UNSET:
-            raise InvalidParams("Invalid params: url is missing", parameter="url")
-        if not may_be_shown(params.url):
-            log.warning("%s wants a page visited whose address is not allowed: %s", server, params.url)
-            return ElicitResult(action="decline")
-        completed = asyncio.Event()
-        if params.elicitation_id is not UNSET:
-            self._pages[params.elicitation_id] = completed
-            if len(self._pages) > MAX_PAGES:
-                self._pages.pop(next(iter(self._pages)))
-        answer = await ask("elicit_url", self._elicit_url, Page(params.message, params.url, server, completed))
-        if isinstance(answer, ElicitResult):
-            return checked("elicit_url", answer)
-        if not isinstance(answer, bool):
-            raise unfit("elicit_url", answer, "True if the user agreed, False if not, or an ElicitResult")
-        return ElicitResult(action="accept" if answer else "decline")
-
-    def complete_page(self, id: str) -> None:
-        """Record that a URL elicitation is complete."""
-        page = self._pages.pop(id, None)
-        if page is not None:
-            page.set()
-
-    def page(self, id: str) -> asyncio.Event | None:
-        """Return the event that is set when a URL elicitation completes; None if it is not pending."""
-        return self._pages.get(id)
-
-    @staticmethod
-    def _not_asked(what: str, other: object) -> Exception:
-        if other is None:
-            return MethodNotFound("Method not found: this client has no elicitation")
-        return InvalidParams(f"Invalid params: this client takes no {what}", parameter="mode")
-
-    # Sampling
-
-    async def _ask_model(self, params: CreateMessageParams) -> CreateMessageResult:
-        if self._sample is None:
-            raise MethodNotFound("Method not found: this client has no sampling")
-        if not self._sample_tools and (params.tools is not UNSET or params.tool_choice is not UNSET):
-            raise InvalidParams("Invalid params: this client's sampling has no tools", parameter="tools")
-        imbalance = find_imbalance(params.messages)
-        if imbalance is not None:
-            raise InvalidParams(IMBALANCES[imbalance], parameter="messages")
-        answer = await ask("sample", self._sample, params)
-        if isinstance(answer, str):
-            return CreateMessageResult(
-                role="assistant", content=TextContent(answer), model="unknown", stop_reason="endTurn"
-            )
-        if not isinstance(answer, CreateMessageResult):
-            raise unfit("sample", answer, "the text of the model's answer, or a CreateMessageResult")
-        return checked("sample", answer)
-
-    # Roots
-
-    async def _list_roots(self) -> ListRootsResult:
-        if self._roots is None:
-            raise MethodNotFound("Method not found: this client has no roots")
-        found = self._roots() if callable(self._roots) else self._roots
-        roots: Roots = await found if inspect.isawaitable(found) else found
-        return ListRootsResult(roots=[to_root(root) for root in roots])
-
-    def change_roots(self, roots: RootsSource) -> None:
-        """Replace the roots.
-
-        Raises:
-            ConfigError: the client was created without roots, or a root is invalid.
-        """
-        if self._roots is None:
-            raise ConfigError("This client was made without roots, so that servers do not ask for them")
-        self._roots = fixed(roots)
-
-
-async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T:
-    """Call a handler and await its result.
-
-    Raises:
-        ConfigError: the handler is not async, so it would block the event loop.
+    Args:
+        elicit_form: handler of form elicitation.
+        elicit_url: handler of URL elicitation.
+        sample: handler of sampling; ``sample_tools`` declares that it supports tools.
+        roots: the directories and files that servers may work on, or a function that returns them.
     """
-    answer = handler(question)
-    if not inspect.isawaitable(answer):
-        raise ConfigError(
-            f"{name} has to be an async function (async def): nothing else can go on while a plain one runs"
-        )
-    return await answer
 
-
-def unfit(name: str, answer: object, wanted: str) -> ConfigError:
-    return ConfigError(f"{name} returned {type(answer).__name__}; it returns {wanted}")
-
-
-def checked(name: str, answer: R) -> R:
-    """Return a handler's result after validating it against its type.
-
-    Raises:
-        ConfigError: it is invalid.
-    """
-    try:
-        msgspec.json.decode(encode(answer), type=type(answer))
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
-        kind = type(answer).__name__
-        raise ConfigError(f"{name} returned a {kind} that the protocol does not allow: {error}") from None
-    return answer
-
-
-def fixed(roots: RootsSource | None) -> RootsSource | None:
-    """Return validated roots that can be listed repeatedly. Roots of a function are validated when it is called.
-
-    Raises:
-        ConfigError: it is a single path, or a root is invalid.
-    """
-    if isinstance(roots, str | os.PathLike):
-        raise ConfigError(f"roots are a list of paths and file: URIs, and not only {os.fspath(roots)[:200]!r}")
-    return roots if roots is None or callable(roots) else [to_root(root) for root in roots]
-
-
-def to_root(root: str | os.PathLike[str] | Root) -> Root:
-    """Return a root for a path or a ``file:`` URI.
-
-    Raises:
-        ConfigError: it is a URI of another scheme, or not a plain ``file:`` URI.
-    """
-    if isinstance(root, Root):
-        check_root(root.uri)
-        return root
-    text = os.fspath(root)
-    if isinstance(root, str) and SCHEME.match(text):
-        check_root(text)
-        return Root(uri=text)
-    path = Path(os.path.abspath(text))  # noqa: PTH100 - it removes "..", and follows no links
-    return Root(uri=path.as_uri(), name=path.name or UNSET)
-
-
-def check_root(uri: str) -> None:
-    """Check that a root is a plain ``file:`` URI.
-
-    https://modelcontextprotocol.io/specification/2026-07-28/client/roots#security-considerations
-
-    Raises:
-        ConfigError: it is not.
-    """
-    try:
-        file_path(uri if uri == "file:///" else uri.rstrip("/"))
-    except UriError as error:
-        raise ConfigError(f"A root is a path or a plain file: URI, and not {uri[:200]!r}: {error}") from None
-    if not uri.startswith("file://"):
-        raise ConfigError(f"A root is a path or a URI that begins with file://, and not {uri[:200]!r}")
-
-
-def may_be_shown(url: str) -> bool:
-    """Return whether a URL is safe to show: https, or http on loopback, without userinfo or control characters.
-
-    https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling
-    """
-    from carrel.transports.addresses import is_loopback  # imported late, as few clients need it
-
-    if len(url) > MAX_URL or " " in url or "\\" in url or not url.isprintable():
-        return False  # such as bidirectional controls, zero-width characters and terminal escapes
-    try:
-        parts = urlsplit(url)
-        host, _ = ascii_host(url), parts.port
-    except ValueError:
-        return False
-    if not host or "@" in parts.netloc or "%" in host:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
-
-
-def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Validate the content of a form against its JSON Schema.
-
-    Raises:
-        ConfigError: it is invalid.
-    """
-    from carrel.protocol.json_schema import Validator
-
-    try:
-        Validator(schema, "answer", foreign=True).validate(content)
-    except ValueError as error:
-        raise ConfigError(f"What was filled in does not fit the form: {error}") from None
+    elicit_form: FormHandler | None = None
+    elicit_url: PageHandler | None = None
+    sample: SampleHandler | None = None
+    sample_tools: bool = False
+    roots: RootsSource | None = None

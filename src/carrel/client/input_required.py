@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.client.handlers import ClientHandlers
+from carrel.client.answers import ClientHandlers
+from carrel.client.handlers import Origin
 from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerError, ProtocolError
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
@@ -33,7 +34,7 @@ PAUSE = 0.1
 PAGE_TIME = 600.0
 
 
-async def next_round(params: P, result: InputRequiredResult, answers: ClientHandlers, server: str) -> P:
+async def next_round(params: P, result: InputRequiredResult, handlers: ClientHandlers, origin: Origin) -> P:
     """Return the parameters of the next round: the previous ones, with the input responses and the request state.
 
     Raises:
@@ -43,13 +44,13 @@ async def next_round(params: P, result: InputRequiredResult, answers: ClientHand
         raise InvalidMessage("The server wants input, and says neither which nor what to come back with")
     responses: Any = UNSET
     if result.input_requests is not UNSET:
-        responses = Raw(encode(await answer_all(result.input_requests, answers, server)))
+        responses = Raw(encode(await answer_all(result.input_requests, handlers, origin)))
     else:
         await asyncio.sleep(PAUSE)
     return msgspec.structs.replace(params, input_responses=responses, request_state=result.request_state)
 
 
-async def answer_all(requests: Mapping[str, InputRequest], answers: ClientHandlers, server: str) -> dict[str, Any]:
+async def answer_all(requests: Mapping[str, InputRequest], handlers: ClientHandlers, origin: Origin) -> dict[str, Any]:
     """Answer the input requests of a server sequentially, as there is one user, and return the responses by key.
 
     Raises:
@@ -62,7 +63,7 @@ async def answer_all(requests: Mapping[str, InputRequest], answers: ClientHandle
             raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
         try:
             params = msgspec.convert({} if request.params is UNSET else request.params, row.params)
-            responses[key] = await answers.answer(row.operation, params, server)
+            responses[key] = await handlers.answer(row.operation, params, origin)
         except msgspec.ValidationError as error:
             raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
         except (MethodNotFound, InvalidParams) as error:
@@ -70,7 +71,7 @@ async def answer_all(requests: Mapping[str, InputRequest], answers: ClientHandle
     return responses
 
 
-async def visit_pages(error: PeerError, answers: ClientHandlers, server: str) -> bool:
+async def visit_pages(error: PeerError, handlers: ClientHandlers, origin: Origin) -> bool:
     """Handle a URL elicitation required error: have the user visit its pages; return whether to retry the request."""
     try:
         pages = msgspec.convert(error.data["elicitations"], list[ElicitParams])
@@ -80,12 +81,12 @@ async def visit_pages(error: PeerError, answers: ClientHandlers, server: str) ->
         return False
     for page in pages:
         try:
-            answer = await answers.answer("elicit", page, server)
+            answer = await handlers.answer("elicit", page, origin)
         except (MethodNotFound, InvalidParams):
             return False
         if answer.action != "accept":
             return False
-        completed = None if page.elicitation_id is UNSET else answers.page(page.elicitation_id)
+        completed = None if page.elicitation_id is UNSET else handlers.page(page.elicitation_id)
         if completed is not None:
             try:
                 async with asyncio.timeout(PAGE_TIME):

@@ -26,29 +26,50 @@ from carrel.errors import (
     ProtocolError,
     RequestTimeout,
 )
-from carrel.protocol.methods import DISCOVER, INITIALIZED
+from carrel.protocol.methods import DISCOVER, INITIALIZED, Request
 from carrel.protocol.revision import Revision
-from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REVISIONS
+from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Implementation, Params
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
 
-__all__ = ["STATELESS_ERRORS", "Found", "negotiate", "shake_hands"]
+__all__ = ["STATELESS_ERRORS", "ServerFacts", "negotiate", "shake_hands"]
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 #: Error codes that only servers of a stateless revision use.
 STATELESS_ERRORS = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION))
 
 
-class Found(msgspec.Struct, frozen=True):
-    """Negotiated revision and the server's info, capabilities and instructions. ``server`` is None if not given."""
+COMPLETING = ServerCapabilities(completions={})
+
+
+class ServerFacts(msgspec.Struct, frozen=True):
+    """Negotiated revision and the server's info, capabilities and instructions. ``info`` is None if not given."""
 
     revision: Revision
-    server: Implementation | None
+    info: Implementation | None
     capabilities: ServerCapabilities
     instructions: str | None
 
+    @property
+    def missing(self) -> frozenset[Request[Any, Any]]:
+        """The requests whose capability the server has not declared."""
+        return frozenset(row for row in REQUESTS.values() if not self.offers(row))
 
-async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout: float, patience: float) -> Found:
+    def offers(self, request: Request[Any, Any]) -> bool:
+        """Return whether the server has declared the capability that a request requires."""
+        need = request.capability
+        if need is None or getattr(self.capabilities, need) is not UNSET:
+            return True
+        # The oldest revision had completion without a capability for it.
+        return need == "completions" and self.revision.project(COMPLETING).completions is UNSET
+
+    def announces(self, kind: str) -> bool:
+        """Return whether the server declares ``listChanged`` for a list: "resources", "tools" or "prompts"."""
+        offered = getattr(self.capabilities, kind)
+        return offered is not UNSET and offered.list_changed is True
+
+
+async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout: float, patience: float) -> ServerFacts:
     """Negotiate a revision with a server: ``wanted``, or the newest that both sides support.
 
     ``timeout`` is for each request, ``patience`` for the first one unless a revision is ``wanted``: without a response
@@ -106,7 +127,7 @@ def unspoken(offered: Iterable[str], wanted: Revision | None) -> ProtocolError:
     return ProtocolError(f"The server speaks {', '.join(offered) or 'nothing that it names'}; wanted is {ours}"[:500])
 
 
-async def discover(link: ClientConnection, revision: Revision, *, timeout: float) -> Found:
+async def discover(link: ClientConnection, revision: Revision, *, timeout: float) -> ServerFacts:
     """Send ``server/discover`` and return what the server declares.
 
     https://modelcontextprotocol.io/specification/2026-07-28/server/discover
@@ -124,7 +145,7 @@ async def discover(link: ClientConnection, revision: Revision, *, timeout: float
         raise
     if revision.name not in result.supported_versions:
         raise Unspoken(result.supported_versions)
-    return Found(
+    return ServerFacts(
         revision,
         _identity({} if result.meta is UNSET else result.meta),
         result.capabilities,
@@ -139,7 +160,9 @@ def _identity(meta: dict[str, Any]) -> Implementation | None:
         return None
 
 
-async def shake_hands(link: ClientConnection, revision: Revision, *, timeout: float, insist: bool = False) -> Found:
+async def shake_hands(
+    link: ClientConnection, revision: Revision, *, timeout: float, insist: bool = False
+) -> ServerFacts:
     """Perform the ``initialize`` handshake in ``revision`` or, unless ``insist``, the one the server counter-offers.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
@@ -157,4 +180,4 @@ async def shake_hands(link: ClientConnection, revision: Revision, *, timeout: fl
     link.announce(INITIALIZED)
     link.transport.settle(agreed)
     instructions = None if result.instructions is UNSET else result.instructions
-    return Found(agreed, result.server_info, result.capabilities, instructions)
+    return ServerFacts(agreed, result.server_info, result.capabilities, instructions)

@@ -1,28 +1,33 @@
-"""Client session that outlives its connections: reconnection, requests with retries, server requests, notifications.
+"""Client session with a server: connects, reconnects, sends requests, and answers those of the server.
 
-https://modelcontextprotocol.io/specification/2026-07-28/basic
+https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from msgspec import UNSET, UnsetType
+import msgspec
+from msgspec import UNSET
 
-from carrel.client.connect import open_link
-from carrel.client.connection import ClientConnection, Progress, Waiter
+from carrel.client.connect import open_connection
+from carrel.client.connection import ClientConnection, Waiter
 from carrel.client.endpoints import ServerEndpoint
-from carrel.client.handlers import ClientHandlers
-from carrel.client.input_required import MAX_ROUNDS, next_round, visit_pages
-from carrel.client.negotiation import Found
+from carrel.client.extensions import ClientExtension
+from carrel.client.handlers import ClientCall, Handlers, Origin
+from carrel.client.negotiation import ServerFacts
 from carrel.client.retry import Retries
+from carrel.client.state import ClientState
 from carrel.errors import (
+    HEADER_MISMATCH,
     UNSUPPORTED_VERSION,
     URL_ELICITATION_REQUIRED,
     ConfigError,
+    MCPError,
     MethodNotFound,
     PeerError,
     ProtocolError,
@@ -32,32 +37,36 @@ from carrel.errors import (
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.client import Connection, Notification, Question
-from carrel.protocol.extensions.skills import SKILLS
-from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import SET_LEVEL, Request
 from carrel.protocol.revision import Revision
-from carrel.protocol.revisions import REQUESTS
-from carrel.wire.base import Implementation, LoggingLevel, Params, Result
-from carrel.wire.client_features import InputRequiredResult
+from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel, Result
+from carrel.wire.client_features import InputRequest, InputRequiredResult
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.utilities import LoggingMessageParams, SetLevelParams
 
 if TYPE_CHECKING:
-    from carrel.client.tasks import TaskAnswers
+    from carrel.client.answers import ClientHandlers
 
-__all__ = ["LogReceiver", "Session", "Wait", "Watcher"]
+__all__ = ["LogReceiver", "Session", "SessionObserver", "SessionOptions", "Watcher"]
 
 logger = Log("carrel.client")
 
-P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Result)
-
-#: Timeout in seconds; UNSET for the client's own timeout, None for no limit.
-Wait: TypeAlias = float | UnsetType | None
 #: Receives the log messages of a server.
 LogReceiver: TypeAlias = Callable[[LoggingMessageParams], Awaitable[None] | None]
 
-COMPLETING = ServerCapabilities(completions={})
+
+class SessionObserver(Protocol):
+    """Part of a client that keeps something about the server. ``ClientExtension`` is one."""
+
+    def connected(self) -> None:
+        """Forget what was known of the server: there is a new connection, perhaps to another server."""
+
+    def notified(self, notification: Notification) -> None:
+        """Handle a notification of the server."""
+
+    def missed(self) -> None:
+        """Forget what notifications keep fresh: some may have been missed."""
 
 
 class Watcher(Protocol):
@@ -73,47 +82,71 @@ class Watcher(Protocol):
         """Stop listening."""
 
 
-class Session:
-    """Base class of ``Client``: the session with one server. ``watches`` receive its change notifications."""
+class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a session, which are those of ``Client``."""
 
-    def __init__(
-        self,
-        way: ServerEndpoint,
-        info: Implementation,
-        answers: ClientHandlers,
-        extensions: Mapping[str, Mapping[str, Any]],
-        *,
-        wanted: Revision | None,
-        timeout: float | None,
-        patience: float,
-        retries: Retries,
-        log: LogReceiver | None,
-        log_level: LoggingLevel | None,
-    ) -> None:
-        self.timeout = timeout
+    info: Implementation
+    handlers: Handlers | None = None
+    extensions: Sequence[ClientExtension] = ()
+    settings: Mapping[str, Mapping[str, Any]] = {}
+    """Settings of further extensions to declare, by identifier."""
+    revision: Revision | None = None
+    timeout: float | None = 60.0
+    patience: float = 5.0
+    retries: Retries = Retries()
+    log: LogReceiver | None = None
+    log_level: LoggingLevel | None = None
+
+
+class Session:
+    """Session with one server, over one connection after another.
+
+    ``observers`` are told of connections and notifications; ``watches`` only of change notifications.
+    """
+
+    def __init__(self, endpoint: ServerEndpoint, options: SessionOptions) -> None:
+        self.endpoint = endpoint
+        self.timeout = options.timeout
+        self.state = ClientState()
+        self.observers: list[SessionObserver] = []
         self.watches: set[Watcher] = set()
-        self._way = way
-        self._wanted = wanted
-        self._info = info
-        self._answers = answers
-        self._capabilities = answers.capabilities(extensions)
-        self._patience = patience
-        self._retries = retries
-        self._log = log
-        self._log_level = log_level
-        self._link: ClientConnection | None = None
-        self._found: Found | None = None
+        self.connection: ClientConnection | None = None
+        """The current connection; None before the first one. It may be lost: see its ``error``."""
+        self._options = options
+        self._answers: ClientHandlers | None = None
+        self._log_level = options.log_level
+        self._facts: ServerFacts | None = None
         self._missing: frozenset[Request[Any, Any]] = frozenset()
-        self._has_tasks = False
-        self.task_answers: dict[str, TaskAnswers] = {}
-        """Answered input requests of tasks, by task id."""
         self._open = False
         self._connecting = asyncio.Lock()
         self._lost: dict[ClientConnection, asyncio.Event] = {}
         self._leaving: dict[ClientConnection, asyncio.Task[None]] = {}
-        self._held: dict[str, int] = {}
+        names: dict[str, Mapping[str, Any]] = dict(options.settings)
+        for extension in options.extensions:
+            extension.attach(self)
+            self.observers.append(extension)
+            if extension.settings is not None:
+                names[extension.name] = extension.settings
+        if options.handlers is None:
+            self._capabilities = ClientCapabilities(extensions=names or UNSET)
+        else:
+            self._capabilities = self.handlers.capabilities(names)
+
+    @property
+    def handlers(self) -> ClientHandlers:
+        """The handlers of the server's requests. Few servers send any, so the module is imported when it is needed."""
+        if self._answers is None:
+            from carrel.client.answers import ClientHandlers
+
+            self._answers = ClientHandlers(self._options.handlers or Handlers())
+        return self._answers
 
     # Connecting and closing
+
+    async def open(self) -> None:
+        """Connect for the first time. See ``connect``."""
+        self._open = True
+        await self.connect()
 
     async def connect(self) -> ClientConnection:
         """Return the open connection, connecting first if there is none.
@@ -125,135 +158,141 @@ class Session:
             ProtocolError: there is no revision that both sides support.
             AuthorizationError: the server requires authorization.
         """
-        link = self._link
-        if link is not None and link.error is None:
-            return link
+        connection = self.connection
+        if connection is not None and connection.error is None:
+            return connection
         async with self._connecting:
-            link = self._link
-            if link is not None and link.error is None:
-                return link
+            connection = self.connection
+            if connection is not None and connection.error is None:
+                return connection
             if not self._open:
                 raise ConfigError("The client is closed; it is open within `async with Client(…) as client:`")
-            if link is not None:
-                self._link = None
-                await self._leave(link)
-            link, self._found = await open_link(
-                self._way, self._new_connection, self, self._wanted, timeout=self.timeout, patience=self._patience
+            self.state.set(
+                "connecting" if self._facts is None else "reconnecting",
+                self.state.reason if connection is None else connection.error,
             )
-            self._link = link
-            self._missing = frozenset(row for row in REQUESTS.values() if not self.offers(row))
-            self._has_tasks = self.capabilities.tasks is not UNSET
-            self._lost[link] = asyncio.Event()
-            self._held = {}
-            self._renewed()
-            if self._log_level is not None and not self.stateless and self.offers(SET_LEVEL):
-                await link.call(SET_LEVEL, SetLevelParams(level=self._log_level), timeout=self.timeout)
-            return link
+            if connection is not None:
+                self.connection = None
+                await self._leave(connection)
+            try:
+                return await self._connect()
+            except MCPError as error:
+                self.state.set("disconnected", error)
+                raise
+            except BaseException:
+                self.state.set("disconnected", TransportError("connecting was given up", delivered=False))
+                raise
 
-    async def _leave(self, link: ClientConnection) -> None:
-        """Close a lost connection; after ``SessionExpired``, in the background once pending requests are done."""
-        if not isinstance(link.error, SessionExpired):
-            await link.close()
-            return
-        task = asyncio.get_running_loop().create_task(link.finish())
-        self._leaving[link] = task
-        task.add_done_callback(lambda _: self._leaving.pop(link, None))
-
-    def _new_connection(self) -> Connection[Waiter]:
-        connection: Connection[Waiter] = Connection(self._info, self._capabilities)
-        connection.extend(TASKS)
-        connection.extend(SKILLS)
-        connection.set_log_level(self._log_level or (None if self._log is None else "info"))
+    async def _connect(self) -> ClientConnection:
+        options = self._options
+        connection, self._facts = await open_connection(
+            self.endpoint,
+            self._new_connection,
+            self,
+            options.revision,
+            timeout=self.timeout,
+            patience=options.patience,
+        )
+        self.connection = connection
+        self._missing = self._facts.missing
+        self._lost[connection] = asyncio.Event()
+        for observer in self.observers:
+            observer.connected()
+        if self._log_level is not None and not self.stateless and self.server.offers(SET_LEVEL):
+            await connection.call(SET_LEVEL, SetLevelParams(level=self._log_level), timeout=self.timeout)
+        if connection.error is None:
+            self.state.set("connected")
         return connection
 
-    def _renewed(self) -> None:
-        """Drop cached state of the server after a reconnect: it may be another server."""
+    async def _leave(self, connection: ClientConnection) -> None:
+        """Close a lost connection; after ``SessionExpired``, in the background once pending requests are done."""
+        if not isinstance(connection.error, SessionExpired):
+            await connection.close()
+            return
+        task = asyncio.get_running_loop().create_task(connection.finish())
+        self._leaving[connection] = task
+        task.add_done_callback(lambda _: self._leaving.pop(connection, None))
+
+    def _new_connection(self) -> Connection[Waiter]:
+        connection: Connection[Waiter] = Connection(self._options.info, self._capabilities)
+        for extension in self._options.extensions:
+            connection.extend(extension.protocol)
+        connection.set_log_level(self._log_level or (None if self._options.log is None else "info"))
+        return connection
 
     async def close(self) -> None:
         """Close every watch, fail pending requests, and close the connection. May be called more than once."""
         self._open = False
         for watch in list(self.watches):
             await watch.close()
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close()
-            self.lost(link)
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            await connection.close()
+            self.lost(connection)
         for old, task in list(self._leaving.items()):
             await old.close()
             await asyncio.wait([task])
+        if self.endpoint.credentials is not None:
+            await self.endpoint.credentials.close()
+        self.state.set("closed")
 
     # Server information
 
     @property
-    def revision(self) -> str:
+    def server(self) -> ServerFacts:
+        """What the server has declared.
+
+        Raises:
+            ConfigError: the client has not been connected yet.
+        """
+        if self._facts is None:
+            raise ConfigError("The client has not been connected yet; use `async with Client(…) as client:`")
+        return self._facts
+
+    @property
+    def revision(self) -> Revision:
         """The negotiated revision."""
-        return self._facts.revision.name
+        return self.server.revision
 
     @property
     def stateless(self) -> bool:
         """Whether the revision has no sessions."""
-        return self._facts.revision.stateless
-
-    @property
-    def server(self) -> Implementation | None:
-        """Server info (name and version), as declared by the server and not verified."""
-        return self._facts.server
+        return self.server.revision.stateless
 
     @property
     def capabilities(self) -> ServerCapabilities:
         """The server's capabilities."""
-        return self._facts.capabilities
+        return self.server.capabilities
 
     @property
-    def instructions(self) -> str | None:
-        """The server's instructions for a model."""
-        return self._facts.instructions
+    def server_extensions(self) -> Mapping[str, Any]:
+        """The settings of the extensions that the server declares, by identifier."""
+        declared = self.server.capabilities.extensions
+        return {} if declared is UNSET else declared
 
     @property
-    def _facts(self) -> Found:
-        if self._found is None:
-            raise ConfigError("The client has not been connected yet; use `async with Client(…) as client:`")
-        return self._found
+    def server_name(self) -> str:
+        """The host's name for the server: its URL or its command."""
+        return self.endpoint.name
 
     @property
-    def _server_name(self) -> str:
+    def _display_name(self) -> str:
         """Server name to show to a user: the name that it declares, and its URL or command."""
-        server = None if self._found is None else self._found.server
-        shown = printable(self._way.shown)
+        server = None if self._facts is None else self._facts.info
+        shown = printable(self.endpoint.shown)
         return shown if server is None else f"{printable(server.name, 100)} ({shown})"
 
-    def offers(self, request: Request[Any, Any]) -> bool:
-        """Return whether the server has declared the capability that a request requires."""
-        need = request.capability
-        if need is None or getattr(self.capabilities, need) is not UNSET:
-            return True
-        # The oldest revision had completion without a capability for it.
-        return need == "completions" and self._facts.revision.project(COMPLETING).completions is UNSET
-
-    def announces(self, kind: str) -> bool:
-        """Return whether the server declares ``listChanged`` for a list: "resources", "tools" or "prompts"."""
-        offered = getattr(self.capabilities, kind)
-        return offered is not UNSET and offered.list_changed is True
+    def knows(self, request: Request[Any, Any]) -> bool:
+        """Return whether the negotiated revision, or an extension, has a request."""
+        return self.connection is not None and self.connection.connection.knows(request)
 
     # Requests
 
-    async def request(
-        self,
-        request: Request[P, R],
-        params: P,
-        *,
-        timeout: Wait = UNSET,
-        progress: Progress | None = None,
-        meta: Mapping[str, Any] | None = None,
-        headers: Callable[[], Mapping[str, str]] | None = None,
-        result: type[Result] | None = None,
-        repeatable: bool = False,
-        answered: list[InputRequiredResult] | None = None,
-    ) -> R:
-        """Send a request and return its result.
+    async def request(self, call: ClientCall[R]) -> R:
+        """Send a request, and return its result.
 
         Input requests of the server are answered, lost connections reopened, and requests that are safe to repeat
-        retried; ``repeatable`` marks this one as safe. ``answered`` collects the ``input_required`` results.
+        retried.
 
         Raises:
             PeerError: the server sent an error response.
@@ -262,58 +301,96 @@ class Session:
             ProtocolError: the server's response is invalid.
             MethodNotFound: the server lacks the capability, or its revision the request.
         """
-        failures = rounds = 0
-        mended = False
-        link = self._link
+        failures = 0
+        repaired = False
+        row, params = call.request, call.params
+        connection = self.connection
         while True:
             try:
-                if link is None or link.error is not None:
-                    link = await self.connect()
-                if request in self._missing:
-                    raise MethodNotFound(f"The server does not offer {request.capability}")
-                answer = await link.call(
-                    request,
+                if connection is None or connection.error is not None:
+                    connection = await self.connect()
+                if row in self._missing:
+                    raise MethodNotFound(f"The server does not offer {row.capability}")
+                answer = await connection.call(
+                    row,
                     params,
-                    timeout=self.timeout if timeout is UNSET else timeout,
-                    progress=progress,
-                    meta=meta,
-                    headers=None if headers is None else headers(),
-                    result=result,
+                    timeout=self.timeout if call.timeout is None else call.timeout,
+                    progress=call.progress,
+                    meta=call.meta,
+                    headers=None if call.headers is None else call.headers.headers(),
+                    result=call.result,
+                    call=call,
                 )
             except TransportError as error:
                 failures += 1
-                safe = repeatable or request.idempotent
-                pause = self._retries.pause(error, failures, safe=safe) if self._open else None
-                if pause is None:
-                    raise
-                if isinstance(error, SessionExpired) and link is not None:
-                    link.closed(error)
+                pause = await self._recover(call, error, failures, connection)
                 await asyncio.sleep(pause)
-                link = self._link
+                connection = self.connection
                 continue
             except PeerError as error:
-                if mended or not await self._mend(error, request):
+                if repaired or not await self._repair(call, error):
                     raise
-                mended = True
-                link = self._link
+                repaired = True
+                connection = self.connection
                 continue
             if not isinstance(answer, InputRequiredResult):
                 return answer
-            if answered is not None:
-                answered.append(answer)
-            rounds += 1
-            if rounds > MAX_ROUNDS:
-                raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")
-            params = await next_round(params, answer, self._answers, self._server_name)
+            from carrel.client.input_required import MAX_ROUNDS, next_round
 
-    async def _mend(self, error: PeerError, request: Request[Any, Any]) -> bool:
-        """Recover from an error response, if possible; return whether to send the request again."""
-        if error.code == UNSUPPORTED_VERSION and self._link is not None:
-            self._link.closed(TransportError("the server does not speak the revision any more", delivered=False))
+            call.rounds += 1
+            if call.rounds > MAX_ROUNDS:
+                raise ProtocolError(f"The server has asked for input {MAX_ROUNDS} times, and is not done")
+            params = await next_round(params, answer, self.handlers, self._origin(call))
+
+    async def _recover(
+        self, call: ClientCall[Any], error: TransportError, failures: int, connection: ClientConnection | None
+    ) -> float:
+        """Return the seconds to wait before a call is sent again; raise its error if it is not."""
+        retries = self._options.retries
+        pause = retries.pause(error, failures, safe=call.repeatable or call.request.idempotent) if self._open else None
+        if pause is None:
+            raise error
+        if isinstance(error, SessionExpired) and connection is not None:
+            connection.closed(error)
+        return pause
+
+    async def _repair(self, call: ClientCall[Any], error: PeerError) -> bool:
+        """Remove the cause of an error response, if possible; return whether to send the request again."""
+        if error.code == UNSUPPORTED_VERSION and self.connection is not None:
+            self.connection.closed(TransportError("the server does not speak the revision any more", delivered=False))
             return True
         if error.code == URL_ELICITATION_REQUIRED:
-            return await visit_pages(error, self._answers, self._server_name)
+            from carrel.client.input_required import visit_pages
+
+            return await visit_pages(error, self.handlers, self._origin(call))
+        if error.code == HEADER_MISMATCH and call.headers is not None:
+            await call.headers.refresh()
+            return True
         return False
+
+    def send_later(self, call: ClientCall[Any]) -> None:
+        """Send a request in the background; its result is dropped, and its failure only logged."""
+        if self.connection is not None:
+            self.connection.spawn(self.connection.call(call.request, call.params, timeout=self.timeout))
+
+    async def answer_input(self, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> dict[str, Any]:
+        """Return the responses to the input requests that a call has caused, by key."""
+        from carrel.client.input_required import answer_all
+
+        return await answer_all(requests, self.handlers, self._origin(call))
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Set the minimum level of the server's log messages.
+
+        Raises:
+            MethodNotFound: the server does not support logging.
+        """
+        connection = await self.connect()
+        self._log_level = level
+        if self.stateless:
+            connection.connection.set_log_level(level)
+        else:
+            await self.request(ClientCall(SET_LEVEL, SetLevelParams(level=level)))
 
     # Callbacks of the connection
 
@@ -322,60 +399,56 @@ class Session:
         if notice.event == "message":
             self._take_log(notice.params)
         elif notice.event == "elicitation_complete":
-            self._answers.complete_page(notice.params.elicitation_id)
+            self.handlers.complete_page(notice.params.elicitation_id)
         else:
-            self.changed(notice)
+            self.notify(notice)
             for watch in list(self.watches):
                 watch.take_notice(notice)
 
-    def changed(self, notice: Notification) -> None:
-        """Invalidate cached state that a change notification concerns."""
+    def notify(self, notice: Notification) -> None:
+        """Tell the observers of a notification."""
+        for observer in self.observers:
+            observer.notified(notice)
 
     def _take_log(self, params: LoggingMessageParams) -> None:
-        if self._log is None:
+        receiver = self._options.log
+        if receiver is None:
             return
         try:
-            done = self._log(params)
+            done = receiver(params)
         except Exception:
             logger.exception("the receiver of log messages failed")
             return
-        if inspect.isawaitable(done) and self._link is not None:
-            self._link.spawn(done)
+        if inspect.isawaitable(done) and self.connection is not None:
+            self.connection.spawn(done)
 
-    async def answer(self, question: Question) -> Any:
-        """Return the result of a server's request (elicitation, sampling, roots)."""
-        return await self._answers.answer(question.operation, question.params, self._server_name)
+    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+        """Return the result of a server's request (elicitation, sampling, roots), which ``call`` has caused.
+
+        ``call`` is None if it is not known which call has caused it: one of ``calls``, or none.
+        """
+        return await self.handlers.answer(question.operation, question.params, Origin(self._display_name, call, calls))
+
+    def _origin(self, call: ClientCall[Any]) -> Origin:
+        return Origin(self._display_name, call, (call,))
 
     def interrupted(self) -> None:
         """Record that notifications may have been missed."""
+        for observer in self.observers:
+            observer.missed()
         for watch in list(self.watches):
             watch.miss()
 
-    def lost(self, link: ClientConnection) -> None:
+    def lost(self, connection: ClientConnection) -> None:
         """Record that a connection is lost, and wake up its watches."""
-        event = self._lost.pop(link, None)
+        event = self._lost.pop(connection, None)
         if event is not None:
             event.set()
+            if self._open and connection is self.connection:
+                self.state.set("disconnected", connection.error)
 
-    # Subscriptions of watches
-
-    async def gone(self, link: ClientConnection) -> None:
+    async def gone(self, connection: ClientConnection) -> None:
         """Wait until a connection is lost."""
-        event = self._lost.get(link)
+        event = self._lost.get(connection)
         if event is not None:
             await event.wait()
-
-    def hold(self, uri: str) -> bool:
-        """Add a reference to the subscription of a resource; return whether it is the first."""
-        self._held[uri] = held = self._held.get(uri, 0) + 1
-        return held == 1
-
-    def release(self, link: ClientConnection, uri: str) -> bool:
-        """Drop a reference to the subscription of a resource; return whether it was the last."""
-        if link is not self._link or uri not in self._held:
-            return False
-        self._held[uri] -= 1
-        if self._held[uri]:
-            return False
-        del self._held[uri]
-        return True

@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from carrel.client.handlers import ClientCall
+from carrel.client.results import Listing
 from carrel.errors import (
     INVALID_PARAMS,
     ConfigError,
@@ -41,14 +43,23 @@ from carrel.protocol.extensions.skills import (
 from carrel.protocol.methods import READ_RESOURCE, Request
 from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode
 from carrel.wire.base import PageParams, Params, Result
-from carrel.wire.resources import ReadResourceParams, Resource, ResourceContents, TextResourceContents
-from carrel.wire.skills import GetSkillParams, ReadDirectoryParams, SkillResource
+from carrel.wire.resources import (
+    ReadResourceParams,
+    Resource,
+    ResourceContents,
+    TextResourceContents,
+)
+from carrel.wire.skills import (
+    GetSkillParams,
+    ReadDirectoryParams,
+    SkillResource,
+)
 from carrel.wire.skills import Skill as SkillEntry
 
-__all__ = ["Skill", "SkillServer", "get_skill", "list_skills", "read_directory"]
+__all__ = ["Skill", "SkillServer", "get_skill", "list_directory", "list_skills"]
 
-P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Result)
+P = TypeVar("P", bound=Params)
 
 DIGEST = "sha256:"
 HEXADECIMAL = "0123456789abcdef"
@@ -66,23 +77,26 @@ class SkillServer(Protocol):
     async def declared(self) -> Mapping[str, Any]:
         """Return the settings of the extensions that the server has declared."""
 
-    async def request(self, request: Request[P, R], params: P) -> R:
+    async def request(self, call: ClientCall[R]) -> R:
         """Send a request to the server, bypassing the cache, and return its result."""
 
     def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
         """Iterate over the pages of a list, possibly from the cache."""
 
 
-async def list_skills(server: SkillServer) -> AsyncIterator[Skill]:
-    """Iterate over the skills that a server lists, which may be fewer than it has, without reading their files.
+def list_skills(server: SkillServer) -> Listing[Skill]:
+    """List the skills that a server lists, which may be fewer than it has, without reading their files.
 
     Raises:
         MethodNotFound: the server does not support skills.
     """
-    await _require(server)
-    async for page in server.pages(LIST_SKILLS, PageParams()):
-        for entry in page.skills:
-            yield Skill(server, entry)
+
+    async def pages() -> AsyncIterator[list[Skill]]:
+        await _require(server)
+        async for page in server.pages(LIST_SKILLS, PageParams()):
+            yield [Skill(server, entry) for entry in page.skills]
+
+    return Listing(pages)
 
 
 async def get_skill(server: SkillServer, uri: str) -> Skill:
@@ -95,7 +109,7 @@ async def get_skill(server: SkillServer, uri: str) -> Skill:
     """
     await _require(server)
     try:
-        entry: SkillEntry = (await server.request(GET_SKILL, GetSkillParams(uri=uri))).skill
+        entry = (await server.request(ClientCall(GET_SKILL, GetSkillParams(uri=uri)))).skill
     except PeerError as error:
         if error.code == INVALID_PARAMS:
             raise ResourceNotFound(uri, "No skill is served there") from error
@@ -105,18 +119,21 @@ async def get_skill(server: SkillServer, uri: str) -> Skill:
     return Skill(server, entry)
 
 
-async def read_directory(server: SkillServer, uri: str) -> AsyncIterator[Resource]:
-    """Iterate over the direct children of a directory of a server, in a skill or not.
+def list_directory(server: SkillServer, uri: str) -> Listing[Resource]:
+    """List the direct children of a directory of a server, in a skill or not.
 
     Raises:
         MethodNotFound: the server does not support reading directories.
         PeerError: there is no such directory.
     """
-    if not (await _require(server)).get("directoryRead"):
-        raise MethodNotFound(f"{server.name} does not say what is in directories")
-    async for page in server.pages(READ_DIRECTORY, ReadDirectoryParams(uri=uri)):
-        for resource in page.resources:
-            yield resource
+
+    async def pages() -> AsyncIterator[list[Resource]]:
+        if not (await _require(server)).get("directoryRead"):
+            raise MethodNotFound(f"{server.name} does not say what is in directories")
+        async for page in server.pages(READ_DIRECTORY, ReadDirectoryParams(uri=uri)):
+            yield page.resources
+
+    return Listing(pages)
 
 
 async def _require(server: SkillServer) -> Mapping[str, Any]:
@@ -289,7 +306,8 @@ class Skill:
     async def _fetch(self, uri: str, listed: SkillResource | None) -> ResourceContents:
         """Fetch one file, and verify its size and digest if it is listed."""
         try:
-            result = await self._server.request(READ_RESOURCE, ReadResourceParams(uri=uri))
+            call = ClientCall(READ_RESOURCE, ReadResourceParams(uri=uri))
+            result = await self._server.request(call)
         except PeerError as error:
             if error.code in (INVALID_PARAMS, NOT_FOUND):
                 raise ResourceNotFound(uri, "The server does not have this file of the skill any more") from error
@@ -298,7 +316,7 @@ class Skill:
             raise ResourceMismatch(
                 uri, f"The server answered with {len(result.contents)} files instead of one", "contents"
             )
-        contents: ResourceContents = result.contents[0]
+        contents = result.contents[0]
         data = bytes_of(contents)
         if listed is None:
             self._sizes[uri] = len(data)
@@ -358,7 +376,7 @@ class Skill:
 
     async def _ask_for_directory(self, uri: str) -> list[Resource]:
         try:
-            found = [resource async for resource in read_directory(self._server, uri)]
+            found = await list_directory(self._server, uri)
         except PeerError as error:
             if error.code == INVALID_PARAMS:
                 raise ResourceNotFound(uri, "The skill has no such directory") from error

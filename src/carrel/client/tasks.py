@@ -7,28 +7,37 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.client.input_required import answer_all
+from carrel.client.handlers import ClientCall, Handlers
+from carrel.client.requests import Requests
+from carrel.client.results import Listing, Results
+from carrel.client.tool_calls import ToolCalls
 from carrel.errors import InvalidMessage, PeerError, TaskCancelled
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
-from carrel.protocol.methods import FETCH_TASK_RESULT
+from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, Request
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
-from carrel.wire.tasks import DetailedTask, Task, TaskParams, TaskStatus, UpdateTaskParams
-from carrel.wire.tools import CallToolResult
+from carrel.wire.tasks import (
+    CreateTaskResult,
+    DetailedTask,
+    ListTasksParams,
+    Task,
+    TaskParams,
+    TaskStatus,
+    UpdateTaskParams,
+)
+from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest
 
-if TYPE_CHECKING:
-    from carrel.client.session import Session
-
-__all__ = ["TaskAnswers", "ToolTask"]
+__all__ = ["TaskAnswers", "Tasks", "ToolTask"]
 
 #: Default poll interval of a task in seconds, and the bounds of the interval that a server may set.
 INTERVAL = 1.0
@@ -85,16 +94,119 @@ def digest_of(request: InputRequest) -> bytes:
     return sha256(msgspec.json.encode(request, order="sorted")).digest()
 
 
+class Tasks:
+    """Tasks of one client: ``client.tasks``."""
+
+    def __init__(self, session: Requests, results: Results, tools: ToolCalls) -> None:
+        self._session = session
+        self._results = results
+        self._tools = tools
+        self._answers: dict[str, TaskAnswers] = {}
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        handlers: Handlers | None = None,
+        user_data: object = None,
+    ) -> ToolTask:
+        """Call a tool as a task, if the server supports it, and return a handle to poll, await or cancel it.
+
+        ``ttl`` is the requested lifetime of the task in seconds (2025-11-25; later the server decides).
+
+        https://modelcontextprotocol.io/extensions/tasks/overview
+        """
+        params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
+        wanted = await self._tools.may_be_task(name)
+        if wanted:
+            params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
+        call: ClientCall[Any] = ClientCall(
+            CALL_TOOL,
+            params,
+            result=CreateTaskResult if wanted else None,
+            meta=meta,
+            handlers=handlers,
+            user_data=user_data,
+        )
+        answer = await self._tools.send(call, arguments)
+        return ToolTask(self, answer.task if isinstance(answer, CreateTaskResult) else answer, call)
+
+    async def get_task(self, id: str, *, handlers: Handlers | None = None, user_data: object = None) -> ToolTask:
+        """Return a task that was started earlier, for example by another process.
+
+        Raises:
+            PeerError: there is no such task, or it belongs to another client.
+        """
+        call: ClientCall[Any] = ClientCall(GET_TASK, TaskParams(task_id=id), handlers=handlers, user_data=user_data)
+        return ToolTask(self, await self._session.request(call), call)
+
+    def list_tasks(self) -> Listing[ToolTask]:
+        """List this client's tasks on the server (2025-11-25).
+
+        Raises:
+            MethodNotFound: the server's revision has no ``tasks/list``.
+        """
+        return Listing(self._pages)
+
+    async def _pages(self) -> AsyncIterator[list[ToolTask]]:
+        async for page in self._results.pages(LIST_TASKS, ListTasksParams()):
+            yield [ToolTask(self, task, ClientCall(GET_TASK, TaskParams(task_id=task.task_id))) for task in page.tasks]
+
+    # For calls and handles
+
+    async def follow(self, state: DetailedTask | CallToolResult, call: ClientCall[Any]) -> CallToolResult:
+        """Wait for the task that the server has made of a call, and return the result of the call."""
+        return await ToolTask(self, state, call).result()
+
+    async def request(self, call: ClientCall[Any]) -> Any:
+        """Send a request about a task, and return its result."""
+        return await self._session.request(call)
+
+    async def answer(self, id: str, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> None:
+        """Answer new input requests of a task, and send the responses that the server has not acknowledged."""
+        answers = self._answers.get(id)
+        if answers is None:
+            if len(self._answers) >= MAX_TASKS:
+                del self._answers[next(iter(self._answers))]
+            answers = self._answers[id] = TaskAnswers()
+        async with answers.lock:
+            for key, request in answers.new(requests).items():
+                given = await self._session.answer_input({key: request}, call)
+                answers.add(key, request, given[key])
+            if not answers.unsent:
+                return
+            params = UpdateTaskParams(task_id=id, input_responses=Raw(encode(answers.unsent)))
+            try:
+                await self._session.request(ClientCall[Any](UPDATE_TASK, params, repeatable=True))
+            except PeerError:
+                answers.refused()
+                raise
+            answers.unsent.clear()
+
+    def forget(self, id: str) -> None:
+        """Forget the answers of a task that has ended."""
+        self._answers.pop(id, None)
+
+    def cancel_later(self, id: str) -> None:
+        """Request cancellation of a task in the background."""
+        self._session.send_later(ClientCall(CANCEL_TASK, TaskParams(task_id=id)))
+
+
 class ToolTask:
     """Handle of a task: a tool call that may still be running.
 
     Iterate over it to poll for changes of status; await ``result`` for the result. Its ``id`` outlives the client: see
-    ``Client.task``.
+    ``Tasks.get_task``.
     """
 
-    def __init__(self, client: Session, state: DetailedTask | Task | CallToolResult) -> None:
-        self._client = client
+    def __init__(self, tasks: Tasks, state: DetailedTask | Task | CallToolResult, call: ClientCall[Any]) -> None:
+        self._tasks = tasks
         self._state = state
+        self._call = call
+        """The call that has started the task: handlers of its input requests are told of it."""
 
     @property
     def id(self) -> str | None:
@@ -117,35 +229,13 @@ class ToolTask:
         """Poll the status (``tasks/get``), and answer the input requests that the task waits for."""
         if self.id is None or self.status in TERMINAL:
             return self.status
-        state: DetailedTask | Task = await self._client.request(GET_TASK, TaskParams(task_id=self.id))
+        state: DetailedTask | Task = await self._tasks.request(self._about(GET_TASK, self.id))
         self._state = state
         if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not UNSET:
-            await self._answer(state.task_id, state.input_requests)
+            await self._tasks.answer(state.task_id, state.input_requests, self._call)
         if state.status in TERMINAL:
-            self._client.task_answers.pop(state.task_id, None)
+            self._tasks.forget(state.task_id)
         return state.status
-
-    async def _answer(self, id: str, requests: Mapping[str, InputRequest]) -> None:
-        """Answer new input requests, and send the responses that the server has not acknowledged."""
-        remembered = self._client.task_answers
-        answers = remembered.get(id)
-        if answers is None:
-            if len(remembered) >= MAX_TASKS:
-                del remembered[next(iter(remembered))]
-            answers = remembered[id] = TaskAnswers()
-        async with answers.lock:
-            for key, request in answers.new(requests).items():
-                given = await answer_all({key: request}, self._client._answers, self._client._server_name)
-                answers.add(key, request, given[key])
-            if not answers.unsent:
-                return
-            params = UpdateTaskParams(task_id=id, input_responses=Raw(encode(answers.unsent)))
-            try:
-                await self._client.request(UPDATE_TASK, params, repeatable=True)
-            except PeerError:
-                answers.refused()
-                raise
-            answers.unsent.clear()
 
     async def __aiter__(self) -> AsyncIterator[TaskStatus]:
         status = self.status
@@ -155,6 +245,12 @@ class ToolTask:
             before, status = (status, self.message), await self.refresh()
             if (status, self.message) != before:
                 yield status
+
+    def _about(self, request: Request[Any, Any], id: str, timeout: float | None = None) -> ClientCall[Any]:
+        """Return a request about the task, with the handlers and the user data of its call."""
+        call = self._call
+        params = TaskParams(task_id=id)
+        return ClientCall(request, params, timeout=timeout, handlers=call.handlers, user_data=call.user_data)
 
     @property
     def _interval(self) -> float:
@@ -173,15 +269,14 @@ class ToolTask:
         """
         try:
             if isinstance(self._state, Task):
-                return await self._client.request(
-                    FETCH_TASK_RESULT, TaskParams(task_id=self._state.task_id), timeout=None
+                return await self._tasks.request(  # type: ignore[no-any-return]
+                    self._about(FETCH_TASK_RESULT, self._state.task_id, math.inf)
                 )
             async for _ in self:
                 pass
         except asyncio.CancelledError:
-            link = self._client._link
-            if link is not None and self.id is not None and self.status not in TERMINAL:
-                link.spawn(link.call(CANCEL_TASK, TaskParams(task_id=self.id), timeout=self._client.timeout))
+            if self.id is not None and self.status not in TERMINAL:
+                self._tasks.cancel_later(self.id)
             raise
         return self._end()
 
@@ -203,6 +298,6 @@ class ToolTask:
     async def cancel(self) -> None:
         """Request cancellation of the task (``tasks/cancel``). It may still complete or fail."""
         if self.id is not None and self.status not in TERMINAL:
-            state = await self._client.request(CANCEL_TASK, TaskParams(task_id=self.id))
+            state = await self._tasks.request(self._about(CANCEL_TASK, self.id))
             if isinstance(state, Task):
                 self._state = state

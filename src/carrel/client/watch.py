@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import UNSET
 
+from carrel.client.connection import ClientConnection
 from carrel.client.retry import Retries
+from carrel.client.session import Session
 from carrel.errors import (
     AuthorizationError,
     ConfigError,
@@ -27,10 +30,6 @@ from carrel.errors import (
 from carrel.protocol.client import Notification
 from carrel.protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
 from carrel.wire.resources import ListenParams, SubscribeParams, SubscriptionFilter
-
-if TYPE_CHECKING:
-    from carrel.client.connection import ClientConnection
-    from carrel.client.session import Session
 
 __all__ = ["Change", "ChangeKind", "Watch"]
 
@@ -46,6 +45,8 @@ LISTS: dict[str, ChangeKind] = {
 MAX_WAITING = 10_000
 #: How many ``resources/subscribe`` requests are sent concurrently.
 AT_ONCE = 100
+#: How many watches there are of each resource that is subscribed to, by connection.
+HELD: WeakKeyDictionary[ClientConnection, dict[str, int]] = WeakKeyDictionary()
 #: The longest backoff between attempts to listen again, in seconds.
 LONGEST_PAUSE = 30.0
 
@@ -68,9 +69,9 @@ class Watch:
     a "missed".
     """
 
-    def __init__(self, client: Session, uris: Sequence[str], lists: Sequence[str]) -> None:
+    def __init__(self, session: Session, uris: Sequence[str], lists: Sequence[str]) -> None:
         check(uris, lists)
-        self.client = client
+        self.session = session
         self.uris = tuple(dict.fromkeys(uris))
         self.lists = frozenset(lists)
         self.refused: tuple[str, ...] = ()
@@ -96,7 +97,7 @@ class Watch:
 
     async def __anext__(self) -> Change:
         if self._ready is None and not self._changes:
-            raise ConfigError("Nobody listens yet: iterate within `async with client.watch(…) as changes:`")
+            raise ConfigError("The watch is not open yet: iterate within `async with client.watch(…) as changes:`")
         while not self._changes:
             if self._error is not None:
                 raise self._error
@@ -118,13 +119,13 @@ class Watch:
         """
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self.client.watches.add(self)
+        self.session.watches.add(self)
         try:
-            async with asyncio.timeout(self.client.timeout):
+            async with asyncio.timeout(self.session.timeout):
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
-            raise RequestTimeout(f"the server did not agree to tell within {self.client.timeout:g} seconds") from None
+            raise RequestTimeout(f"the server did not agree to tell within {self.session.timeout:g} seconds") from None
         except BaseException:
             await self.close()
             raise
@@ -132,7 +133,7 @@ class Watch:
     async def close(self) -> None:
         """Stop listening, and end the iteration."""
         self._closed = True
-        self.client.watches.discard(self)
+        self.session.watches.discard(self)
         self._news.set()
         task, self._task = self._task, None
         if task is not None:
@@ -192,8 +193,8 @@ class Watch:
             assert self._ready is not None
             began = asyncio.get_running_loop().time()
             try:
-                link = await self.client.connect()
-                await (self._listen(link) if self.client.stateless else self._subscribe(link))
+                connection = await self.session.connect()
+                await (self._listen(connection) if self.session.stateless else self._subscribe(connection))
             except (AuthorizationError, ConfigError, PeerError, ProtocolError) as error:
                 self._fail(error)
                 return
@@ -215,29 +216,29 @@ class Watch:
         self._error = error
         self._news.set()
 
-    async def _listen(self, link: ClientConnection) -> None:
+    async def _listen(self, connection: ClientConnection) -> None:
         """Send ``subscriptions/listen`` and keep the long-lived stream open until the server ends it."""
         wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or UNSET)
         for event, kind in LISTS.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
-        await link.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
+        await connection.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
 
-    async def _subscribe(self, link: ClientConnection) -> None:
+    async def _subscribe(self, connection: ClientConnection) -> None:
         """Send ``resources/subscribe`` for every resource, wait until the connection is lost, and unsubscribe."""
-        offered = self.client.capabilities.resources
+        offered = self.session.capabilities.resources
         if self.uris and (offered is UNSET or offered.subscribe is not True):
             raise MethodNotFound("The server does not offer subscriptions to resources")
-        refused = [name for name in self.lists if not self.client.announces(name)]
+        refused = [name for name in self.lists if not self.session.server.announces(name)]
         uris = iter(self.uris)
 
         async def subscribe() -> None:
             for uri in uris:
                 try:
-                    if self.client.hold(uri):
-                        await link.call(SUBSCRIBE, SubscribeParams(uri=uri), timeout=self.client.timeout)
+                    if hold(connection, uri):
+                        await connection.call(SUBSCRIBE, SubscribeParams(uri=uri), timeout=self.session.timeout)
                 except PeerError:
-                    self.client.release(link, uri)
+                    release(connection, uri)
                     refused.append(uri)
 
         held = self.uris
@@ -251,12 +252,33 @@ class Watch:
             if held and len([uri for uri in refused if uri in self._known]) == len(held) and not self.lists:
                 raise PeerError(-32602, "The server refuses every one of the subscriptions")
             self._agree(refused)
-            await self.client.gone(link)
+            await self.session.gone(connection)
         finally:
             for uri in held:
-                if uri not in refused and self.client.release(link, uri) and link.error is None:
-                    link.spawn(link.call(UNSUBSCRIBE, SubscribeParams(uri=uri), timeout=self.client.timeout))
+                if uri not in refused and release(connection, uri) and connection.error is None:
+                    connection.spawn(
+                        connection.call(UNSUBSCRIBE, SubscribeParams(uri=uri), timeout=self.session.timeout)
+                    )
         raise TransportError("the connection was lost")
+
+
+def hold(connection: ClientConnection, uri: str) -> bool:
+    """Add a watch to the subscription of a resource on a connection; return whether it is the first."""
+    held = HELD.setdefault(connection, {})
+    held[uri] = count = held.get(uri, 0) + 1
+    return count == 1
+
+
+def release(connection: ClientConnection, uri: str) -> bool:
+    """Remove a watch from the subscription of a resource; return whether it was the last."""
+    held = HELD.get(connection, {})
+    if uri not in held:
+        return False
+    held[uri] -= 1
+    if held[uri]:
+        return False
+    del held[uri]
+    return True
 
 
 def check(uris: Sequence[str], lists: Sequence[str]) -> None:
@@ -283,4 +305,4 @@ class _Ear:
 
     def take_notice(self, notice: Notification) -> None:
         self._watch.take_notice(notice)
-        self._watch.client.changed(notice)
+        self._watch.session.notify(notice)

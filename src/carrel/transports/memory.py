@@ -127,6 +127,7 @@ class MemoryTransport:
     cancels = False
     held = False
     mirrors = False
+    streams = False
 
     def __init__(self, app: Application) -> None:
         self._app = app

@@ -14,6 +14,7 @@ from carrel import Client
 from carrel.errors import AuthorizationError, TransportError
 from carrel.security.client import Bearer, OAuth
 from carrel.security.fetch import MAX_ANSWER
+from carrel.transports.client.options import HTTPOptions
 from support.authorization_server import OAUTH, PROTECTED, Authority, running, visit
 
 Make = Callable[..., OAuth]
@@ -193,7 +194,7 @@ async def test_a_token_goes_along_with_no_redirect(authority: Authority, status:
         for location in (thief.resource, f"http://localhost:{thief.url.rpartition(':')[2]}/mcp"):
             authority.responses["/mcp"] = web.Response(status=status, headers={"location": location})
             with pytest.raises(TransportError, match="which is not followed"):
-                async with Client(authority.resource, auth=Bearer("token")):
+                async with Client(authority.resource, http=HTTPOptions(auth=Bearer("token"))):
                     pass
         assert authority.at("/mcp")[0].headers["authorization"] == "Bearer token"
         assert thief.asked == []

@@ -18,6 +18,7 @@ from carrel.security import Authorization, Introspection
 from carrel.security.client import ClientCredentials, MemoryStore, OAuth, PrivateKey
 from carrel.security.client.authorization_server import find_server
 from carrel.security.client.authorization_target import AuthorizationTarget
+from carrel.transports.client.options import HTTPOptions
 from support.clock import Clock
 from support.http_requests import build
 from support.http_server import over_http
@@ -61,7 +62,7 @@ class Person:
 @asynccontextmanager
 async def connect(url: str, who: OAuth | ClientCredentials) -> AsyncIterator[Client]:
     try:
-        async with Client(url, auth=who) as client:
+        async with Client(url, http=HTTPOptions(auth=who)) as client:
             yield client
     finally:
         await who.close()
@@ -77,7 +78,7 @@ async def test_a_person_logs_in_in_a_browser_and_is_let_in(auth: Provider, site:
     person = Person(auth)
     async with connect(site, OAuth(open_url=person.open, store=MemoryStore())) as client:
         found = await whoami(client)
-        [contents] = await client.read("memo://open")
+        [contents] = (await client.read_resource("memo://open")).contents
         await person.visit
     assert found["subject"] == "alice"
     assert found["scopes"] == ["mcp", "tools"]
@@ -88,10 +89,10 @@ async def test_a_person_logs_in_in_a_browser_and_is_let_in(auth: Provider, site:
 async def test_more_is_agreed_to_when_more_is_needed(auth: Provider, site: str):
     person = Person(auth)
     async with connect(site, OAuth(authorize=person.browse, store=MemoryStore())) as client:
-        await client.read("memo://open")
-        await client.read("secret://plan")
+        await client.read_resource("memo://open")
+        await client.read_resource("secret://plan")
         assert (await whoami(client))["scopes"] == ["mcp", "secrets:read", "tools"]
-        await client.read("secret://plan")
+        await client.read_resource("secret://plan")
     assert len(person.pages) == 3
 
 
@@ -120,7 +121,7 @@ async def test_a_user_may_take_longer_to_log_in_than_a_server_to_answer(auth: Pr
 
     who = OAuth(authorize=browse, store=MemoryStore())
     try:
-        async with Client(site, auth=who, patience=0.2, timeout=0.5) as client:
+        async with Client(site, http=HTTPOptions(auth=who), patience=0.2, timeout=0.5) as client:
             assert client.revision == "2026-07-28"  # the newest: the silence was not the server's
             assert (await whoami(client))["subject"] == "alice"
     finally:
@@ -179,7 +180,7 @@ async def test_a_resource_that_the_provider_does_not_know_is_told_in_words(auth:
 async def test_a_robot_is_let_in_in_every_revision_that_has_authorization(auth: Provider, site: str, revision: str):
     who = ClientCredentials("robot", "robot's s%&+ecret", issuer=auth.issuer, scopes=["mcp", "tools"])
     try:
-        async with Client(site, auth=who, revision=revision) as client:
+        async with Client(site, http=HTTPOptions(auth=who), revision=revision) as client:
             assert (await whoami(client))["client"] == "robot"
     finally:
         await who.close()
@@ -194,10 +195,10 @@ async def test_a_token_that_was_revoked_is_replaced(auth: Provider):
         auth.protect(url, "mcp", opaque=True)
         who = ClientCredentials("robot", "robot's s%&+ecret", issuer=auth.issuer)
         async with connect(url, who) as client:
-            await client.read("memo://open")
+            await client.read_resource("memo://open")
             before = (await who.headers(url))["authorization"]
             await asyncio.to_thread(auth.revoke, before.removeprefix("Bearer "))
-            await client.read("memo://open")
+            await client.read_resource("memo://open")
             assert (await who.headers(url))["authorization"] != before
 
 
@@ -245,4 +246,4 @@ async def test_a_provider_that_is_away_is_named(auth: Provider, site: str):
     finally:
         auth.tell("start")
     async with connect(site, make()) as client:
-        await client.read("memo://open")
+        await client.read_resource("memo://open")

@@ -14,6 +14,7 @@ from carrel.protocol.methods import LIST_RESOURCES
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.client.http import HTTPTransport, load_endpoint, probe
 from carrel.transports.client.http_sse import HTTPSSETransport
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 from support.raw_http import Site
@@ -30,7 +31,7 @@ def url_of(site: Site) -> str:
 
 
 def asker(site: Site, revision: str = STATELESS[0], **options: Any) -> Asker:
-    return Asker(HTTPTransport(url_of(site), **options), revision)
+    return Asker(HTTPTransport(url_of(site), HTTPOptions(**options)), revision)
 
 
 @pytest.mark.parametrize("revision", STATELESS)
@@ -128,9 +129,7 @@ async def test_the_other_side_of_a_long_stream_is_asked_by_tcp_whether_it_is_the
         await asked.stream(b": hello\n\n")
 
     async with scripted(stream) as server:
-        place = load_endpoint()(
-            server.url, headers=None, credentials=None, connections=1, max_message=1000, connect_timeout=5, tls=None
-        )
+        place = load_endpoint()(server.url, HTTPOptions(connections=1, max_message=1000, connect_timeout=5))
         place.start()
         async with await place.ask("GET", {}) as response:
             connection = response.connection.transport.get_extra_info("socket")

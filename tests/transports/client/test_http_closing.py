@@ -16,6 +16,7 @@ from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.transports.client import http as http_client
 from carrel.transports.client.http import HTTPTransport
 from carrel.transports.client.http_sse import HTTPSSETransport
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from support.scripted_http_server import Asked, Scripted, scripted
 from support.transport_recorder import Asker, Recorder
@@ -147,7 +148,7 @@ async def test_letting_go_of_a_request_closes_its_connection_and_no_other(server
 @pytest.mark.parametrize("revision", [None, HANDSHAKE])
 async def test_fifty_cancelled_calls_leave_nothing_behind(server: Scripted, ours: Any, revision: str | None) -> None:
     options = {} if revision is None else {"revision": revision}
-    async with Asker(HTTPTransport(server.url, connections=10), **options) as client:
+    async with Asker(HTTPTransport(server.url, HTTPOptions(connections=10)), **options) as client:
         if revision:
             await client.shake_hands()
             while not server.by("GET"):

@@ -19,6 +19,7 @@ from carrel.errors import (
 from carrel.protocol.methods import LIST_RESOURCES
 from carrel.transports.client import http as http_client
 from carrel.transports.client.http import HTTPTransport
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from support.http_scripts import HANDSHAKE, SESSION, client_of, failure_of, never, outcome_of, session
 from support.scripted_http_server import Asked, scripted
@@ -233,7 +234,7 @@ async def test_a_server_that_never_answers_the_connection_is_given_up() -> None:
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
             fillers.append(filler)
-        async with Asker(HTTPTransport(f"http://127.0.0.1:{port}/mcp", connect_timeout=0.05)) as client:
+        async with Asker(HTTPTransport(f"http://127.0.0.1:{port}/mcp", HTTPOptions(connect_timeout=0.05))) as client:
             failure = await client.recorder.failure(client.start("list_resources", PageParams()))
         for filler in fillers:
             filler.close()
@@ -330,4 +331,4 @@ def test_a_tls_context_that_verifies_nothing_is_refused() -> None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     with pytest.raises(ConfigError, match="verify"):
-        HTTPTransport("https://example.test/mcp", tls=context)
+        HTTPTransport("https://example.test/mcp", HTTPOptions(tls=context))

@@ -75,7 +75,7 @@ async def test_credentials_are_asked_for_better_ones(status: int) -> None:
     passport = Passport("old", "new", "secret")
     async with (
         scripted(guarded("secret", status)) as server,
-        client_of(server, credentials=passport, headers={"authorization": "Bearer mine"}) as client,
+        client_of(server, auth=passport, headers={"authorization": "Bearer mine"}) as client,
     ):
         assert await client.ask("list_resources", PageParams()) == {}
         expected = (server.url, status, ['Bearer realm="x"'], client.revision.name)
@@ -90,7 +90,7 @@ async def test_credentials_are_asked_for_better_ones(status: int) -> None:
 @pytest.mark.parametrize("status", [401, 403])
 async def test_credentials_are_asked_three_times_and_no_more(status: int) -> None:
     passport = Passport(*"abcdefgh")
-    async with scripted(guarded("secret", status)) as server, client_of(server, credentials=passport) as client:
+    async with scripted(guarded("secret", status)) as server, client_of(server, auth=passport) as client:
         failure = await client.recorder.failure(client.start("list_resources", PageParams()))
         assert type(failure) is AuthorizationError
         assert len(server.asked) == 4
@@ -102,7 +102,7 @@ async def test_credentials_that_cannot_be_had_fail_the_request() -> None:
         async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
             raise AuthorizationError("the browser was closed")
 
-    failure = await failure_of(never, credentials=Lost())
+    failure = await failure_of(never, auth=Lost())
     assert type(failure) is AuthorizationError
     assert str(failure) == "the browser was closed"
 
@@ -112,13 +112,13 @@ async def test_broken_credentials_fail_the_request_and_nothing_else() -> None:
         async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
             raise ZeroDivisionError
 
-    assert isinstance(await failure_of(never, credentials=Broken()), TransportError)
+    assert isinstance(await failure_of(never, auth=Broken()), TransportError)
 
 
 async def test_a_403_that_does_not_ask_who_it_is_is_told_as_it_is() -> None:
     async def forbid(asked: Asked) -> None:
         await asked.answer({"jsonrpc": "2.0", "error": {"code": -32600, "message": "not from here"}}, status=403)
 
-    failure = await failure_of(forbid, credentials=Passport("a"))
+    failure = await failure_of(forbid, auth=Passport("a"))
     assert isinstance(failure, PeerError)
     assert failure.status == 403

@@ -14,6 +14,7 @@ from carrel.errors import (
 )
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.client.http import HTTPTransport
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from support.http_scripts import HANDSHAKE, HELLO, SESSION, client_of, never, session
 from support.scripted_http_server import Asked, scripted
@@ -89,7 +90,7 @@ async def test_a_users_headers_do_not_replace_those_of_the_protocol() -> None:
 @pytest.mark.parametrize("headers", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"a": "\x00"}, {"": "x"}, {"a": 1}, {"ö": "x"}])
 def test_a_header_that_cannot_be_sent_is_refused_at_once(headers: Any) -> None:
     with pytest.raises(ConfigError):
-        HTTPTransport("http://127.0.0.1/mcp", headers=headers)
+        HTTPTransport("http://127.0.0.1/mcp", HTTPOptions(headers=headers))
 
 
 @pytest.mark.parametrize(

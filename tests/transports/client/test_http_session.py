@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from carrel.client.handlers import Handlers
 from carrel.errors import TransportError
 from client.test_messages import everything, slowly
 from support.scripted_server import (
@@ -64,7 +65,7 @@ async def test_every_request_of_a_session_says_which_one_and_which_revision(revi
 @pytest.mark.parametrize("revision", SESSIONS)
 async def test_messages_are_posted_one_by_one_and_streams_are_asked_for_by_name(revision: str) -> None:
     partner = in_session(revision, **{"tools/call": slowly})
-    async with connected(partner, "http", elicit_form=silence) as client:
+    async with connected(partner, "http", handlers=Handlers(elicit_form=silence)) as client:
         await everything(client)
     for exchange in partner.exchanges:
         accepted = {kind.strip() for kind in exchange.headers.get("accept", "").split(",")}
@@ -153,7 +154,7 @@ async def test_the_id_of_a_session_is_not_written_down_and_goes_nowhere_else(cap
         async with connected(partner, "http") as client:
             with pytest.raises(TransportError) as caught:
                 await client.call_tool("t")
-            await client.read("a:b")
+            await client.read_resource("a:b")
     other.close()
     assert not any(ID.encode() in visit for visit in visits)
     assert ID not in caplog.text
@@ -184,7 +185,7 @@ async def test_a_stream_that_broke_is_resumed_after_the_time_that_the_server_ask
 
     partner.respond = respond
     async with connected(partner, "http") as client:
-        partner.sent_id = client._link.connection.last_id + 1  # type: ignore[attr-defined, union-attr]
+        partner.sent_id = client.session.connection.connection.last_id + 1  # type: ignore[attr-defined, union-attr]
         assert (await client.call_tool("t")).content == []
     ((moment, exchange),) = resumed
     assert exchange.headers["last-event-id"] == "event-1"
@@ -222,7 +223,7 @@ async def test_questions_on_the_stream_of_the_server_are_answered_by_posts(revis
             yield nothing
 
     partner.respond = lambda exchange: as_events(ask()) if exchange.method == "GET" else None
-    async with connected(partner, "http", roots=["/srv"]):
+    async with connected(partner, "http", handlers=Handlers(roots=["/srv"])):
         message = await partner.until(None)
     assert message == {"jsonrpc": "2.0", "id": "q", "result": {"roots": [{"uri": "file:///srv", "name": "srv"}]}}
 
@@ -255,9 +256,9 @@ async def test_a_server_of_the_older_transport_is_found_and_posted_to_where_it_s
         return Reply(202)
 
     partner.respond = respond
-    async with connected(partner, "http", roots=[]) as client:
+    async with connected(partner, "http", handlers=Handlers(roots=[])) as client:
         assert client.revision == "2024-11-05"
-        assert (await client.read("a:b"))[0].uri == "a:b"
+        assert (await client.read_resource("a:b")).contents[0].uri == "a:b"
         said.put_nowait(b'{"jsonrpc":"2.0","id":"q","method":"ping"}')
         assert (await partner.until(None))["id"] == "q"
     posts = [each for each in partner.exchanges if each.method == "POST" and each.path != "/mcp"]

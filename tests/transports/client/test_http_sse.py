@@ -11,6 +11,7 @@ import pytest_asyncio
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, PeerError, TransportError
 from carrel.protocol.revisions import REVISIONS
 from carrel.transports.client.http_sse import HTTPSSETransport
+from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams
 from carrel.wire.resources import ReadResourceParams
 from support.raw_http import Site
@@ -27,7 +28,7 @@ async def old_site(serve: Any) -> Site:
 
 
 def asker(url: str, revision: str = OLDEST, **options: Any) -> Asker:
-    return Asker(HTTPSSETransport(url, **options), revision)
+    return Asker(HTTPSSETransport(url, HTTPOptions(**options)), revision)
 
 
 HELLO = {"protocolVersion": OLDEST, "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}}

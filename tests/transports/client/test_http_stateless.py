@@ -44,7 +44,7 @@ async def test_each_message_is_a_post_of_its_own_that_takes_both_kinds_of_answer
     partner = Partner(answers={"tools/call": slowly})
     async with connected(partner, "http") as client:
         await everything(client)
-        await asyncio.gather(*(client.read("a:b") for _ in range(20)))
+        await asyncio.gather(*(client.read_resource("a:b") for _ in range(20)))
     assert {exchange.method for exchange in partner.exchanges} == {"POST"}
     assert {exchange.path for exchange in partner.exchanges} == {"/mcp"}
     for exchange in partner.exchanges:
@@ -60,7 +60,7 @@ async def test_headers_repeat_what_the_body_says() -> None:
     partner = Partner(answers={"tools/call": slowly})
     async with connected(partner, "http") as client:
         await everything(client)
-        await client.read(SPECIAL)
+        await client.read_resource(SPECIAL)
     named = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
     seen = set()
     for exchange in partner.exchanges:
@@ -170,10 +170,10 @@ async def test_a_tool_with_an_annotation_that_is_wrong_is_left_out_and_the_other
     partner = Partner(answers={"tools/list": {"tools": [tool("good"), tool("bad", **properties), tool("fine")]}})
     with caplog.at_level(logging.WARNING, "carrel.client"):
         async with connected(partner, "http") as client:
-            assert [each.name async for each in client.tools()] == ["good", "fine"]
+            assert [each.name async for each in client.list_tools()] == ["good", "fine"]
     assert any("bad" in record.getMessage() for record in caplog.records)
     async with connected(partner, "stdio") as client:
-        assert [each.name async for each in client.tools()] == ["good", "bad", "fine"]
+        assert [each.name async for each in client.list_tools()] == ["good", "bad", "fine"]
 
 
 async def test_a_mismatch_of_headers_has_the_tools_listed_and_the_call_made_again() -> None:
@@ -193,7 +193,7 @@ async def test_answers_are_taken_as_json_and_as_a_stream(stream: bool) -> None:
     partner = Partner(stream=stream)
     async with connected(partner, "http") as client:
         assert (await client.call_tool("t")).content
-        assert (await client.read("a:b"))[0].uri == "a:b"
+        assert (await client.read_resource("a:b")).contents[0].uri == "a:b"
 
 
 async def test_names_of_headers_are_compared_without_their_case() -> None:
@@ -208,7 +208,7 @@ async def test_names_of_headers_are_compared_without_their_case() -> None:
 
     partner.respond = respond
     async with connected(partner, "http") as client:
-        assert [contents.text for contents in await client.read("a:b")] == ["loud"]  # type: ignore[union-attr]
+        assert [contents.text for contents in (await client.read_resource("a:b")).contents] == ["loud"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -220,7 +220,7 @@ async def test_giving_up_on_a_request_closes_its_stream_and_sends_nothing(stream
         call.cancel()
         exchange = next(each for each in partner.exchanges if each.message["method"] == "tools/call")
         await asyncio.wait_for(exchange.closed.wait(), 5)
-        await client.read("a:b")
+        await client.read_resource("a:b")
     assert partner.sent_of("notifications/cancelled") == []
 
 
@@ -234,8 +234,8 @@ async def test_there_is_no_session_even_if_the_server_gives_one_out() -> None:
 
     partner.respond = respond
     async with connected(partner, "http") as client:
-        await client.read("a:b")
-        await client.read("a:b")
+        await client.read_resource("a:b")
+        await client.read_resource("a:b")
     assert not any("mcp-session-id" in exchange.headers for exchange in partner.exchanges)
     assert {exchange.method for exchange in partner.exchanges} == {"POST"}
 

@@ -94,7 +94,7 @@ class Listener:
         self.errors: list[MCPError] = []
         self.end = asyncio.Event()
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes, about: object = None) -> None:
         self.lines.put_nowait(data)
 
     def fail(self, id: Any, error: MCPError) -> None:

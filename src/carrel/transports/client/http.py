@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,8 @@ from carrel.protocol.sse import EventStream
 from carrel.transports.client.background_tasks import BackgroundTasks
 from carrel.transports.client.backoff import Backoff
 from carrel.transports.client.http_errors import read_answered_error
-from carrel.transports.client.transport import Credentials, Receiver
+from carrel.transports.client.options import HTTPOptions
+from carrel.transports.client.transport import Receiver
 from carrel.wire.base import Id
 
 if TYPE_CHECKING:
@@ -82,12 +82,7 @@ class HTTPTransport:
 
     Args:
         url: the endpoint, http or https.
-        headers: extra headers of every request; they never replace those of the protocol.
-        credentials: credentials provider (OAuth …), if any.
-        connections: maximum number of concurrent connections, not counting long-lived streams.
-        max_message: the longest message that is read, in bytes.
-        connect_timeout: timeout for opening a connection, in seconds.
-        tls: TLS context that verifies servers; by default with the certificate authorities that the system trusts.
+        options: headers, credentials, TLS, proxy and limits.
 
     Raises:
         ConfigError: the configuration is wrong, or aiohttp is not installed.
@@ -96,26 +91,14 @@ class HTTPTransport:
     def __init__(
         self,
         url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        credentials: Credentials | None = None,
-        connections: int = 100,
-        max_message: int = 64 * 1024 * 1024,
-        connect_timeout: float = 30.0,
-        tls: ssl.SSLContext | None = None,
+        options: HTTPOptions | None = None,
     ) -> None:
+        options = HTTPOptions() if options is None else options
         self.cancels = True
         self.mirrors = True
-        self._endpoint = load_endpoint()(
-            url,
-            headers=headers,
-            credentials=credentials,
-            connections=connections,
-            max_message=max_message,
-            connect_timeout=connect_timeout,
-            tls=tls,
-        )
-        self._max_message = max_message
+        self.streams = True
+        self._endpoint = load_endpoint()(url, options)
+        self._max_message = options.max_message
         self._receiver: Receiver | None = None
         self._background: BackgroundTasks | None = None
         self._session: str | None = None
@@ -295,7 +278,7 @@ class HTTPTransport:
 
     def _take_json(self, body: bytes, id: Id | None) -> None:
         assert self._receiver is not None
-        self._receiver.receive(body)
+        self._receiver.receive(body, id)
         if id is None or not self._receiver.awaits(id):
             return
         error = read_answered_error(body)
@@ -313,7 +296,7 @@ class HTTPTransport:
                 for event in stream.feed(piece):
                     if event.name != "message" or not event.data:
                         continue
-                    self._receiver.receive(event.data)
+                    self._receiver.receive(event.data, id)
                     if id is not None and not self._receiver.awaits(id):
                         if not content.at_eof():
                             await self._await_end(response)

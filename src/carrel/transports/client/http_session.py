@@ -22,7 +22,7 @@ from yarl import URL
 from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, MCPError, TransportError
 from carrel.printable import printable
 from carrel.transports.client.http_errors import read_refusal
-from carrel.transports.client.transport import Credentials
+from carrel.transports.client.options import HTTPOptions
 
 __all__ = ["HTTPSession"]
 
@@ -99,41 +99,23 @@ class HTTPSession:
 
     Args:
         url: http or https.
-        headers: extra headers of every request; they never replace those of the protocol.
-        credentials: credentials provider (OAuth …), if any.
-        connections: maximum number of concurrent connections, not counting long-lived streams.
-        max_message: the longest body that is read, in bytes, decompressed.
-        connect_timeout: timeout for opening a connection, in seconds.
-        tls: TLS context that verifies servers; by default with the certificate authorities that the system trusts.
+        options: headers, credentials, TLS, proxy and limits.
 
     Raises:
-        ConfigError: the URL, a header or ``tls`` is invalid.
+        ConfigError: the URL, a header, a certificate, ``tls`` or the proxy is invalid.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None,
-        credentials: Credentials | None,
-        connections: int,
-        max_message: int,
-        connect_timeout: float,
-        tls: ssl.SSLContext | None,
-    ) -> None:
+    def __init__(self, url: str, options: HTTPOptions) -> None:
         self.url = check_url(url)
         self.name = name_of(self.url)
-        self.max_message = max_message
+        self.max_message = options.max_message
         self._origin = self.url.origin()
-        self._credentials = credentials
+        self._credentials = options.credentials
         self._address = str(self.url)
-        self._headers = {"User-Agent": "carrel", **check_headers(headers or {})}
-        self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
-        self._proxy = find_proxy(self.url)
-        if tls is not None and tls.verify_mode is not ssl.CERT_REQUIRED:
-            raise ConfigError("The TLS context does not verify certificates: verify_mode must be CERT_REQUIRED")
-        self._tls: ssl.SSLContext | bool = True if tls is None else tls
+        self._headers = {"User-Agent": "carrel", **check_headers(options.all_headers)}
+        self._options = options
+        self._proxy = find_proxy(self.url) if options.proxy is None else read_proxy(options.proxy)
+        self._tls = make_context(options)
         self._moved: dict[URL, URL] = {}
         self.asking = 0
         """Number of requests that wait for credentials."""
@@ -144,14 +126,17 @@ class HTTPSession:
 
     def start(self) -> None:
         """Create the connection pools, in the running event loop."""
-        self._bounded = self._session(self._connections, aiohttp.CookieJar())
-        self._unbounded = self._session(0, self._bounded.cookie_jar)
+        options = self._options
+        self._bounded = self._session(options.connections, aiohttp.CookieJar(), options.read_timeout)
+        self._unbounded = self._session(0, self._bounded.cookie_jar, None)
 
-    def _session(self, connections: int, cookies: Any) -> aiohttp.ClientSession:
+    def _session(self, connections: int, cookies: Any, read_timeout: float | None) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections, ssl=self._tls),
             headers=self._headers,
-            timeout=self._timeout,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=self._options.connect_timeout, sock_read=read_timeout
+            ),
             cookie_jar=cookies,
             proxy=self._proxy,
             request_class=FreshRequest,
@@ -266,8 +251,8 @@ class HTTPSession:
         if any(name.lower() == "authorization" for name in self._headers):
             return AuthorizationError(f"{self.name} did not accept the token that it was sent: {said}")
         return AuthorizationError(
-            f"{self.name} wants to know who asks (401). Say so with auth=, such as auth=OAuth(), or give a token "
-            "in headers={'Authorization': 'Bearer …'}"
+            f"{self.name} wants to know who asks (401). Say so with HTTPOptions(auth=OAuth()), for "
+            "example, or give a token: HTTPOptions(auth='…')"
         )
 
     # Reading
@@ -419,13 +404,51 @@ def find_proxy(url: URL) -> URL | None:
     proxy = proxies.get(url.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(f"{host}:{url.port}"):
         return None
+    return read_proxy(proxy)
+
+
+def read_proxy(proxy: str) -> URL | None:
+    """Return the URL of a proxy; None if it is empty.
+
+    Raises:
+        ConfigError: it is not an http or https URL.
+    """
+    if not proxy:
+        return None
     try:
         parsed = URL(proxy if "://" in proxy else f"http://{proxy}")
     except ValueError:
-        raise ConfigError("The proxy that the environment names is not a URL") from None
+        raise ConfigError("The URL of the proxy is not a URL") from None
     if parsed.scheme not in ("http", "https"):
-        raise ConfigError(f"A proxy must be http:// or https://; the environment names one with {parsed.scheme}://")
+        raise ConfigError(f"A proxy must be http:// or https://; the configured one begins with {parsed.scheme}://")
     return parsed
+
+
+def make_context(options: HTTPOptions) -> ssl.SSLContext | bool:
+    """Return the TLS context of a session; True for that of aiohttp, which trusts what the system trusts.
+
+    Raises:
+        ConfigError: a certificate cannot be loaded, or the context does not verify certificates.
+    """
+    if options.tls is not None:
+        if options.tls.verify_mode is not ssl.CERT_REQUIRED:
+            raise ConfigError("The TLS context does not verify certificates: verify_mode must be CERT_REQUIRED")
+        return options.tls
+    if options.ca_file is None and options.client_certificate is None:
+        return True
+    context = ssl.create_default_context()
+    pair = options.client_certificate
+    try:
+        if options.ca_file is not None:
+            context.load_verify_locations(options.ca_file)
+    except OSError as error:  # SSLError is one
+        raise ConfigError(f"ca_file: {options.ca_file!r} cannot be loaded: {error}") from None
+    try:
+        if pair is not None:
+            context.load_cert_chain(*(pair if isinstance(pair, tuple) else (pair,)))
+    except OSError as error:
+        raise ConfigError(f"client_certificate: {pair!r} cannot be loaded: {error}") from None
+    return context
 
 
 def is_loopback(host: str) -> bool:

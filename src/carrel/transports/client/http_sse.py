@@ -6,8 +6,7 @@ https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-w
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import MCPError, TransportError
@@ -18,7 +17,8 @@ from carrel.protocol.revision import Revision
 from carrel.protocol.sse import Event, EventStream
 from carrel.transports.client.background_tasks import BackgroundTasks
 from carrel.transports.client.http import EVENTS, GREETING, load_endpoint, media_type, probe
-from carrel.transports.client.transport import Credentials, Receiver
+from carrel.transports.client.options import HTTPOptions
+from carrel.transports.client.transport import Receiver
 from carrel.wire.base import Id
 
 if TYPE_CHECKING:
@@ -35,12 +35,7 @@ class HTTPSSETransport:
 
     Args:
         url: the URL of the stream, http or https.
-        headers: extra headers of every request; they never replace those of the protocol.
-        credentials: credentials provider (OAuth …), if any.
-        connections: maximum number of requests that are posted concurrently.
-        max_message: the longest message that is read, in bytes.
-        connect_timeout: timeout for opening the stream, and again for its endpoint event, in seconds.
-        tls: TLS context that verifies servers; by default with the certificate authorities that the system trusts.
+        options: headers, credentials, TLS, proxy and limits.
 
     Raises:
         ConfigError: the configuration is wrong, or aiohttp is not installed.
@@ -48,29 +43,17 @@ class HTTPSSETransport:
 
     cancels = False
     mirrors = False
+    streams = False
 
     def __init__(
         self,
         url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        credentials: Credentials | None = None,
-        connections: int = 100,
-        max_message: int = 64 * 1024 * 1024,
-        connect_timeout: float = 30.0,
-        tls: ssl.SSLContext | None = None,
+        options: HTTPOptions | None = None,
     ) -> None:
-        self._endpoint = load_endpoint()(
-            url,
-            headers=headers,
-            credentials=credentials,
-            connections=connections,
-            max_message=max_message,
-            connect_timeout=connect_timeout,
-            tls=tls,
-        )
-        self._max_message = max_message
-        self._patience = connect_timeout
+        options = HTTPOptions() if options is None else options
+        self._endpoint = load_endpoint()(url, options)
+        self._max_message = options.max_message
+        self._patience = options.connect_timeout
         self._receiver: Receiver | None = None
         self._found: asyncio.Future[URL] | None = None
         self._background: BackgroundTasks | None = None

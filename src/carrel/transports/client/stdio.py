@@ -73,6 +73,7 @@ class StdioTransport:
     cancels = False
     held = False
     mirrors = False
+    streams = False
 
     def __init__(
         self,

@@ -20,8 +20,11 @@ __all__ = ["Credentials", "Receiver", "Transport"]
 class Receiver(Protocol):
     """Callbacks of a client for messages and errors from its transport."""
 
-    def receive(self, data: bytes) -> None:
-        """Process one received message or batch. Never raises."""
+    def receive(self, data: bytes, about: Id | None = None) -> None:
+        """Process one received message or batch. Never raises.
+
+        ``about`` is the id of the request on whose stream it arrived; None if it was not on the stream of a request.
+        """
 
     def awaits(self, id: Id) -> bool:
         """Return whether the request ``id`` still waits for its response, which may have been received meanwhile."""
@@ -48,6 +51,9 @@ class Transport(Protocol):
 
     mirrors: bool
     """Whether tool parameters are mirrored in HTTP headers where schemas say so (``OutgoingMessage.headers``)."""
+
+    streams: bool
+    """Whether messages of the server that belong to a request arrive on the stream of that request."""
 
     @property
     def held(self) -> bool:

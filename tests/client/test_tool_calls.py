@@ -28,7 +28,7 @@ async def result_of(output: Any, content: Any, revision: str = LATEST, **fields:
     structured = {} if content is None else {"structuredContent": content}
     partner = Partner(revision, {"tools/list": listed(output), "tools/call": {"content": [], **structured, **fields}})
     async with connected(partner) as client:
-        _ = [tool async for tool in client.tools()]
+        _ = await client.list_tools()
         return (await client.call_tool("t")).structured_content
 
 
@@ -44,7 +44,7 @@ async def test_what_a_tool_says_of_itself_changes_nothing() -> None:
 
     partner.answers = {"tools/list": listed(annotations=harmless), "tools/call": hang_up}
     async with connected(partner) as client:
-        (tool,) = [tool async for tool in client.tools()]
+        (tool,) = await client.list_tools()
         assert tool.annotations
         with pytest.raises(TransportError):
             await client.call_tool("t")
@@ -103,7 +103,7 @@ async def test_a_reference_to_the_network_is_never_followed(caplog: pytest.LogCa
             await result_of(schema, {"a": 1})
             partner = Partner(answers={"tools/list": listed(inputSchema=schema)})
             async with connected(partner, "http") as client:
-                _ = [tool async for tool in client.tools()]
+                _ = await client.list_tools()
                 await client.call_tool("t", {"a": 1})
     web.close()
     await web.wait_closed()

@@ -1,28 +1,36 @@
-"""Tool metadata that a client needs for calls: custom headers from parameters, output schemas, and task support.
+"""Tools of a server: listed, and called with the headers, tasks and output validation that their definitions ask for.
 
-https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters
+https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
+from carrel.client.handlers import ClientCall, HeaderSource
+from carrel.client.results import Results
+from carrel.client.session import Session
 from carrel.errors import ConfigError, InvalidMessage
 from carrel.log import Log
+from carrel.protocol.client import Notification
 from carrel.protocol.http import SAFE_INTEGER, encode_value, header_parameters
-from carrel.wire.tools import CallToolResult, Tool
+from carrel.protocol.methods import FETCH_TASK_RESULT, LIST_TOOLS
+from carrel.wire.base import PageParams, Result
+from carrel.wire.tools import CallToolParams, CallToolResult, Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.json_schema import Validator
 
-__all__ = ["KnownTools"]
+__all__ = ["KnownTools", "ToolCalls"]
 
 log = Log("carrel.client")
+
+R = TypeVar("R", bound=Result)
 
 
 class KnownTool(msgspec.Struct, eq=False):
@@ -121,3 +129,93 @@ class KnownTools:
             tool.validator.validate(result.structured_content)
         except ValueError as error:
             raise InvalidMessage(f"The result of the tool {name} is not what its output schema says: {error}") from None
+
+
+class ToolCalls:
+    """Tools of one session's server. Observes the session."""
+
+    def __init__(self, session: Session, results: Results) -> None:
+        self.known = KnownTools()
+        self._session = session
+        self._results = results
+        self.has_tasks = False
+        """Whether the server declares the tasks capability of 2025-11-25, as far as is known."""
+        session.observers.append(self)
+
+    async def pages(self) -> AsyncIterator[list[Tool]]:
+        """Iterate over the pages of tools, and record what calls need to know of them."""
+        mirrored = (await self._session.connect()).transport.mirrors and self._session.stateless
+        async for page in self._results.pages(LIST_TOOLS, PageParams()):
+            yield self.known.take(page.tools, mirrored=mirrored)
+        self.known.complete = True
+
+    async def list_all(self) -> None:
+        """List all tools."""
+        async for _ in self.pages():
+            pass
+
+    async def send(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
+        """Send ``tools/call``; over stateless HTTP with the custom headers that the tool's input schema asks for."""
+        session = self._session
+        connection = session.connection
+        if connection is None or connection.error is not None:
+            connection = await session.connect()
+        if connection.transport.mirrors and session.stateless:
+            assert isinstance(call.params, CallToolParams)
+            if not self.known.complete and call.params.name not in self.known:
+                await self.list_all()
+            call.headers = ParameterHeaders(self, call.params.name, arguments or {})
+        return await session.request(call)
+
+    async def may_be_task(self, name: str, *, required: bool = False) -> bool:
+        """Return whether calls of a tool may be tasks of 2025-11-25; with ``required``, whether they must be.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation
+        """
+        session = self._session
+        await session.connect()
+        tasks = session.capabilities.tasks
+        if session.stateless or tasks is UNSET or not session.knows(FETCH_TASK_RESULT):
+            return False
+        if "call" not in tasks.get("requests", {}).get("tools", {}):
+            return False
+        if name not in self.known and not self.known.complete:
+            await self.list_all()
+        return self.known.tasks(name) in (("required",) if required else ("required", "optional"))
+
+    # Observer of the session
+
+    def connected(self) -> None:
+        """Forget the tools of the earlier connection."""
+        self.known.forget()
+        self.has_tasks = self._session.capabilities.tasks is not UNSET
+
+    def notified(self, notification: Notification) -> None:
+        """Forget the tools if their list has changed."""
+        if notification.event == "tools_list_changed":
+            self.known.forget()
+
+    def missed(self) -> None:
+        """Forget the tools: their list may have changed."""
+        self.known.forget()
+
+
+class ParameterHeaders(HeaderSource):
+    """Headers that mirror the arguments of a tool call, as the input schema of the tool asks for.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters
+    """
+
+    def __init__(self, tools: ToolCalls, name: str, arguments: Mapping[str, Any]) -> None:
+        self._tools = tools
+        self._name = name
+        self._arguments = arguments
+
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers of the call."""
+        return self._tools.known.headers(self._name, self._arguments)
+
+    async def refresh(self) -> None:
+        """List the tools again."""
+        self._tools.known.forget()
+        await self._tools.list_all()

@@ -1,0 +1,103 @@
+"""Client extensions: what an extension declares, the methods that it adds, and its part in the life of a session.
+
+    class Search(ClientExtension):
+        protocol = Extension(name="com.example/search", requests={"search/query": Request(…)})
+
+        async def query(self, text: str) -> QueryResult:
+            return await self.session.request("search_query", QueryParams(text=text))
+
+    search = Search()
+    async with Client(url, extensions=[search]) as client:
+        hits = await search.query("lem")
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from carrel.errors import ConfigError
+from carrel.protocol.client import Notification
+from carrel.protocol.extension import Extension
+
+if TYPE_CHECKING:
+    from carrel.client.requests import Requests
+
+__all__ = ["ClientExtension"]
+
+
+class ClientExtension:
+    """Extension of one client. Use it as it is for a declaration, or derive a class that adds methods.
+
+    The methods ``connected``, ``notified`` and ``missed`` are called by the client; they must not block.
+
+    Args:
+        protocol: the identifier, or the ``Extension`` with the methods and notifications; by default the class's own.
+        settings: declared in the client's capabilities; by default the class's own. None: nothing is declared.
+
+    Raises:
+        ConfigError: the identifier is invalid, or there is none.
+    """
+
+    protocol: Extension
+    settings: Mapping[str, Any] | None = {}
+
+    def __init__(
+        self,
+        protocol: Extension | str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        declare: bool = True,
+    ) -> None:
+        own = (
+            Extension(name=protocol, handshake=True)
+            if isinstance(protocol, str)
+            else protocol or getattr(self, "protocol", None)
+        )
+        if own is None:
+            raise ConfigError(f"{type(self).__name__} has no protocol: give the identifier of the extension")
+        self.protocol = own
+        self.settings = (self.settings if settings is None else settings) if declare else None
+        self._session: Requests | None = None
+
+    @property
+    def session(self) -> Requests:
+        """The session of the client that has this extension, to send requests.
+
+        Raises:
+            ConfigError: no client has it yet.
+        """
+        if self._session is None:
+            raise ConfigError(f"The extension {self.name} belongs to no client yet: Client(…, extensions=[…])")
+        return self._session
+
+    @property
+    def name(self) -> str:
+        """The identifier of the extension."""
+        return self.protocol.name
+
+    @property
+    def server_settings(self) -> Mapping[str, Any] | None:
+        """The settings that the server declares for this extension; None if it does not declare it."""
+        return self.session.server_extensions.get(self.name)
+
+    def attach(self, session: Requests) -> None:
+        """Record the session of the client. Called once, when the client is made.
+
+        Raises:
+            ConfigError: another client has this extension already.
+        """
+        if self._session is not None:
+            raise ConfigError(f"The extension {self.name} belongs to another client: each needs an object of its own")
+        self._session = session
+
+    def connected(self) -> None:
+        """Forget what was known of the server: there is a new connection, perhaps to another server."""
+
+    def notified(self, notification: Notification) -> None:
+        """Handle a notification of the server, the extension's own or another."""
+
+    def missed(self) -> None:
+        """Forget what notifications keep fresh: some may have been missed."""

@@ -1,0 +1,55 @@
+"""Interface of a client's session for those who send requests: extensions, tasks, skills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from carrel.client.handlers import ClientCall
+from carrel.protocol.methods import Request
+from carrel.protocol.revision import Revision
+from carrel.wire.base import Result
+from carrel.wire.client_features import InputRequest
+from carrel.wire.lifecycle import ServerCapabilities
+
+__all__ = ["Requests"]
+
+R = TypeVar("R", bound=Result)
+
+
+class Requests(Protocol):
+    """Session of a client, as those see it who send requests through it."""
+
+    timeout: float | None
+
+    @property
+    def server_name(self) -> str:
+        """The host's name for the server: its URL or its command."""
+
+    @property
+    def revision(self) -> Revision:
+        """The negotiated revision."""
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """The server's capabilities."""
+
+    @property
+    def stateless(self) -> bool:
+        """Whether the revision has no sessions."""
+
+    @property
+    def server_extensions(self) -> Mapping[str, Any]:
+        """The settings of the extensions that the server declares, by identifier."""
+
+    async def request(self, call: ClientCall[R]) -> R:
+        """Send a request and return its result. See ``carrel.client.session.Session.request``."""
+
+    def knows(self, request: Request[Any, Any]) -> bool:
+        """Return whether the negotiated revision, or an extension, has a request."""
+
+    def send_later(self, call: ClientCall[Any]) -> None:
+        """Send a request in the background; its result is dropped, and its failure only logged."""
+
+    async def answer_input(self, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> dict[str, Any]:
+        """Return the responses to the input requests that a call has caused, by key."""

@@ -1,0 +1,131 @@
+"""Results of a server, from the response cache where they are fresh (ttlMs, cacheScope), and pagination of lists.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
+https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.client.handlers import ClientCall
+from carrel.client.session import Session
+from carrel.errors import InvalidMessage
+from carrel.protocol.client import Notification
+from carrel.protocol.methods import Request
+from carrel.wire.base import CacheableResult, Params, Result
+
+if TYPE_CHECKING:
+    from carrel.client.cache import Cache
+
+__all__ = ["Listing", "Results"]
+
+R = TypeVar("R", bound=Result)
+T = TypeVar("T")
+P = TypeVar("P", bound=Params)
+
+#: How many pages one list may have.
+MAX_PAGES = 10_000
+
+
+class Listing(Generic[T]):
+    """List of a server. Nothing is requested before it is awaited or iterated over.
+
+    resources = await client.list_resources()               # all of them
+    async for resource in client.list_resources(): ...      # pages are fetched on demand
+    """
+
+    __slots__ = ("_pages",)
+
+    def __init__(self, pages: Callable[[], AsyncIterator[Sequence[T]]]) -> None:
+        self._pages = pages
+
+    def __await__(self) -> Generator[Any, None, list[T]]:
+        return self._all().__await__()
+
+    async def _all(self) -> list[T]:
+        found: list[T] = []
+        async for page in self._pages():
+            found += page
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        async for page in self._pages():
+            for item in page:
+                yield item
+
+
+class Results:
+    """Results of one session's server, with an optional response ``cache``. Observes the session."""
+
+    def __init__(self, session: Session, cache: Cache | None) -> None:
+        self.cache = cache
+        self._session = session
+        session.observers.append(self)
+
+    async def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
+        """Iterate over the pages of a list; there are none if the server lacks the capability.
+
+        Raises:
+            InvalidMessage: a cursor is repeated, or there are too many pages.
+        """
+        await self._session.connect()
+        if not self._session.server.offers(request):
+            return
+        seen: set[str] = set()
+        while True:
+            page = await self.fetch(ClientCall(request, params))
+            yield page
+            cursor = getattr(page, "next_cursor", UNSET)
+            if cursor is UNSET:
+                return
+            if cursor in seen or len(seen) >= MAX_PAGES:
+                raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")
+            seen.add(cursor)
+            params = msgspec.structs.replace(params, cursor=cursor)
+
+    async def fetch(self, call: ClientCall[R]) -> R:
+        """Return the cached result of a call if it is fresh; send the request and cache its result otherwise.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
+        """
+        cache = self.cache
+        if cache is None or not call.request.cacheable or call.progress is not None or call.meta is not None:
+            return await self._session.request(call)
+        from carrel.client.cache import key_of
+
+        server, key = self._session.server_name, key_of(call.params) or ""
+        kept = await cache.get(server, self._principal, call.request.operation, key)
+        if kept is not None:
+            return kept  # type: ignore[return-value]
+        since = cache.moment
+        result = await self._session.request(call)
+        if not call.rounds and isinstance(result, CacheableResult):
+            await cache.put(server, self._principal, call.request.operation, key, result, since=since)
+        return result
+
+    @property
+    def _principal(self) -> str:
+        endpoint = self._session.endpoint
+        return endpoint.secrets if endpoint.credentials is None else endpoint.credentials.principal
+
+    # Observer of the session
+
+    def notified(self, notification: Notification) -> None:
+        """Invalidate the cached results that a change notification concerns."""
+        if self.cache is not None:
+            uri = getattr(notification.params, "uri", None)
+            self.cache.invalidate(self._session.server_name, notification.event, uri)
+
+    def connected(self) -> None:
+        """Drop the cached results, unless the server is stateless and so the same as before."""
+        if self.cache is not None and not self._session.stateless:
+            self.cache.forget(self._session.server_name)
+
+    def missed(self) -> None:
+        """Drop the cached results that notifications keep fresh."""
+        self.connected()
