@@ -8,6 +8,8 @@ import socket
 import ssl
 import subprocess
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -332,3 +334,49 @@ def test_a_tls_context_that_verifies_nothing_is_refused() -> None:
     context.verify_mode = ssl.CERT_NONE
     with pytest.raises(ConfigError, match="verify"):
         HTTPTransport("https://example.test/mcp", HTTPOptions(tls=context))
+
+
+async def test_a_private_authority_can_be_trusted_and_the_client_proves_who_it_is_too(certificate: str) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.result()
+
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(certificate)
+    theirs.load_verify_locations(certificate)
+    theirs.verify_mode = ssl.CERT_REQUIRED
+    async with scripted(answer, tls=theirs) as server:
+        async with client_of(server, ca_file=certificate) as client:
+            assert type(await client.recorder.failure(client.start("list_resources", PageParams()))) is TransportError
+        assert server.asked == []
+        async with client_of(server, ca_file=certificate, client_certificate=certificate) as client:
+            assert await client.ask("list_resources", PageParams()) == {}
+
+
+@pytest.mark.parametrize("option", ["ca_file", "client_certificate"])
+def test_a_certificate_that_cannot_be_loaded_is_said_at_once(option: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("nothing")
+    options: dict[str, Any] = {option: tmp_path / "empty.pem"}
+    with pytest.raises(ConfigError, match=f"{option}: .* cannot be loaded"):
+        HTTPTransport("https://example.test/mcp", HTTPOptions(**options))
+
+
+async def test_a_proxy_that_the_options_name_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.result()
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    async with scripted(answer) as proxy:
+        options = HTTPOptions(proxy=f"http://{proxy.host}")
+        async with Asker(HTTPTransport("http://example.test/mcp", options)) as client:
+            await client.ask("list_resources", PageParams())
+    assert len(proxy.asked) == 1
+    assert HTTPTransport("http://example.test/mcp", HTTPOptions(proxy=""))._endpoint._proxy is None
+
+
+async def test_a_response_that_is_silent_for_too_long_fails() -> None:
+    async def wait(asked: Asked) -> None:
+        await asyncio.Event().wait()
+
+    async with scripted(wait) as server, client_of(server, read_timeout=0.05) as client:
+        failure = await client.recorder.failure(client.start("list_resources", PageParams()))
+    assert type(failure) is TransportError

@@ -1,0 +1,76 @@
+"""Extensions of a client: objects that declare, add methods, and hear of connections and notifications."""
+
+from __future__ import annotations
+
+import pytest
+
+from carrel import Client, Server
+from carrel.client.extensions import ClientExtension
+from carrel.client.handlers import ClientCall
+from carrel.errors import ConfigError
+from carrel.protocol.client import Notification
+from carrel.protocol.extension import Extension
+from carrel.protocol.methods import Request
+from carrel.wire.base import Params, Result
+from support.scripted_server import Partner, connected
+from support.servers.demo import make_shelf
+
+
+class GreetParams(Params, kw_only=True):
+    name: str
+
+
+class GreetResult(Result, kw_only=True):
+    greeting: str
+
+
+GREET = Request("example/greet", "greet", GreetParams, GreetResult)
+
+
+class Greetings(ClientExtension):
+    protocol = Extension(name="com.example/greetings", requests={GREET.method: GREET}, handshake=True)
+
+    def __init__(self) -> None:
+        super().__init__(settings={"polite": True})
+        self.heard: list[str] = []
+
+    async def greet(self, name: str) -> str:
+        return (await self.session.request(ClientCall(GREET, GreetParams(name=name)))).greeting
+
+    def connected(self) -> None:
+        self.heard.append("connected")
+
+    def notified(self, notification: Notification) -> None:
+        self.heard.append(notification.event)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_an_extension_adds_methods_in_every_revision(revision: str) -> None:
+    result = {"greeting": "Hello Ada"} | ({"resultType": "complete"} if revision == "2026-07-28" else {})
+    partner = Partner(revision, {"example/greet": result})
+    greetings = Greetings()
+    async with connected(partner, revision=revision, extensions=[greetings]):
+        assert await greetings.greet("Ada") == "Hello Ada"
+        assert greetings.server_settings is None
+        assert greetings.heard == ["connected"]
+
+
+async def test_an_extension_hears_of_notifications() -> None:
+    app = make_shelf()
+    greetings = Greetings()
+    async with (
+        Client(app, revision="2025-11-25", extensions=[greetings]) as client,
+        client.watch(lists=["resources"]) as changes,
+    ):
+        await client.call_tool("put", {"number": 1})
+        await anext(changes)
+    assert greetings.heard == ["connected", "resources_list_changed"]
+
+
+def test_an_extension_belongs_to_one_client() -> None:
+    greetings = Greetings()
+    with pytest.raises(ConfigError, match="belongs to no client yet"):
+        _ = greetings.session
+    Client(Server("a"), extensions=[greetings])
+    with pytest.raises(ConfigError, match="belongs to another client"):
+        Client(Server("b"), extensions=[greetings])
