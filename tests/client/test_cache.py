@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import inspect
 import os
 import re
-import stat
-import subprocess
 import sys
-import threading
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,14 +14,12 @@ import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec import UNSET
 
 from carrel.client.cache import DAY, REMEMBERED, Cache, key_of
-from carrel.client.cache_files import CacheFiles
 from carrel.client.uri_index import UriIndex
 from carrel.errors import ConfigError
-from carrel.testing import count_descriptors
 from carrel.wire.base import CacheableResult, PageParams, RequestMeta
 from carrel.wire.prompts import ListPromptsResult
 from carrel.wire.resources import (
@@ -60,11 +52,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def cache(clock: Clock, tmp_path: Path) -> Iterator[Cache]:
-    cache = Cache(clock=clock, directory=tmp_path, spill_bytes=100)
+def cache(clock: Clock) -> Iterator[Cache]:
+    cache = Cache(clock=clock)
     yield cache
     cache.close()
-    assert list(tmp_path.iterdir()) == []
 
 
 def text(of: str = "text", ttl: Any = 1000, scope: Any = "private", uri: str = URI) -> ReadResourceResult:
@@ -86,55 +77,51 @@ def contents_of(result: CacheableResult | None) -> Any:
     return content.text if isinstance(content, TextResourceContents) else content.blob
 
 
-def files_in(directory: Path) -> list[Path]:
-    return [path for path in directory.rglob("*") if path.is_file()]
-
-
 # How long
 
 
 async def test_a_result_is_kept_as_long_as_the_server_says(cache: Cache, clock: Clock):
-    assert await cache.get("s", "p", READ, URI) is None
-    assert await cache.put("s", "p", READ, URI, text(ttl=1500))
+    assert cache.get("s", "p", READ, URI) is None
+    assert cache.put("s", "p", READ, URI, text(ttl=1500))
     clock.now += 1.4
-    assert contents_of(await cache.get("s", "p", READ, URI)) == "text"
+    assert contents_of(cache.get("s", "p", READ, URI)) == "text"
     clock.now += 0.1
-    assert await cache.get("s", "p", READ, URI) is None
+    assert cache.get("s", "p", READ, URI) is None
     assert cache.statistics.entries == cache.statistics.bytes == 0
 
 
 @pytest.mark.parametrize("ttl", [0, -1, -(10**30), UNSET])
 async def test_without_a_time_in_the_future_nothing_is_kept(cache: Cache, ttl: Any):
-    assert not await cache.put("s", "p", READ, URI, text(ttl=ttl))
-    assert await cache.get("s", "p", READ, URI) is None
+    assert not cache.put("s", "p", READ, URI, text(ttl=ttl))
+    assert cache.get("s", "p", READ, URI) is None
 
 
 async def test_a_time_without_end_ends_after_a_day(cache: Cache, clock: Clock):
-    await cache.put("s", "p", READ, URI, text(ttl=10**400))
+    cache.put("s", "p", READ, URI, text(ttl=10**400))
     clock.now += DAY / 1000 - 1
-    assert await cache.get("s", "p", READ, URI) is not None
+    assert cache.get("s", "p", READ, URI) is not None
     clock.now += 1
-    assert await cache.get("s", "p", READ, URI) is None
+    assert cache.get("s", "p", READ, URI) is None
 
 
 async def test_the_user_may_say_how_long_where_the_server_does_not(clock: Clock):
     cache = Cache(default_ttl_ms=2000, clock=clock)
-    assert await cache.put("s", "p", READ, URI, text(ttl=UNSET, scope=UNSET))
-    assert not await cache.put("s", "p", READ, "file:///b", text(ttl=0))
-    assert not await cache.put("s", "p", READ, "file:///b", text(ttl=-5))
+    assert cache.put("s", "p", READ, URI, text(ttl=UNSET, scope=UNSET))
+    assert not cache.put("s", "p", READ, "file:///b", text(ttl=0))
+    assert not cache.put("s", "p", READ, "file:///b", text(ttl=-5))
     clock.now += 1.9
-    found = await cache.get("s", "p", READ, URI)
+    found = cache.get("s", "p", READ, URI)
     assert found is not None
     assert found.ttl_ms is UNSET
-    assert await cache.get("s", "q", READ, URI) is None
+    assert cache.get("s", "q", READ, URI) is None
     clock.now += 0.2
-    assert await cache.get("s", "p", READ, URI) is None
+    assert cache.get("s", "p", READ, URI) is None
 
 
 async def test_what_is_left_of_the_time_is_told(cache: Cache, clock: Clock):
-    await cache.put("s", "p", READ, URI, text(ttl=10_000))
+    cache.put("s", "p", READ, URI, text(ttl=10_000))
     clock.now += 4
-    found = await cache.get("s", "p", READ, URI)
+    found = cache.get("s", "p", READ, URI)
     assert found is not None
     assert found.ttl_ms == 6000
 
@@ -142,9 +129,9 @@ async def test_what_is_left_of_the_time_is_told(cache: Cache, clock: Clock):
 async def test_interim_results_are_not_kept(cache: Cache):
     result = text()
     result.result_type = "input_required"
-    assert not await cache.put("s", "p", READ, URI, result)
+    assert not cache.put("s", "p", READ, URI, result)
     result.result_type = "complete"
-    assert await cache.put("s", "p", READ, URI, result)
+    assert cache.put("s", "p", READ, URI, result)
 
 
 async def test_the_clock_goes_on_while_the_machine_sleeps():
@@ -159,47 +146,47 @@ async def test_the_clock_goes_on_while_the_machine_sleeps():
 
 
 async def test_a_private_result_is_for_its_principal_only(cache: Cache):
-    await cache.put("s", "p", READ, URI, text())
-    assert await cache.get("s", "q", READ, URI) is None
-    assert await cache.get("s", "", READ, URI) is None
-    assert await cache.get("s", "p", READ, URI) is not None
+    cache.put("s", "p", READ, URI, text())
+    assert cache.get("s", "q", READ, URI) is None
+    assert cache.get("s", "", READ, URI) is None
+    assert cache.get("s", "p", READ, URI) is not None
 
 
 @pytest.mark.parametrize("scope", [UNSET, "private"])
 async def test_a_result_that_does_not_say_public_is_private(cache: Cache, scope: Any):
-    await cache.put("s", "p", READ, URI, text(scope=scope))
-    assert await cache.get("s", "q", READ, URI) is None
+    cache.put("s", "p", READ, URI, text(scope=scope))
+    assert cache.get("s", "q", READ, URI) is None
 
 
 async def test_a_public_result_is_for_all_principals_of_the_server(cache: Cache):
-    await cache.put("s", "p", READ, URI, text(scope="public"))
-    assert contents_of(await cache.get("s", "q", READ, URI)) == "text"
-    assert await cache.get("t", "p", READ, URI) is None
+    cache.put("s", "p", READ, URI, text(scope="public"))
+    assert contents_of(cache.get("s", "q", READ, URI)) == "text"
+    assert cache.get("t", "p", READ, URI) is None
 
 
 async def test_a_principal_sees_its_own_result_and_not_the_public_one(cache: Cache):
-    await cache.put("s", "p", READ, URI, text("own"))
-    await cache.put("s", "q", READ, URI, text("everybody's", scope="public"))
-    assert contents_of(await cache.get("s", "p", READ, URI)) == "own"
-    assert contents_of(await cache.get("s", "r", READ, URI)) == "everybody's"
+    cache.put("s", "p", READ, URI, text("own"))
+    cache.put("s", "q", READ, URI, text("everybody's", scope="public"))
+    assert contents_of(cache.get("s", "p", READ, URI)) == "own"
+    assert contents_of(cache.get("s", "r", READ, URI)) == "everybody's"
 
 
 @pytest.mark.parametrize("ttl", [0, 1000])
 async def test_the_newest_answer_counts_whatever_scope_the_older_one_had(cache: Cache, ttl: int):
-    await cache.put("s", "p", READ, URI, text("old", scope="public"))
-    await cache.put("s", "p", READ, URI, text("new", ttl=ttl))
-    assert contents_of(await cache.get("s", "p", READ, URI)) == ("new" if ttl else None)
-    assert await cache.get("s", "q", READ, URI) is None
-    await cache.put("s", "p", READ, URI, text("newest", ttl=ttl, scope="public"))
-    assert contents_of(await cache.get("s", "p", READ, URI)) == ("newest" if ttl else None)
+    cache.put("s", "p", READ, URI, text("old", scope="public"))
+    cache.put("s", "p", READ, URI, text("new", ttl=ttl))
+    assert contents_of(cache.get("s", "p", READ, URI)) == ("new" if ttl else None)
+    assert cache.get("s", "q", READ, URI) is None
+    cache.put("s", "p", READ, URI, text("newest", ttl=ttl, scope="public"))
+    assert contents_of(cache.get("s", "p", READ, URI)) == ("newest" if ttl else None)
 
 
 async def test_names_that_look_alike_when_joined_are_kept_apart(cache: Cache):
-    await cache.put("a", "bc", READ, URI, text("1"))
-    await cache.put("ab", "c", READ, URI, text("2"))
-    assert contents_of(await cache.get("a", "bc", READ, URI)) == "1"
-    assert contents_of(await cache.get("ab", "c", READ, URI)) == "2"
-    assert await cache.get("a", "bc", "read", f"_resource{URI}") is None
+    cache.put("a", "bc", READ, URI, text("1"))
+    cache.put("ab", "c", READ, URI, text("2"))
+    assert contents_of(cache.get("a", "bc", READ, URI)) == "1"
+    assert contents_of(cache.get("ab", "c", READ, URI)) == "2"
+    assert cache.get("a", "bc", "read", f"_resource{URI}") is None
 
 
 # What stands for a request
@@ -252,8 +239,8 @@ def everything(ttl: int = 1000) -> list[CacheableResult]:
 @pytest.mark.parametrize("number", range(4))
 async def test_what_comes_out_is_what_went_in(cache: Cache, number: int):
     result = everything()[number]
-    assert await cache.put("s", "p", "any", "k", result)
-    found = await cache.get("s", "p", "any", "k")
+    assert cache.put("s", "p", "any", "k", result)
+    found = cache.get("s", "p", "any", "k")
     assert found == everything()[number]
     assert type(found) is type(result)
 
@@ -261,10 +248,10 @@ async def test_what_comes_out_is_what_went_in(cache: Cache, number: int):
 @pytest.mark.parametrize("number", range(4))
 async def test_no_caller_can_change_what_another_one_gets(cache: Cache, number: int):
     result = everything()[number]
-    await cache.put("s", "p", "any", "k", result)
+    cache.put("s", "p", "any", "k", result)
     for _ in range(2):
         spoil(result)
-        found = await cache.get("s", "p", "any", "k")
+        found = cache.get("s", "p", "any", "k")
         assert found == everything()[number]
         result = found
 
@@ -287,8 +274,8 @@ def spoil(value: Any) -> None:
 
 async def test_texts_are_not_copied(cache: Cache):
     result = text("long " * 1000)
-    await cache.put("s", "p", READ, URI, result)
-    assert contents_of(await cache.get("s", "p", READ, URI)) is contents_of(result)
+    cache.put("s", "p", READ, URI, result)
+    assert contents_of(cache.get("s", "p", READ, URI)) is contents_of(result)
 
 
 # What is forgotten
@@ -296,7 +283,7 @@ async def test_texts_are_not_copied(cache: Cache):
 
 async def kept(cache: Cache, server: str = "s", principal: str = "p", operation: str = READ) -> set[str]:
     keys = [name[3] for name in cache._entries]
-    return {key for key in keys if await cache.get(server, principal, operation, key) is not None}
+    return {key for key in keys if cache.get(server, principal, operation, key) is not None}
 
 
 @pytest.mark.parametrize(
@@ -345,8 +332,8 @@ async def test_a_resource_that_has_changed_is_stale_with_what_is_in_it_and_aroun
     uris = {"file:///d", "file:///d/a", "file:///d/ab", "file:///dd", "file:///d/a?lines=1-5", "file:///d/a#top"}
     uris |= {"file:///d/a/deep/er", "MEMO://1", "memo://1/%7Ex", "memo://2", "other"}
     for uri in uris:
-        await cache.put("s", "p", READ, uri, text(uri=uri))
-        await cache.put("t", "p", READ, uri, text(uri=uri))
+        cache.put("s", "p", READ, uri, text(uri=uri))
+        cache.put("t", "p", READ, uri, text(uri=uri))
     cache.invalidate("s", "resource_updated", changed)
     assert uris - await kept(cache) == stale
     assert await kept(cache, "t") == uris
@@ -391,28 +378,28 @@ async def test_a_list_that_has_changed_is_stale_on_all_pages_for_everybody(cache
     keys = ("{}", '{"cursor":"2"}')
     for operation in LISTS:
         for key in keys:
-            await cache.put("s", "p", operation, key, ListPromptsResult(prompts=[], ttl_ms=1000))
-            await cache.put("s", "q", operation, key, ListPromptsResult(prompts=[], ttl_ms=1000, cache_scope="public"))
-            await cache.put("t", "q", operation, key, ListPromptsResult(prompts=[], ttl_ms=1000))
-    await cache.put("s", "p", READ, URI, text())
+            cache.put("s", "p", operation, key, ListPromptsResult(prompts=[], ttl_ms=1000))
+            cache.put("s", "q", operation, key, ListPromptsResult(prompts=[], ttl_ms=1000, cache_scope="public"))
+            cache.put("t", "q", operation, key, ListPromptsResult(prompts=[], ttl_ms=1000))
+    cache.put("s", "p", READ, URI, text())
     cache.invalidate("s", event, "file:///other")
     for operation in LISTS:
         for key in keys:
             for principal in ("p", "q"):
-                assert (await cache.get("s", principal, operation, key) is None) == (operation in stale)
-            assert await cache.get("t", "q", operation, key) is not None
-    assert await cache.get("s", "p", READ, URI) is not None
+                assert (cache.get("s", principal, operation, key) is None) == (operation in stale)
+            assert cache.get("t", "q", operation, key) is not None
+    assert cache.get("s", "p", READ, URI) is not None
 
 
 async def test_a_server_can_be_forgotten_as_a_whole_or_by_page(cache: Cache):
     page = ListPromptsResult(prompts=[], ttl_ms=1000)
     for server in ("s", "t"):
         for key in ("1", "2"):
-            await cache.put(server, "p", "list_prompts", key, page)
-        await cache.put(server, "p", READ, URI, text())
+            cache.put(server, "p", "list_prompts", key, page)
+        cache.put(server, "p", READ, URI, text())
     cache.forget("s", "list_prompts", "1")
-    assert await cache.get("s", "p", "list_prompts", "1") is None
-    assert await cache.get("s", "p", "list_prompts", "2") is not None
+    assert cache.get("s", "p", "list_prompts", "1") is None
+    assert cache.get("s", "p", "list_prompts", "2") is not None
     cache.forget("s")
     assert {name[0] for name in cache._entries} == {"t"}
     assert cache.statistics.entries == 3
@@ -424,13 +411,13 @@ async def test_a_server_can_be_forgotten_as_a_whole_or_by_page(cache: Cache):
 async def test_an_answer_is_not_kept_if_what_was_asked_for_has_changed_meanwhile(cache: Cache):
     asked = cache.moment
     cache.invalidate("s", "resource_updated", URI)
-    assert not await cache.put("s", "p", READ, URI, text(), since=asked)
-    assert not await cache.put("s", "p", READ, f"{URI}?lines=1", text(), since=asked)
-    assert await cache.put("s", "p", READ, "file:///other", text(), since=asked)
-    assert await cache.put("t", "p", READ, URI, text(), since=asked)
-    assert await cache.put("s", "p", READ, URI, text("new"), since=cache.moment)
-    assert not await cache.put("s", "p", READ, URI, text("old"), since=asked)
-    assert contents_of(await cache.get("s", "p", READ, URI)) == "new"
+    assert not cache.put("s", "p", READ, URI, text(), since=asked)
+    assert not cache.put("s", "p", READ, f"{URI}?lines=1", text(), since=asked)
+    assert cache.put("s", "p", READ, "file:///other", text(), since=asked)
+    assert cache.put("t", "p", READ, URI, text(), since=asked)
+    assert cache.put("s", "p", READ, URI, text("new"), since=cache.moment)
+    assert not cache.put("s", "p", READ, URI, text("old"), since=asked)
+    assert contents_of(cache.get("s", "p", READ, URI)) == "new"
 
 
 async def test_an_answer_that_was_on_its_way_for_too_long_is_not_kept(cache: Cache):
@@ -438,11 +425,11 @@ async def test_an_answer_that_was_on_its_way_for_too_long_is_not_kept(cache: Cac
     for number in range(REMEMBERED + 1):
         cache.forget("other", READ, f"memo://{number}")
         if number == REMEMBERED - 1:
-            assert await cache.put("s", "p", READ, "file:///in-time", text(), since=asked)
-    assert not await cache.put("s", "p", READ, URI, text(), since=asked)
+            assert cache.put("s", "p", READ, "file:///in-time", text(), since=asked)
+    assert not cache.put("s", "p", READ, URI, text(), since=asked)
     asked = cache.moment
     cache.clear()
-    assert not await cache.put("s", "p", READ, URI, text(), since=asked)
+    assert not cache.put("s", "p", READ, URI, text(), since=asked)
 
 
 # How much
@@ -451,9 +438,9 @@ async def test_an_answer_that_was_on_its_way_for_too_long_is_not_kept(cache: Cac
 async def test_what_is_least_recently_used_goes_first(clock: Clock):
     cache = Cache(max_entries=2, clock=clock)
     for key in ("1", "2"):
-        await cache.put("s", "p", READ, key, text(key))
-    await cache.get("s", "p", READ, "1")
-    await cache.put("s", "p", READ, "3", text("3"))
+        cache.put("s", "p", READ, key, text(key))
+    cache.get("s", "p", READ, "1")
+    cache.put("s", "p", READ, "3", text("3"))
     assert await kept(cache) == {"1", "3"}
     assert cache.statistics.evictions == 1
 
@@ -461,305 +448,39 @@ async def test_what_is_least_recently_used_goes_first(clock: Clock):
 async def test_memory_is_bounded_by_what_texts_take_in_it(clock: Clock):
     cache = Cache(max_bytes=100_000, clock=clock)
     for number in range(20):
-        assert await cache.put("s", "p", READ, str(number), text("\U0001f642" * 5000))  # 20 kB each
+        assert cache.put("s", "p", READ, str(number), text("\U0001f642" * 5000))  # 20 kB each
         assert cache.statistics.bytes <= 100_000
     assert cache.statistics.entries == 4
-    assert not await cache.put("s", "p", READ, "large", text("x" * 100_000))
+    assert not cache.put("s", "p", READ, "large", text("x" * 100_000))
     assert cache.statistics.entries == 4
 
 
 async def test_hits_and_misses_are_counted(cache: Cache):
-    await cache.get("s", "p", READ, URI)
-    await cache.put("s", "p", READ, URI, blob())
-    await cache.get("s", "p", READ, URI)
-    await cache.get("s", "q", READ, URI)
+    cache.get("s", "p", READ, URI)
+    cache.put("s", "p", READ, URI, blob())
+    cache.get("s", "p", READ, URI)
+    cache.get("s", "q", READ, URI)
     statistics = cache.statistics
-    assert (statistics.hits, statistics.misses, statistics.entries, statistics.disk_bytes) == (1, 2, 1, 1000)
+    assert (statistics.hits, statistics.misses, statistics.entries) == (1, 2, 1)
     assert 0 < statistics.bytes < 2000
 
 
-async def test_what_a_killed_process_has_left_is_removed_by_the_next_one(tmp_path: Path):
-    script = (
-        "import os, sys\n"
-        "from carrel.client.cache_files import CacheFiles\n"
-        "files = CacheFiles(sys.argv[1])\n"
-        "files.write([b'x' * 1000])\n"
-        "os._exit(0)\n"  # as if it were killed: nothing is tidied up
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=60)
-    [left] = tmp_path.iterdir()
-    living = CacheFiles(tmp_path)
-    living.write([b"y"])
-    assert left.exists()  # so new that somebody may just be about to lock it
-    mine = tmp_path / "carrel-cache-notes"
-    mine.write_text("a file")
-    for path in tmp_path.iterdir():
-        os.utime(path, (0, 0))
-    other = CacheFiles(tmp_path)
-    other.write([b"z"])
-    assert {Path(str(living.path)), Path(str(other.path)), mine} == set(tmp_path.iterdir())
-    living.close()
-    other.close()
-    assert [mine] == list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("option", ["max_bytes", "max_entries", "max_disk_bytes", "spill_bytes", "default_ttl_ms"])
-async def test_limits_may_be_zero_but_not_less(option: str, tmp_path: Path):
+@pytest.mark.parametrize("option", ["max_bytes", "max_entries", "default_ttl_ms"])
+async def test_limits_may_be_zero_but_not_less(option: str):
     with pytest.raises(ConfigError):
         Cache(**{option: -1})
-    async with Cache(**{option: 0}, directory=tmp_path) as cache:
-        await cache.put("s", "p", READ, URI, blob(b"x"))
+    async with Cache(**{option: 0}) as cache:
+        cache.put("s", "p", READ, URI, blob(b"x"))
 
 
-# Files
-
-
-async def test_large_binaries_are_in_files_that_only_we_may_read_and_whose_names_say_nothing(
-    cache: Cache, tmp_path: Path
-):
-    await cache.put("s", "p", READ, "file:///small", blob(b"x" * 100))
-    await cache.put("s", "p", READ, "file:///text", text("x" * 1000))
-    assert list(tmp_path.iterdir()) == []
-    await cache.put("s", "p", READ, URI, blob(b"x" * 1000))
-    [directory] = tmp_path.iterdir()
-    [file] = files_in(tmp_path)
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert len(file.name) == 32
-    assert set(file.name) <= set("0123456789abcdef")
-    assert contents_of(await cache.get("s", "p", READ, URI)) == b"x" * 1000
-    await cache.put("s", "p", READ, "file:///same", blob(b"x" * 1000))
-    assert len(files_in(tmp_path)) == 2
-    assert cache.statistics.disk_bytes == 2000
-    cache.forget("s", READ, URI)
-    assert len(files_in(tmp_path)) == 1
-    cache.clear()
-    assert files_in(tmp_path) == []
-
-
-async def test_the_disk_is_bounded_too(clock: Clock, tmp_path: Path):
-    async with Cache(directory=tmp_path, spill_bytes=10, max_disk_bytes=2500, clock=clock) as cache:
-        await cache.put("s", "p", READ, "small", text("small"))
-        for key in ("1", "2", "3"):
-            assert await cache.put("s", "p", READ, key, blob())
-            assert sum(path.stat().st_size for path in files_in(tmp_path)) == cache.statistics.disk_bytes <= 2500
-        assert await kept(cache) == {"small", "2", "3"}
-        assert not await cache.put("s", "p", READ, "4", blob(b"x" * 2501))
-        assert await kept(cache) == {"small", "2", "3"}
-
-
-def change_a_byte(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[500] ^= 1
-    path.write_bytes(data)
-
-
-def link_elsewhere(path: Path) -> None:
-    elsewhere = path.parent / "elsewhere"
-    path.rename(elsewhere)
-    path.symlink_to(elsewhere)
-
-
-def replace_by_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        change_a_byte,
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(path.read_bytes() + b"x"),
-        lambda path: path.unlink(),
-        lambda path: (path.unlink(), path.mkdir()),
-        link_elsewhere,
-        replace_by_pipe,
-    ],
-    ids=["changed", "emptied", "longer", "removed", "a directory", "a link", "a pipe"],
-)
-async def test_a_file_that_was_touched_is_a_miss_and_never_wrong(
-    clock: Clock, tmp_path: Path, damage: Callable[[Path], Any]
-):
-    async with asyncio.timeout(10), Cache(directory=tmp_path, spill_bytes=10, clock=clock) as cache:
-        await cache.put("s", "p", READ, URI, blob())
-        [file] = files_in(tmp_path)
-        damage(file)
-        descriptors = count_descriptors()
-        assert await cache.get("s", "p", READ, URI) is None
-        assert count_descriptors() <= descriptors
-        assert cache.statistics.entries == cache.statistics.disk_bytes == 0
-        await cache.put("s", "p", READ, URI, blob(b"again" * 100))
-        assert contents_of(await cache.get("s", "p", READ, URI)) == b"again" * 100
-
-
-async def test_if_files_cannot_be_written_nothing_is_kept_and_nothing_else_happens(clock: Clock, tmp_path: Path):
-    (tmp_path / "file").write_text("in the way")
-    async with Cache(directory=tmp_path / "file", spill_bytes=10, clock=clock) as cache:
-        assert not await cache.put("s", "p", READ, URI, blob())
-        assert await cache.get("s", "p", READ, URI) is None
-        assert cache.statistics.disk_bytes == 0
-        assert await cache.put("s", "p", READ, URI, text())
-
-
-async def test_a_full_disk_means_that_nothing_is_kept_and_nothing_is_left(tmp_path: Path):
-    """The limit of the size of files is a disk that is full after so many bytes, for this process."""
-    script = (
-        "import asyncio, resource, signal, sys, pathlib\n"
-        "from carrel.client.cache import Cache\n"
-        "from carrel.wire.resources import BlobResourceContents, ReadResourceResult\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
-        "async def main():\n"
-        "    cache = Cache(directory=sys.argv[1], spill_bytes=10)\n"
-        "    for size in (4000, 6000):\n"
-        "        contents = [BlobResourceContents('file:///a', b'x' * each) for each in (1000, size)]\n"
-        "        result = ReadResourceResult(contents=contents, ttl_ms=1000)\n"
-        "        print(await cache.put('s', 'p', 'read_resource', str(size), result))\n"
-        "    print(sum(path.is_file() for path in pathlib.Path(sys.argv[1]).rglob('*')), cache.statistics.disk_bytes)\n"
-        "asyncio.run(main())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert (done.stdout.split(), done.stderr) == (["True", "False", "2", "5000"], "")
-    assert list(tmp_path.iterdir()) == []  # the interpreter has ended, and nobody has closed the cache
-
-
-async def test_a_directory_that_was_tidied_away_is_made_again(clock: Clock, tmp_path: Path):
-    import shutil
-
-    async with Cache(directory=tmp_path, spill_bytes=10, clock=clock) as cache:
-        await cache.put("s", "p", READ, "1", blob())
-        shutil.rmtree(next(tmp_path.iterdir()))
-        assert await cache.put("s", "p", READ, "2", blob())
-        assert await kept(cache) == {"2"}
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_a_cache_that_nobody_has_closed_takes_its_files_along(tmp_path: Path):
-    cache = Cache(directory=tmp_path, spill_bytes=10)
-    await cache.put("s", "p", READ, URI, blob())
-    assert files_in(tmp_path)
-    gone = weakref.ref(cache)
-    del cache
-    await asyncio.to_thread(gc.collect)  # the thread that wrote has let go of it, now that it does something else
-    assert gone() is None
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_a_process_that_was_forked_off_leaves_the_files_alone(tmp_path: Path):
-    script = (
-        "import asyncio, os, sys, pathlib\n"
-        "from carrel.client.cache_files import CacheFiles\n"
-        "files = CacheFiles(sys.argv[1])\n"
-        "[stored] = files.write([b'x' * 1000])\n"
-        "child = os.fork()\n"
-        "if not child: sys.exit(0)\n"
-        "os.waitpid(child, 0)\n"
-        "print(files.read(stored) == b'x' * 1000)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert (done.stdout.split(), done.stderr) == (["True"], "")
-
-
-async def test_after_the_end_nothing_is_kept(tmp_path: Path):
-    cache = Cache(directory=tmp_path, spill_bytes=10)
-    await cache.put("s", "p", READ, URI, text())
+async def test_after_the_end_nothing_is_kept():
+    cache = Cache()
+    cache.put("s", "p", READ, URI, text())
     cache.close()
-    assert not await cache.put("s", "p", READ, URI, text())
-    assert not await cache.put("s", "p", READ, URI, blob())
-    assert await cache.get("s", "p", READ, URI) is None
+    assert not cache.put("s", "p", READ, URI, text())
+    assert not cache.put("s", "p", READ, URI, blob())
+    assert cache.get("s", "p", READ, URI) is None
     cache.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-class SlowFiles(CacheFiles):
-    """Files that are written when a test says so."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.begun = threading.Semaphore(0)
-        self.go_on = threading.Semaphore(0)
-
-    def write(self, contents: Any) -> Any:
-        self.begun.release()
-        assert self.go_on.acquire(timeout=10)
-        return super().write(contents)
-
-    async def wait_until_begun(self) -> None:
-        assert await asyncio.to_thread(self.begun.acquire, timeout=10)
-
-
-@pytest.mark.parametrize(
-    "meanwhile", ["forgotten", "answered anew", "not to be kept", "cleared", "cancelled", "closed"]
-)
-async def test_what_happens_while_a_file_is_written_counts(tmp_path: Path, clock: Clock, meanwhile: str):
-    cache = Cache(directory=tmp_path, spill_bytes=10, clock=clock)
-    files = cache._files = SlowFiles(tmp_path)
-    task = asyncio.create_task(cache.put("s", "p", READ, URI, blob()))
-    await files.wait_until_begun()
-    expected: str | None = None
-    if meanwhile == "forgotten":
-        cache.invalidate("s", "resource_updated", URI)
-    elif meanwhile == "answered anew":
-        expected = "new"
-        assert await cache.put("s", "p", READ, URI, text("new"))
-    elif meanwhile == "not to be kept":
-        assert not await cache.put("s", "p", READ, URI, text("new", ttl=0))
-    elif meanwhile == "cleared":
-        cache.clear()
-    elif meanwhile == "closed":
-        cache.close()
-    else:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    files.go_on.release()
-    if meanwhile != "cancelled":
-        assert not await task
-    async with asyncio.timeout(10):
-        while files_in(tmp_path):  # of one that was cancelled: it is removed once it is written
-            await asyncio.to_thread(gc.collect)
-    assert contents_of(await cache.get("s", "p", READ, URI)) == expected
-    assert cache.statistics.disk_bytes == 0
-    assert cache._writing == {}
-    cache.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_large_files_do_not_stop_the_loop(cache: Cache):
-    """Other tasks have their turns while a file is written and read: there is a thread for that."""
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    counting = asyncio.create_task(count())
-    data = os.urandom(20_000_000)
-    await cache.put("s", "p", READ, URI, blob(data))
-    after_writing, turns = turns, 0
-    assert contents_of(await cache.get("s", "p", READ, URI)) == data
-    counting.cancel()
-    assert min(after_writing, turns) > 5
-
-
-async def test_many_readers_and_writers_at_once_do_no_harm(clock: Clock, tmp_path: Path):
-    async with Cache(directory=tmp_path, spill_bytes=10, max_disk_bytes=5000, clock=clock) as cache:
-
-        async def work(number: int) -> None:
-            for turn in range(10):
-                key = str((number + turn) % 7)
-                data = key.encode() * 1000
-                await cache.put("s", "p", READ, key, blob(data))
-                assert contents_of(await cache.get("s", "p", READ, key)) in (data, None)
-
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(20):
-                tasks.create_task(work(number))
-        on_disk = sum(path.stat().st_size for path in files_in(tmp_path))
-        assert on_disk == cache.statistics.disk_bytes <= 5000
 
 
 # The model
@@ -774,24 +495,14 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        import tempfile
-
-        self.directory = tempfile.TemporaryDirectory()
-        self.loop = asyncio.new_event_loop()
         self.clock = Clock()
-        self.cache = Cache(
-            clock=self.clock, directory=self.directory.name, spill_bytes=10, max_entries=4, max_disk_bytes=100
-        )
+        self.cache = Cache(clock=self.clock, max_entries=4)
         self.kept: list[dict[str, Any]] = []  # least recently used first
         self.asked: list[tuple[int, int]] = []
         self.forgotten: list[tuple[str, str | None]] = []
 
     def teardown(self) -> None:
         self.cache.close()
-        assert list(Path(self.directory.name).iterdir()) == []
-        self.directory.cleanup()
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
 
     def drop(self, condition: Callable[[dict[str, Any]], bool]) -> None:
         self.kept = [entry for entry in self.kept if not condition(entry)]
@@ -810,17 +521,14 @@ class Model(RuleBasedStateMachine):
         result = blob(data, ttl, uri)
         result.cache_scope = scope
         since, forgotten = self.asked[-1] if late and self.asked else (self.cache.moment, len(self.forgotten))
-        done = self.loop.run_until_complete(self.cache.put(server, principal, READ, uri, result, since=since))
+        done = self.cache.put(server, principal, READ, uri, result, since=since)
         if any(where == server and (what is None or related(what, uri)) for where, what in self.forgotten[forgotten:]):
             assert not done
             return
         self.drop(lambda e: (e["server"], e["uri"]) == (server, uri) and e["owner"] in (principal, None))
-        on_disk = size if size > 10 else 0
-        if ttl is UNSET or ttl <= 0 or on_disk > 100:
+        if ttl is UNSET or ttl <= 0:
             assert not done
             return
-        while on_disk and sum(entry["disk"] for entry in self.kept) + on_disk > 100:
-            self.kept.remove(next(entry for entry in self.kept if entry["disk"]))
         if len(self.kept) == 4:
             del self.kept[0]
         owner = None if scope == "public" else principal
@@ -831,8 +539,6 @@ class Model(RuleBasedStateMachine):
                 "uri": uri,
                 "data": data,
                 "until": self.clock.now + ttl / 1000,
-                "disk": on_disk,
-                "damaged": False,
             }
         )
         assert done
@@ -855,10 +561,9 @@ class Model(RuleBasedStateMachine):
             found = next((e for e in self.kept if (e["server"], e["uri"], e["owner"]) == (server, uri, None)), None)
         if found is not None:
             self.kept.remove(found)
-            if not found["damaged"]:
-                self.kept.append(found)
-        result = self.loop.run_until_complete(self.cache.get(server, principal, READ, uri))
-        assert contents_of(result) == (None if found is None or found["damaged"] else found["data"])
+            self.kept.append(found)
+        result = self.cache.get(server, principal, READ, uri)
+        assert contents_of(result) == (None if found is None else found["data"])
 
     @rule(seconds=st.sampled_from([0.5, 1, 2]))
     def wait(self, seconds: float) -> None:
@@ -877,25 +582,12 @@ class Model(RuleBasedStateMachine):
         self.forgotten.append((server, uri))
         self.drop(lambda e: e["server"] == server and (uri is None or related(uri, e["uri"])))
 
-    @precondition(lambda self: any(entry["disk"] and not entry["damaged"] for entry in self.kept))
-    @rule(data=st.data())
-    def damage(self, data: st.DataObject) -> None:
-        entry = data.draw(st.sampled_from([entry for entry in self.kept if entry["disk"] and not entry["damaged"]]))
-        for path in files_in(Path(self.directory.name)):
-            if path.read_bytes() == entry["data"]:
-                path.write_bytes(bytes(len(entry["data"])))
-        entry["damaged"] = True
-
     @invariant()
     def the_same_is_there_and_would_go_in_the_same_order(self) -> None:
         names = [(entry["server"], entry["owner"], READ, entry["uri"]) for entry in self.kept]
         assert list(self.cache._entries) == names
-        on_disk = [name for name, entry in zip(names, self.kept, strict=True) if entry["disk"]]
-        assert list(self.cache._on_disk) == on_disk
-        assert len(files_in(Path(self.directory.name))) == len(on_disk)
         assert set(self.cache._names) == {(name[0], READ) for name in names}
         statistics = self.cache.statistics
-        assert statistics.disk_bytes == sum(entry["disk"] for entry in self.kept)
         assert (statistics.bytes == 0) == (not self.kept)
 
 
@@ -915,7 +607,5 @@ def test_every_option_is_documented():
     defaults = {name: parameter.default for name, parameter in inspect.signature(Cache).parameters.items()}
     written = dict(rows)
     assert (written["max_bytes"], defaults["max_bytes"]) == ("64 MiB", 64 * 1024 * 1024)
-    assert (written["max_disk_bytes"], defaults["max_disk_bytes"]) == ("1 GiB", 1024**3)
-    assert (written["spill_bytes"], defaults["spill_bytes"]) == ("1 MiB", 1024**2)
     assert (written["max_entries"], defaults["max_entries"]) == ("10,000", 10_000)
     assert (written["max_ttl_ms"], defaults["max_ttl_ms"]) == ("a day", 86_400_000)

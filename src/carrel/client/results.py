@@ -99,13 +99,13 @@ class Results:
         from carrel.client.cache import key_of
 
         server, key = self._session.server_name, key_of(call.params) or ""
-        kept = await cache.get(server, self._principal, call.request.operation, key)
+        kept = cache.get(server, self._principal, call.request.operation, key)
         if kept is not None:
             return kept  # type: ignore[return-value]
         since = cache.moment
         result = await self._session.request(call)
         if not call.rounds and isinstance(result, CacheableResult):
-            await cache.put(server, self._principal, call.request.operation, key, result, since=since)
+            cache.put(server, self._principal, call.request.operation, key, result, since=since)
         return result
 
     @property
