@@ -12,7 +12,8 @@ import pytest
 from carrel.errors import ConfigError, MCPError, PeerError, SessionExpired
 from carrel.protocol.methods import LIST_RESOURCES
 from carrel.protocol.revisions import REVISIONS
-from carrel.transports.client.http import HTTPTransport, load_endpoint, probe
+from carrel.transports.client.http import HTTPTransport
+from carrel.transports.client.http_base import load_endpoint, probe
 from carrel.transports.client.http_sse import HTTPSSETransport
 from carrel.transports.client.options import HTTPOptions
 from carrel.wire.base import PageParams

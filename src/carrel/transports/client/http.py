@@ -11,12 +11,9 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Awaitable
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from carrel.errors import ConfigError, HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
+from carrel.errors import HTTPStatusError, InvalidMessage, MCPError, SessionExpired, TransportError
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
@@ -24,8 +21,8 @@ from carrel.protocol.connection import read_error
 from carrel.protocol.http import encode_value
 from carrel.protocol.revision import Revision
 from carrel.protocol.sse import EventStream
-from carrel.transports.client.background_tasks import BackgroundTasks
 from carrel.transports.client.backoff import Backoff
+from carrel.transports.client.http_base import EVENTS, HTTPTransportBase, media_type, probe
 from carrel.transports.client.http_errors import read_answered_error
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Receiver
@@ -34,50 +31,23 @@ from carrel.wire.base import Id
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
-    from carrel.transports.client.http_session import HTTPSession
 
-__all__ = ["HTTPTransport", "load_endpoint"]
+__all__ = ["HTTPTransport"]
 
 log = Log("carrel.transports")
 
 BOTH = "application/json, text/event-stream"
-EVENTS = "text/event-stream"
 #: Consecutive attempts to resume a stream that bring no new event.
 MAX_TRIES = 7
 #: Seconds that a server gets to end a stream after the response, so that the connection can be reused.
 ENDING = 0.25
 #: Timeout for ending the session with DELETE on close, in seconds.
 FAREWELL = 2.0
-#: Seconds that requests wait for the initialized notification to be delivered.
-GREETING = 5.0
-#: Seconds of silence on a long-lived stream before TCP keepalive probes are sent.
-PROBE_AFTER = 30
 #: Transient statuses, worth a retry. 409: the server has not noticed yet that the previous stream is broken.
 PASSING = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 
 
-@lru_cache(32)
-def media_type(value: str) -> str:
-    """Return the media type of a Content-Type header, without its parameters."""
-    return value.partition(";")[0].strip().lower()
-
-
-def load_endpoint() -> type[HTTPSession]:
-    """Import and return ``HTTPSession``, which needs aiohttp.
-
-    Raises:
-        ConfigError: aiohttp is not installed.
-    """
-    try:
-        from carrel.transports.client.http_session import HTTPSession
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"Connecting to a server over HTTP needs the package {error.name}: pip install 'carrel[client]'"
-        ) from None
-    return HTTPSession
-
-
-class HTTPTransport:
+class HTTPTransport(HTTPTransportBase):
     """Streamable HTTP transport to the MCP endpoint at ``url``. Implements ``transport.Transport``.
 
     Args:
@@ -88,62 +58,20 @@ class HTTPTransport:
         ConfigError: the configuration is wrong, or aiohttp is not installed.
     """
 
-    def __init__(
-        self,
-        url: str,
-        options: HTTPOptions | None = None,
-    ) -> None:
-        options = HTTPOptions() if options is None else options
+    def __init__(self, url: str, options: HTTPOptions | None = None) -> None:
+        super().__init__(url, options)
         self.cancels = True
         self.mirrors = True
         self.streams = True
-        self._endpoint = load_endpoint()(url, options)
-        self._max_message = options.max_message
-        self._receiver: Receiver | None = None
-        self._background: BackgroundTasks | None = None
         self._session: str | None = None
         self._revision: Revision | None = None
-        self._greeting: asyncio.Task[None] | None = None
-        self._settled = True
         self._listening: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
 
     # Transport interface
 
-    @property
-    def held(self) -> bool:
-        """Whether a request waits for credentials."""
-        return self._endpoint.asking > 0
-
     async def open(self, receiver: Receiver) -> None:
         """Prepare the connection pool. The first message opens the first connection."""
-        if self._closing is not None:
-            raise TransportError(delivered=False)
-        self._receiver = receiver
-        self._background = BackgroundTasks()
-        self._endpoint.start()
-
-    def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Send a message. For a notification or response, return a future for when it is sent or has failed."""
-        id, background = message.id, self._background
-        if background is None or self._closing is not None:
-            if id is not None and self._receiver is not None:
-                self._receiver.fail(id, TransportError(delivered=False))
-            return None
-        if id is None:
-            task = background.spawn(self._tell(message))
-            if not self._settled:
-                self._greeting = task
-            return background.follow(task)
-        if message.revision is None:  # initialize opens a session
-            self._forget_session()
-        background.ask(id, self._ask(id, message))
-        return None
-
-    def abandon(self, id: Id) -> None:
-        """Cancel a request and close its stream."""
-        if self._background is not None:
-            self._background.abandon(id)
+        self._start(receiver)
 
     def settle(self, revision: Revision) -> None:
         """Record the negotiated revision, and open the long-lived GET stream if the revision has one."""
@@ -155,17 +83,11 @@ class HTTPTransport:
                 self._listening.cancel()
             self._listening = self._background.spawn(self._listen(revision))
 
-    async def close(self) -> None:
-        """End the session, cancel all tasks and close all connections."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._shut())
-        await asyncio.shield(self._closing)
-
     # Sending
 
-    def _forget_session(self) -> None:
+    def _begin(self) -> None:
+        super()._begin()
         self._session = self._greeting = self._revision = None
-        self._settled = False
         if self._listening is not None:
             self._listening.cancel()
             self._listening = None
@@ -188,37 +110,14 @@ class HTTPTransport:
             headers["Mcp-Session-Id"] = self._session
         return headers
 
-    async def _tell(self, message: OutgoingMessage) -> None:
-        """Send a notification or a response."""
+    async def _deliver(self, message: OutgoingMessage) -> None:
         endpoint = self._endpoint
-        try:
-            response = await endpoint.ask("POST", self._headers(message), message.data, bounded=False)
-            if response.status >= 400:
-                raise await endpoint.explain(response)
-            if response.status not in (202, 204):
-                await self._take_body(response, None)
-            response.release()
-        except Exception as error:
-            what = message.method or "An answer"
-            log.warning("%s did not reach the server: %s", what, endpoint.translate(error))
-
-    async def _ask(self, id: Id, message: OutgoingMessage) -> None:
-        """Send a request, and deliver messages until its response has arrived. One task per request."""
-        assert self._receiver is not None
-        try:
-            if self._greeting is not None:
-                await self._await_greeting()
-            await self._exchange(id, message)
-        except Exception as error:
-            if not isinstance(error, MCPError):
-                log.debug("the request %s failed", id, exc_info=True)
-            self._receiver.fail(id, self._endpoint.translate(error))
-
-    async def _await_greeting(self) -> None:
-        """Wait until the initialized notification is delivered, so that no request overtakes it."""
-        if self._greeting is not None:
-            await asyncio.wait((self._greeting,), timeout=GREETING)
-            self._greeting = None
+        response = await endpoint.ask("POST", self._headers(message), message.data, bounded=False)
+        if response.status >= 400:
+            raise await endpoint.explain(response)
+        if response.status not in (202, 204):
+            await self._take_body(response, None)
+        response.release()
 
     async def _exchange(self, id: Id, message: OutgoingMessage) -> None:
         endpoint = self._endpoint
@@ -263,7 +162,7 @@ class HTTPTransport:
             body = await self._endpoint.read(response)
             self._take_json(body, id)
         elif kind == EVENTS:
-            stream = EventStream(self._max_message)
+            stream = EventStream(self._options.max_message)
             if not await self._take_events(response, stream, id) and id is not None:
                 return stream
         elif id is not None:
@@ -388,7 +287,7 @@ class HTTPTransport:
         """
         assert self._receiver is not None
         await self._await_greeting()
-        stream = EventStream(self._max_message)
+        stream = EventStream(self._options.max_message)
         backoff = Backoff()
         before = False
         while True:
@@ -401,7 +300,7 @@ class HTTPTransport:
                     self._receiver.closed(failure)
                     return
                 if resumed and not is_passing(failure):
-                    stream = EventStream(self._max_message)  # the server has forgotten the last event id
+                    stream = EventStream(self._options.max_message)  # the server has forgotten the last event id
                     continue
                 if not is_passing(failure):
                     log.debug("nothing is listened to: %s", failure)
@@ -454,19 +353,3 @@ def is_passing(error: MCPError) -> bool:
     if isinstance(error, HTTPStatusError):
         return error.status in PASSING
     return isinstance(error, TransportError) and not isinstance(error, SessionExpired)
-
-
-def probe(response: ClientResponse) -> None:
-    """Enable TCP keepalive, which detects when the peer of a long, silent stream is gone."""
-    transport = None if response.connection is None else response.connection.transport
-    connection = None if transport is None else transport.get_extra_info("socket")
-    if connection is None:
-        return
-    try:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_KEEPIDLE"):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_AFTER)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    except OSError:
-        return

@@ -6,7 +6,6 @@ https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import MCPError, TransportError
@@ -15,8 +14,7 @@ from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
 from carrel.protocol.sse import Event, EventStream
-from carrel.transports.client.background_tasks import BackgroundTasks
-from carrel.transports.client.http import EVENTS, GREETING, load_endpoint, media_type, probe
+from carrel.transports.client.http_base import EVENTS, HTTPTransportBase, media_type, probe
 from carrel.transports.client.options import HTTPOptions
 from carrel.transports.client.transport import Receiver
 from carrel.wire.base import Id
@@ -30,7 +28,7 @@ __all__ = ["HTTPSSETransport"]
 log = Log("carrel.transports")
 
 
-class HTTPSSETransport:
+class HTTPSSETransport(HTTPTransportBase):
     """HTTP+SSE transport to the SSE stream at ``url``. Implements ``transport.Transport``.
 
     Args:
@@ -45,29 +43,12 @@ class HTTPSSETransport:
     mirrors = False
     streams = False
 
-    def __init__(
-        self,
-        url: str,
-        options: HTTPOptions | None = None,
-    ) -> None:
-        options = HTTPOptions() if options is None else options
-        self._endpoint = load_endpoint()(url, options)
-        self._max_message = options.max_message
-        self._patience = options.connect_timeout
-        self._receiver: Receiver | None = None
+    def __init__(self, url: str, options: HTTPOptions | None = None) -> None:
+        super().__init__(url, options)
+        self._patience = self._options.connect_timeout
         self._found: asyncio.Future[URL] | None = None
-        self._background: BackgroundTasks | None = None
-        self._greeting: asyncio.Task[None] | None = None
-        self._settled = True
-        self._error: MCPError | None = None
-        self._closing: asyncio.Task[None] | None = None
 
     # Transport interface
-
-    @property
-    def held(self) -> bool:
-        """Whether a request waits for credentials."""
-        return self._endpoint.asking > 0
 
     async def open(self, receiver: Receiver) -> None:
         """Open the SSE stream, and wait for its endpoint event.
@@ -76,13 +57,9 @@ class HTTPSSETransport:
             TransportError: there is no HTTP+SSE server.
             AuthorizationError: the server requires authorization.
         """
-        if self._closing is not None:
-            raise TransportError(delivered=False)
-        self._receiver = receiver
-        self._background = BackgroundTasks()
-        self._endpoint.start()
+        background = self._start(receiver)
         self._found = asyncio.get_running_loop().create_future()
-        self._background.spawn(self._listen(self._found))
+        background.spawn(self._listen(self._found))
         try:
             await asyncio.wait((self._found,))
             if self._found.cancelled():
@@ -92,43 +69,9 @@ class HTTPSSETransport:
             await self.close()
             raise
 
-    def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Send a message. For a notification or response, return a future for when it is sent or has failed."""
-        id, background = message.id, self._background
-        if self._error is not None or self._closing is not None or background is None or self._found is None:
-            if id is not None and self._receiver is not None:
-                self._receiver.fail(id, TransportError(str(self._error or TransportError()), delivered=False))
-            return None
-        work = self._post(message, self._found.result())
-        if id is not None:
-            if message.revision is None:  # initialize opens a session
-                self._settled = False
-            background.ask(id, work)
-            return None
-        task = background.spawn(work)
-        if not self._settled:
-            self._greeting = task
-        return background.follow(task)
-
-    def abandon(self, id: Id) -> None:
-        """Cancel the POST of a request if it is still being sent."""
-        if self._background is not None:
-            self._background.abandon(id)
-
     def settle(self, revision: Revision) -> None:
         """Record that the handshake is complete. The stream is open already."""
         self._settled = True
-
-    async def close(self) -> None:
-        """Cancel all tasks, and close the stream and all connections."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._shut())
-        await asyncio.shield(self._closing)
-
-    async def _shut(self) -> None:
-        if self._background is not None:
-            await self._background.close()
-        await self._endpoint.close()
 
     # The stream
 
@@ -145,7 +88,7 @@ class HTTPSSETransport:
             found.cancel()
             raise
         timer = asyncio.get_running_loop().call_later(self._patience, self._give_up, found)
-        stream = EventStream(self._max_message)
+        stream = EventStream(self._options.max_message)
         try:
             while piece := await response.content.readany():
                 for event in stream.feed(piece):
@@ -215,33 +158,26 @@ class HTTPSSETransport:
 
     # Sending
 
-    async def _post(self, message: OutgoingMessage, url: URL) -> None:
-        assert self._receiver is not None
+    async def _deliver(self, message: OutgoingMessage) -> None:
+        assert self._found is not None
         revision = message.revision
         headers: dict[str, str] = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if revision is not None and revision.version_header:
             headers["MCP-Protocol-Version"] = revision.name
+        response: Any = await self._endpoint.ask(
+            "POST",
+            headers,
+            message.data,
+            url=self._found.result(),
+            bounded=message.id is not None,
+            revision=None if revision is None else revision.name,
+        )
+        if response.status >= 400:
+            raise await self._endpoint.explain(response)
         try:
-            if self._greeting is not None and message.id is not None:
-                await asyncio.wait((self._greeting,), timeout=GREETING)
-                self._greeting = None
-            response: Any = await self._endpoint.ask(
-                "POST",
-                headers,
-                message.data,
-                url=url,
-                bounded=message.id is not None,
-                revision=None if revision is None else revision.name,
-            )
-            if response.status >= 400:
-                raise await self._endpoint.explain(response)
-            try:
-                await self._endpoint.read(response)  # so that the connection can be reused
-            finally:
-                response.release()
-        except Exception as error:
-            failure = self._endpoint.translate(error)
-            if message.id is not None:
-                self._receiver.fail(message.id, failure)
-            else:
-                log.warning("%s did not reach the server: %s", message.method or "An answer", failure)
+            await self._endpoint.read(response)  # so that the connection can be reused
+        finally:
+            response.release()
+
+    async def _exchange(self, id: Id, message: OutgoingMessage) -> None:
+        await self._deliver(message)  # the response comes on the stream
