@@ -21,10 +21,10 @@ class Asker:
         self.client = client
 
     async def read(self, uri: str) -> str:
-        return (await self.client.read_resource(uri))[0].text
+        return (await self.client.read_resource(uri)).contents[0].text
 
     async def fetch(self, uri: str) -> bytes:
-        return (await self.client.read_resource(uri))[0].blob
+        return (await self.client.read_resource(uri)).contents[0].blob
 
     async def call(self, name: str, arguments: dict[str, int]) -> str:
         return (await self.client.call_tool(name, arguments)).content[0].text
