@@ -12,18 +12,19 @@
 The documentation is in docs/.
 """
 
+import importlib
 import typing
 
 from carrel.errors import MCPError, ToolError
 from carrel.limits import Limits
 from carrel.protocol import VERSION as __version__  # noqa: N811
-from carrel.server.app import Server
-from carrel.server.contents import Contents
-from carrel.server.context import Context
 from carrel.wire.base import Annotations, Icon, Implementation
 
 if typing.TYPE_CHECKING:
     from carrel.client.client import Client
+    from carrel.server.app import Server
+    from carrel.server.contents import Contents
+    from carrel.server.context import Context
 
 __all__ = [
     "Annotations",
@@ -40,9 +41,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> typing.Any:
-    if name == "Client":  # imported late: servers do not need it
-        from carrel.client.client import Client
+#: Modules that are imported when they are first used: a client needs no server, and a server no client.
+_LATE = {
+    "Client": "carrel.client.client",
+    "Contents": "carrel.server.contents",
+    "Context": "carrel.server.context",
+    "Server": "carrel.server.app",
+}
 
-        return Client
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(_LATE[name]), name)
+    globals()[name] = found
+    return found

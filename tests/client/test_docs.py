@@ -110,14 +110,14 @@ def make_library() -> Server:
 
 #: What the samples of the page print, in each of two revisions; {origin} is where the server is.
 PRINTED: dict[str, str | dict[str, str]] = {
-    "Writing a client 1": "book://lem/solaris solaris\nbook://lem/cover cover\nAn ocean that thinks.\n",
+    "Writing a client 1": "book://lem/cover cover\nbook://lem/solaris solaris\nAn ocean that thinks.\n",
     "Connecting 1": "",
     "State of the connection 1": "connected None\n",
     "What the server is 1": {
-        LATEST: f"{LATEST}\nlibrary\nAsk for a book.\n['add', 'index', 'search', 'bake']\n",
-        NOVEMBER: f"{NOVEMBER}\nlibrary\nAsk for a book.\n['add', 'index', 'search', 'bake']\n",
+        LATEST: f"{LATEST}\nlibrary\nAsk for a book.\n['add', 'bake', 'index', 'search']\n",
+        NOVEMBER: f"{NOVEMBER}\nlibrary\nAsk for a book.\n['add', 'bake', 'index', 'search']\n",
     },
-    "Resources 1": "book://lem/solaris text/plain 21\nbook://lem/cover image/png 4\n",
+    "Resources 1": "book://lem/cover image/png 4\nbook://lem/solaris text/plain 21\n",
     "Resources 2": "image/png 4 bytes\n",
     "Templates 1": "book://lem/solaris\n",
     "Tools 1": "{\"sum\":3} {'sum': 3}\n",
