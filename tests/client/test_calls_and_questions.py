@@ -41,7 +41,7 @@ def make_asker() -> Server:
 
     @app.tool()
     async def where(context: Context) -> str:
-        return " ".join(root.uri for root in await context.roots())
+        return " ".join(root.uri for root in await context.list_roots())
 
     return app
 

@@ -71,7 +71,7 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 @EVERYWHERE
 async def test_a_call_that_becomes_a_task_is_waited_for(way: str, revision: str) -> None:
     async with served(way, make_worker(), revision) as client:
-        assert (await anext(aiter(client.list_tools()))).name == "slow"
+        assert "slow" in [tool.name for tool in await client.list_tools()]
         assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"
         assert (await client.call_tool("broken")).is_error is True
 
