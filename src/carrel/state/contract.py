@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest_asyncio
 
+from carrel.protocol.revisions import LATEST_HANDSHAKE
 from carrel.state.interfaces import State
 from carrel.state.records import (
     MAX_SLOT,
@@ -47,7 +48,7 @@ __all__ = ["StateContract"]
 TIMEOUT = 10  # seconds; nothing here takes a tenth of it
 
 RECORD = SessionRecord(
-    "2025-11-25",
+    LATEST_HANDSHAKE.name,
     owner="https://issuer.example ann",
     client="192.0.2.1",
     info=Implementation("client", "1.0", title="A client"),
