@@ -109,7 +109,9 @@ async def test_the_client_of_the_readme_works(monkeypatch, capsys):
     monkeypatch.setattr(module, "Client", open_client)
     running = asyncio.create_task(module.main())
     async with asyncio.timeout(10):
-        while not (opened and any(watch._ready is not None and watch._ready.done() for watch in opened[0].session.watches)):
+        while not (
+            opened and any(watch._ready is not None and watch._ready.done() for watch in opened[0].session.watches)
+        ):
             await asyncio.sleep(0)
         app.resources.add("memo://2", "two", name="second")
         out = ""

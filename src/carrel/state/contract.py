@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from carrel.protocol.revisions import LATEST_HANDSHAKE
+from carrel.protocol.revisions import LATEST_HANDSHAKE, REVISIONS
 from carrel.state.interfaces import State
 from carrel.state.records import (
     MAX_SLOT,
@@ -127,9 +127,9 @@ class StateContract:
         for owner in ("bob", "", None):
             assert await other.sessions.touch(id, owner, 60) is None
         assert await other.sessions.touch(id, RECORD.owner, 60) == RECORD
-        anonymous = await one.sessions.create(SessionRecord("2025-11-25"), 60)
+        anonymous = await one.sessions.create(SessionRecord(LATEST_HANDSHAKE.name), 60)
         assert await one.sessions.touch(anonymous, "bob", 60) is None
-        assert await one.sessions.touch(anonymous, None, 60) == SessionRecord("2025-11-25")
+        assert await one.sessions.touch(anonymous, None, 60) == SessionRecord(LATEST_HANDSHAKE.name)
 
     async def test_a_stranger_does_not_renew_a_session(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
@@ -163,7 +163,7 @@ class StateContract:
     async def test_the_record_of_a_session_can_be_replaced(self, replicas: tuple[State, State]) -> None:
         one, other = replicas
         id = await one.sessions.create(RECORD, 0.4)
-        changed = SessionRecord("2025-06-18", RECORD.owner, log_level=None)
+        changed = SessionRecord([*REVISIONS][-1], RECORD.owner, log_level=None)
         assert await one.sessions.update(id, changed)
         assert await other.sessions.touch(id, RECORD.owner, 0.4) == changed
         await self.pass_time(0.2)
