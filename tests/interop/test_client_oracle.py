@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from carrel.protocol.client import Question
 from carrel.protocol.encoding import encode
-from carrel.protocol.methods import LIST_TOOLS
+from carrel.protocol.methods import INITIALIZED, LIST_TOOLS, ROOTS_LIST_CHANGED
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import ClientCapabilities, Icon, Implementation, Params
 from carrel.wire.client_features import (
@@ -108,7 +108,7 @@ def test_a_notification_is_as_others_know_it(revision: str) -> None:
     id = connection.request(LIST_TOOLS, Params()).id
     assert id is not None
     outgoing = [connection.give_up(id, "bored")]
-    outgoing += [connection.announce(name) for name in ("initialized", "roots_list_changed") if revision != LATEST]
+    outgoing += [connection.announce(name) for name in (INITIALIZED, ROOTS_LIST_CHANGED) if revision != LATEST]
     for each in outgoing:
         assert each is not None
         message = json.loads(each.data)

@@ -29,27 +29,27 @@ SEEN: dict[str, Any] = {
     "templates": ["book://{author}/{title}", "number://{value}"],
     "read": ["Plain text.", "one", "Ag==", "the dispossessed by le guin"],
     "updated": "memo://watched",
-    "tools": ["weather", "tally", "blocks", "fail", "count", "wait", "touch", "change", "regional", "ponder"],
+    "tools": ["blocks", "change", "count", "fail", "ponder", "regional", "tally", "touch", "wait", "weather"],
     "blocks": ["text", "image", "audio", "resource_link", "resource"],
     "structured": {"city": "Oslo", "celsius": 21},
     "in a header": "Done in 日本.",
     "failure": [True, "The printer is on fire."],
     "counted": "Counted to 2.",
     "logs": [["info", {"at": 1}], ["info", {"at": 2}], ["warning", "That was all."]],
-    "prompts": ["review", "gallery", "greet"],
+    "prompts": ["gallery", "greet", "review"],
     "prompt": "Review this python: pass",
     "completed": ["solaris"],
     "completed prompt": ["rust"],
     "errors": [-32002, -32602, -32602, -32602],
 }
 URIS = [
-    "memo://plain",
-    "memo://rich",
     "memo://blob",
     "memo://both",
-    "memo://watched",
     "memo://broken",
     "memo://cancelled",
+    "memo://plain",
+    "memo://rich",
+    "memo://watched",
 ]
 PAGES = {"pages": [URIS[:3], URIS[3:6], URIS[6:]]}
 PROGRESS = {"progress": [[1, 2, "1 of 2"], [2, 2, "2 of 2"]]}

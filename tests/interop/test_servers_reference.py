@@ -82,8 +82,8 @@ async def everything(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     async with contextlib.AsyncExitStack() as stack:
         http = request.param == "http"
         target: Any = stack.enter_context(everything_over_http()) if http else npm("server-everything")
-        options: Any = {"elicit_form": fill, "elicit_url": visit, "sample": sample, "roots": ["file:///work/books"]}
-        yield await stack.enter_async_context(Client(target, timeout=PATIENCE, **options))
+        handlers = Handlers(elicit_form=fill, elicit_url=visit, sample=sample, roots=["file:///work/books"])
+        yield await stack.enter_async_context(Client(target, timeout=PATIENCE, handlers=handlers))
 
 
 @in_one_loop
@@ -92,19 +92,19 @@ async def test_everything_is_listed_and_read(everything: Client) -> None:
     assert everything.server is not None
     assert everything.server.name == "mcp-servers/everything"
     assert "Everything" in (everything.instructions or "")
-    resources = [resource async for resource in everything.resources()]
+    resources = [resource async for resource in everything.list_resources()]
     assert len(resources) == 7
     for resource in resources:
-        [contents] = await everything.read(resource.uri)
+        [contents] = (await everything.read_resource(resource.uri)).contents
         assert len(contents.text) > 100
-    templates = [template.uri_template async for template in everything.resource_templates()]
+    templates = [template.uri_template async for template in everything.list_resource_templates()]
     assert templates == ["demo://resource/dynamic/text/{resourceId}", "demo://resource/dynamic/blob/{resourceId}"]
-    [text] = await everything.read("demo://resource/dynamic/text/3")
+    [text] = (await everything.read_resource("demo://resource/dynamic/text/3")).contents
     assert text.text.startswith("Resource 3: This is a plaintext resource")
-    [blob] = await everything.read("demo://resource/dynamic/blob/4")
+    [blob] = (await everything.read_resource("demo://resource/dynamic/blob/4")).contents
     assert blob.blob.startswith(b"Resource 4: This is a base64 blob")
     with pytest.raises(PeerError):
-        await everything.read("demo://resource/static/nothing")
+        await everything.read_resource("demo://resource/static/nothing")
 
 
 @in_one_loop
@@ -117,9 +117,10 @@ async def test_everything_calls_tools(everything: Client) -> None:
     assert kinds == [TextContent, ImageContent, TextContent]
     links = (await everything.call_tool("get-resource-links", {"count": 2})).content[1:]
     assert [type(link) for link in links] == [ResourceLink] * 2
-    assert all([await everything.read(link.uri) for link in links])
+    assert all([(await everything.read_resource(link.uri)).contents for link in links])
     compressed = await everything.call_tool("gzip-file-as-resource", {"data": "data:text/plain,hello", "name": "a.gz"})
-    assert (await everything.read(compressed.content[0].uri))[0].blob.startswith(b"\x1f\x8b")
+    [packed] = (await everything.read_resource(compressed.content[0].uri)).contents
+    assert packed.blob.startswith(b"\x1f\x8b")
 
 
 @in_one_loop
@@ -148,7 +149,7 @@ async def test_everything_shows_a_page(everything: Client) -> None:
 
 @in_one_loop
 async def test_everything_has_prompts_that_are_completed(everything: Client) -> None:
-    prompts = [prompt.name async for prompt in everything.prompts()]
+    prompts = [prompt.name async for prompt in everything.list_prompts()]
     assert prompts == ["simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"]
     team = PromptReference(name="completable-prompt")
     assert (await everything.complete(team, "department", "S")).values == ["Sales", "Support"]

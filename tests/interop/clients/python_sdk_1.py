@@ -29,7 +29,14 @@ async def tour(client: ClientSession, updates: asyncio.Queue, logs: list) -> dic
         if page.nextCursor is None:
             break
         cursor = page.nextCursor
-    seen["rich"] = next(r.title for r in (await client.list_resources()).resources if r.name == "rich")
+    listed, cursor = [], None
+    while True:
+        page = await client.list_resources(cursor=cursor)
+        listed += page.resources
+        cursor = page.nextCursor
+        if cursor is None:
+            break
+    seen["rich"] = next(resource.title for resource in listed if resource.name == "rich")
     seen["templates"] = [t.uriTemplate for t in (await client.list_resource_templates()).resourceTemplates]
     seen["read"] = [
         content.text if isinstance(content, types.TextResourceContents) else content.blob

@@ -25,7 +25,14 @@ async def tour(client: Client, updates: asyncio.Queue, logs: list) -> dict:
         if page.next_cursor is None:
             break
         cursor = page.next_cursor
-    seen["rich"] = next(r.title for r in (await client.list_resources()).resources if r.name == "rich")
+    listed, cursor = [], None
+    while True:
+        page = await client.list_resources(cursor=cursor)
+        listed += page.resources
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    seen["rich"] = next(resource.title for resource in listed if resource.name == "rich")
     seen["templates"] = [t.uri_template for t in (await client.list_resource_templates()).resource_templates]
     seen["read"] = [
         content.text if isinstance(content, types.TextResourceContents) else content.blob
