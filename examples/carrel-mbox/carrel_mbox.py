@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import Meta
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidCursor, ResourceNotFound, ResourceTooLarge
@@ -165,12 +165,12 @@ def text_of(header: object) -> str:
         return " ".join(str(header).split())
 
 
-def dated(message: Message) -> Annotations | msgspec.UnsetType:
-    """Return the date of a mail as an annotation; UNSET if it has none."""
+def dated(message: Message) -> Annotations | None:
+    """Return the date of a mail as an annotation; None if it has none."""
     try:
         moment = parsedate_to_datetime(str(message["Date"]))
     except ValueError:
-        return UNSET
+        return None
     if moment.tzinfo is None:  # -0000: a time of unknown zone
         moment = moment.replace(tzinfo=UTC)
     return Annotations(last_modified=moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

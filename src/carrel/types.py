@@ -2,7 +2,8 @@
 
     from carrel.types import Form, Handlers, HTTPOptions, Resource, TextContent
 
-Types of the protocol are the structs of ``carrel.wire``: an optional member that is absent is UNSET (from ``msgspec``),
+Types of the protocol are the structs of ``carrel.wire``: an optional member that is absent is None. The members in
+which null is not the same as absent, ``structured_content`` and ``result_type``, are UNSET (from ``msgspec``) instead,
 which is false. Types of the client are loaded when they are first used.
 
 https://modelcontextprotocol.io/specification/2026-07-28/schema

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from msgspec import UNSET
 
 from carrel.client.cache import DAY, REMEMBERED, Cache, key_of
 from carrel.client.uri_index import UriIndex
@@ -90,7 +89,7 @@ async def test_a_result_is_kept_as_long_as_the_server_says(cache: Cache, clock: 
     assert cache.statistics.entries == cache.statistics.bytes == 0
 
 
-@pytest.mark.parametrize("ttl", [0, -1, -(10**30), UNSET])
+@pytest.mark.parametrize("ttl", [0, -1, -(10**30), None])
 async def test_without_a_time_in_the_future_nothing_is_kept(cache: Cache, ttl: Any):
     assert not cache.put("s", "p", READ, URI, text(ttl=ttl))
     assert cache.get("s", "p", READ, URI) is None
@@ -106,13 +105,13 @@ async def test_a_time_without_end_ends_after_a_day(cache: Cache, clock: Clock):
 
 async def test_the_user_may_say_how_long_where_the_server_does_not(clock: Clock):
     cache = Cache(default_ttl_ms=2000, clock=clock)
-    assert cache.put("s", "p", READ, URI, text(ttl=UNSET, scope=UNSET))
+    assert cache.put("s", "p", READ, URI, text(ttl=None, scope=None))
     assert not cache.put("s", "p", READ, "file:///b", text(ttl=0))
     assert not cache.put("s", "p", READ, "file:///b", text(ttl=-5))
     clock.now += 1.9
     found = cache.get("s", "p", READ, URI)
     assert found is not None
-    assert found.ttl_ms is UNSET
+    assert found.ttl_ms is None
     assert cache.get("s", "q", READ, URI) is None
     clock.now += 0.2
     assert cache.get("s", "p", READ, URI) is None
@@ -152,7 +151,7 @@ async def test_a_private_result_is_for_its_principal_only(cache: Cache):
     assert cache.get("s", "p", READ, URI) is not None
 
 
-@pytest.mark.parametrize("scope", [UNSET, "private"])
+@pytest.mark.parametrize("scope", [None, "private"])
 async def test_a_result_that_does_not_say_public_is_private(cache: Cache, scope: Any):
     cache.put("s", "p", READ, URI, text(scope=scope))
     assert cache.get("s", "q", READ, URI) is None
@@ -511,8 +510,8 @@ class Model(RuleBasedStateMachine):
         server=SERVERS,
         principal=PRINCIPALS,
         uri=URIS,
-        ttl=st.sampled_from([UNSET, -1, 0, 1000, 3000]),
-        scope=st.sampled_from([UNSET, "private", "public"]),
+        ttl=st.sampled_from([None, -1, 0, 1000, 3000]),
+        scope=st.sampled_from([None, "private", "public"]),
         size=st.sampled_from([0, 10, 11, 40, 70, 101]),
         late=st.booleans(),
     )
@@ -526,7 +525,7 @@ class Model(RuleBasedStateMachine):
             assert not done
             return
         self.drop(lambda e: (e["server"], e["uri"]) == (server, uri) and e["owner"] in (principal, None))
-        if ttl is UNSET or ttl <= 0:
+        if ttl is None or ttl <= 0:
             assert not done
             return
         if len(self.kept) == 4:

@@ -75,7 +75,7 @@ class Peer:
         while True:
             page = await self.request(ClientCall(row, params))
             yield page
-            if page.next_cursor is msgspec.UNSET:
+            if page.next_cursor is None:
                 return
             params = msgspec.structs.replace(params, cursor=page.next_cursor)
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from msgspec import UNSET
 
 from carrel import Client
 from carrel.client import handlers
@@ -142,7 +141,7 @@ class Shelf:
         ]
         assert [resource.mime_type for resource in resources[:2]] == ["text/plain", "application/octet-stream"]
         first = await client.session.request(ClientCall(LIST_RESOURCES, PageParams()))
-        assert (len(first.resources), first.next_cursor is UNSET) == (self.page, self.page == len(resources))
+        assert (len(first.resources), first.next_cursor is None) == (self.page, self.page == len(resources))
         templates = [template.uri_template async for template in client.list_resource_templates()]
         assert templates == ["book://{author}/{title}"]
 

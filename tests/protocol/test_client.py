@@ -372,7 +372,7 @@ def test_the_answer_to_a_handshake_is_read_whatever_version_it_names(asked: str,
     assert event.waiting.owner == "owner"
     assert isinstance(event.result, InitializeResult)
     assert event.result.protocol_version == offered
-    assert event.result.capabilities.resources is not UNSET
+    assert event.result.capabilities.resources is not None
 
 
 def test_a_handshake_is_never_cancelled() -> None:
@@ -531,7 +531,7 @@ def test_the_hints_of_a_cacheable_result_are_read() -> None:
     result = replied(speaking(LATEST), "list_tools", PageParams(), hints)
     assert (result.ttl_ms, result.cache_scope) == (300_000, "public")
     absent = replied(speaking(LATEST), "list_tools", PageParams(), {"tools": [], "ttlMs": -5})
-    assert (absent.ttl_ms, absent.cache_scope) == (-5, UNSET)
+    assert (absent.ttl_ms, absent.cache_scope) == (-5, None)
 
 
 def test_a_request_may_ask_for_another_result_than_the_usual_one() -> None:
@@ -629,7 +629,7 @@ def test_input_may_be_required_for_calls_prompts_and_reading_only(operation: str
     required = replied(speaking(LATEST), operation, params, result)
     assert isinstance(required, InputRequiredResult)
     assert required.request_state == "opaque \u7cd6"
-    assert required.input_requests is not UNSET
+    assert required.input_requests is not None
     assert required.input_requests["name"].method == "elicitation/create"
 
 
@@ -1223,14 +1223,22 @@ def test_null_for_what_is_not_there_is_read_as_that(revision: str) -> None:
     result = {"tools": [tool], "nextCursor": None}
     event = connection.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": result}))
     assert isinstance(event, Response)
-    assert event.result.next_cursor is UNSET
+    assert event.result.next_cursor is None
     (read,) = event.result.tools
     assert (read.title, read.annotations, read.meta, read.input_schema) == (
-        UNSET,
-        UNSET,
+        None,
+        None,
         {"a": None},
         {"default": None},
     )
+
+
+@pytest.mark.parametrize(("given", "kind"), [("text", TextResourceContents), ("blob", BlobResourceContents)])
+def test_contents_may_have_null_for_what_they_are_not(given: str, kind: type) -> None:
+    contents = {"uri": "a:b", "text": None, "blob": None, "mimeType": None, given: "eA=="}
+    result = replied(speaking(NOVEMBER), "read_resource", params_of("read_resource"), {"contents": [contents]})
+    (read,) = result.contents
+    assert (type(read), read.mime_type) == (kind, None)
 
 
 def test_null_where_there_has_to_be_something_is_wrong() -> None:

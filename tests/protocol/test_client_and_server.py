@@ -335,7 +335,7 @@ def test_a_task_of_the_november_revision_is_asked_for() -> None:
     assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task == TaskRequest(ttl=60_000)
     for revision in set(ALL) - {NOVEMBER}:
         pair = Pair(revision)
-        assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task is UNSET
+        assert pair.calls(pair.client.request(CALL_TOOL, params)).params.task is None
 
 
 def test_a_batch_of_everything_arrives() -> None:
@@ -391,6 +391,4 @@ def test_references_for_completion_arrive(revision: str) -> None:
         )
         call = pair.calls(pair.client.request(COMPLETE, params))
         assert type(call.params.ref) is type(reference)
-        assert (call.params.context is UNSET) is (
-            "context" not in sent(pair.client.request(COMPLETE, params))["params"]
-        )
+        assert (call.params.context is None) is ("context" not in sent(pair.client.request(COMPLETE, params))["params"])

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import UNSET
 
 import carrel
 from carrel.client.cache import CACHED
@@ -123,7 +122,7 @@ def test_a_row_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         CALL_TOOL.idempotent = True  # type: ignore[misc]
     assert msgspec.structs.replace(LIST_TOOLS, cacheable=False).cacheable is False
-    assert Params().meta is UNSET
+    assert Params().meta is None
 
 
 # There is no other table

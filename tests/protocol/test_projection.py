@@ -201,8 +201,8 @@ def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
 
 def maximal(hint: Any) -> Any:
     """A value of a type that has every field, every alternative and every item that the type allows."""
-    if hint is UNSET or hint is UnsetType or hint is base.RequestMeta:
-        return UNSET
+    if hint is base.RequestMeta:
+        return None
     if hint is ResourceContents:
         return maximal(TextResourceContents)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -306,7 +306,7 @@ def test_the_table_of_what_is_inside_what_is_true_and_complete() -> None:
 @pytest.mark.parametrize(("name", "revision"), cases())
 def test_a_minimal_value_is_not_changed(name: str, revision: str) -> None:
     kind = KINDS[name]
-    value = kind(**{n: maximal(hint) for n, hint in HINTS[kind].items() if UnsetType not in get_args(hint)})
+    value = kind(**{field.name: maximal(field.type) for field in msgspec.structs.fields(kind) if field.required})
     before = msgspec.json.encode(value)
     REVISIONS[revision].project(value)
     assert msgspec.json.encode(value) == before
@@ -352,7 +352,7 @@ def test_an_output_schema_described_an_object(schema: dict[str, Any]) -> None:
     tool = Tool(name="t", input_schema={"type": "object"}, output_schema=schema)
     assert REVISIONS[LATEST].project(tool).output_schema == schema
     for revision in (JUNE, NOVEMBER):
-        assert REVISIONS[revision].project(tool).output_schema is UNSET
+        assert REVISIONS[revision].project(tool).output_schema is None
 
 
 TEXT, TOOL_USE = TextContent("Paris"), ToolUseContent("1", "search", {})
@@ -382,18 +382,18 @@ def test_several_texts_of_a_model_were_one() -> None:
 def test_what_a_model_said_has_no_newer_fields_inside(revision: str) -> None:
     text = TextContent("x", meta={"k": 1}, annotations=base.Annotations(priority=1, last_modified="x"))
     projected = REVISIONS[revision].project(CreateMessageResult(role="assistant", model="m", content=text)).content
-    assert (projected.meta is UNSET) is (revision < JUNE)
-    assert (projected.annotations.last_modified is UNSET) is (revision < JUNE)
+    assert (projected.meta is None) is (revision < JUNE)
+    assert (projected.annotations.last_modified is None) is (revision < JUNE)
 
 
 @pytest.mark.parametrize(
     ("declared", "expected"),
-    [({}, {}), ({"form": {}}, {}), ({"form": {}, "url": {}}, {}), ({"url": {}}, UNSET), (UNSET, UNSET)],
+    [({}, {}), ({"form": {}}, {}), ({"form": {}, "url": {}}, {}), ({"url": {}}, None), (None, None)],
 )
 def test_elicitation_was_forms_and_nothing_else(declared: Any, expected: Any) -> None:
     capabilities = base.ClientCapabilities(elicitation=declared)
     assert REVISIONS[JUNE].project(capabilities).elicitation == expected
-    assert REVISIONS[MARCH].project(capabilities).elicitation is UNSET
+    assert REVISIONS[MARCH].project(capabilities).elicitation is None
     assert REVISIONS[NOVEMBER].project(capabilities).elicitation == declared
 
 
@@ -401,7 +401,7 @@ def test_sampling_had_no_capabilities_of_its_own() -> None:
     capabilities = base.ClientCapabilities(sampling={"tools": {}, "context": {}}, tasks={"list": {}})
     for revision in (OLDEST, MARCH, JUNE):
         projected = REVISIONS[revision].project(capabilities)
-        assert (projected.sampling, projected.tasks) == ({}, UNSET)
+        assert (projected.sampling, projected.tasks) == ({}, None)
     assert REVISIONS[NOVEMBER].project(capabilities) == capabilities
     assert REVISIONS[LATEST].project(capabilities).sampling == {"tools": {}, "context": {}}
 

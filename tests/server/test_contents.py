@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 from carrel.server.contents import Contents, contents_of, returns_paths
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
 
 def test_text_is_text_and_bytes_are_a_blob() -> None:
-    assert contents_of("t", "a:b", UNSET) == [TextResourceContents("a:b", "t", mime_type="text/plain")]
-    assert contents_of(b"b", "a:b", UNSET) == [BlobResourceContents("a:b", b"b", mime_type="application/octet-stream")]
+    assert contents_of("t", "a:b", None) == [TextResourceContents("a:b", "t", mime_type="text/plain")]
+    assert contents_of(b"b", "a:b", None) == [BlobResourceContents("a:b", b"b", mime_type="application/octet-stream")]
 
 
 def test_the_given_type_is_kept() -> None:
@@ -27,25 +26,25 @@ def test_a_kind_of_text_is_text() -> None:
     class Title(str):
         __slots__ = ()
 
-    assert contents_of(Title("t"), "a:b", UNSET) == [TextResourceContents("a:b", "t", mime_type="text/plain")]
+    assert contents_of(Title("t"), "a:b", None) == [TextResourceContents("a:b", "t", mime_type="text/plain")]
 
 
 @pytest.mark.parametrize("value", [[], (), [1], ["a", "b"], [{"a": 1}], [None]])
 def test_a_list_of_anything_else_is_one_json_text(value: Any) -> None:
-    (one,) = contents_of(value, "a:b", UNSET)
+    (one,) = contents_of(value, "a:b", None)
     assert isinstance(one, TextResourceContents)
     assert one.mime_type == "application/json"
 
 
 def test_a_list_of_contents_stays_several() -> None:
-    found = contents_of([Contents("a"), TextResourceContents("x:y", "b"), Contents(b"c")], "a:b", UNSET)
+    found = contents_of([Contents("a"), TextResourceContents("x:y", "b"), Contents(b"c")], "a:b", None)
     assert [one.uri for one in found] == ["a:b", "x:y", "a:b"]
 
 
 @pytest.mark.parametrize("value", [object(), [object()], {"a": object()}, Contents(object()), lambda: 0])
 def test_what_has_no_json_is_a_type_error(value: Any) -> None:
     with pytest.raises(TypeError):
-        contents_of(value, "a:b", UNSET)
+        contents_of(value, "a:b", None)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,7 @@ def test_a_file_is_text_if_that_is_what_its_bytes_are(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    (one,) = contents_of(path, "a:b", UNSET)
+    (one,) = contents_of(path, "a:b", None)
     assert one.mime_type == mime_type
     if text is None:
         assert one == BlobResourceContents("a:b", data, mime_type=mime_type)
@@ -77,9 +76,9 @@ def test_a_file_is_text_if_that_is_what_its_bytes_are(
 
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        contents_of(tmp_path / "gone", "a:b", UNSET)
+        contents_of(tmp_path / "gone", "a:b", None)
     with pytest.raises(OSError, match=r"directory|denied"):
-        contents_of(tmp_path, "a:b", UNSET)
+        contents_of(tmp_path, "a:b", None)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ async def test_a_client_that_says_nothing_of_itself_is_nobody() -> None:
         peer._waiting[1] = answer = asyncio.get_running_loop().create_future()
         meta = f'{{"{PREFIX}protocolVersion":"{LATEST}","{PREFIX}clientCapabilities":{{}}}}'
         peer.feed(f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"who","_meta":{meta}}}}}'.encode())
-        assert (await answer)["result"]["content"][0]["text"] == "None False UNSET"
+        assert (await answer)["result"]["content"][0]["text"] == "None False None"
 
 
 async def test_the_context_may_be_optional_and_have_any_name() -> None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 from carrel import Annotations, Icon
 from carrel.errors import ConfigError
-from carrel.server.metadata import annotations_of, icons_of, or_unset, read_struct
+from carrel.server.metadata import annotations_of, icons_of, read_struct
 from carrel.wire.tools import ToolAnnotations
 
 
 def test_none_is_not_there() -> None:
-    assert or_unset(None) is UNSET
-    assert [or_unset(value) for value in ("", 0, False, [])] == ["", 0, False, []]
-    assert annotations_of(None) is UNSET
-    assert icons_of(None) is UNSET
-    assert icons_of([]) is UNSET
+    assert annotations_of(None) is None
+    assert icons_of(None) is None
+    assert icons_of([]) is None
 
 
 @pytest.mark.parametrize(

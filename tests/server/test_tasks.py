@@ -382,4 +382,4 @@ async def test_a_server_without_such_tools_has_no_tasks_at_all() -> None:
             assert (await peer.request("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
             usual = await peer.request("tools/call", {"name": "plain", "task": {}})
             assert usual["result"]["content"][0]["text"] == "plain"
-    assert app.capabilities().tasks is msgspec.UNSET
+    assert app.capabilities().tasks is None

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from carrel.catalog.catalog import resolved
 from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, MaybeAwaitable, Page, Provider, Request
@@ -282,8 +282,8 @@ class Transform(Provider):
 
     def _tool(self, tool: Tool) -> Tool:
         meta = tool.meta
-        page = meta["ui"].get("resourceUri") if meta is not UNSET and isinstance(meta.get("ui"), dict) else None
-        if isinstance(page, str) and meta is not UNSET:
+        page = meta["ui"].get("resourceUri") if meta is not None and isinstance(meta.get("ui"), dict) else None
+        if isinstance(page, str) and meta is not None:
             meta = {**meta, "ui": {**meta["ui"], "resourceUri": self.uri_out(page)}}
         return msgspec.structs.replace(tool, name=self.name_out("tool", tool.name), meta=meta)
 

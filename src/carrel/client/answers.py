@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.client.handlers import (
     Form,
@@ -82,7 +81,7 @@ class ClientHandlers:
 
     def capabilities(self, extensions: Mapping[str, Any]) -> ClientCapabilities:
         """Return the client capabilities, in the form of the newest revision."""
-        capabilities = ClientCapabilities(extensions=dict(extensions) or UNSET)
+        capabilities = ClientCapabilities(extensions=dict(extensions) or None)
         own = self._handlers
         modes = {"form": own.elicit_form, "url": own.elicit_url}
         if any(modes.values()):
@@ -117,14 +116,14 @@ class ClientHandlers:
     async def _fill_in(self, params: ElicitParams, handler: FormHandler | None, origin: Origin) -> ElicitResult:
         if handler is None:
             raise self._not_asked("forms", self._handlers.elicit_url)
-        if params.requested_schema is UNSET:
+        if params.requested_schema is None:
             raise InvalidParams("Invalid params: requestedSchema is missing", parameter="requestedSchema")
         form = Form(origin, params.message, params.requested_schema)
         answer = await ask("elicit_form", handler, form)
         if isinstance(answer, ElicitResult):
             if checked("elicit_form", answer).action != "accept":
                 return answer
-            answer = {} if answer.content is UNSET else answer.content
+            answer = answer.content or {}
         if answer is None:
             return ElicitResult(action="decline")
         if not isinstance(answer, Mapping):
@@ -136,13 +135,13 @@ class ClientHandlers:
     async def _visit(self, params: ElicitParams, handler: PageHandler | None, origin: Origin) -> ElicitResult:
         if handler is None:
             raise self._not_asked("pages", self._handlers.elicit_form)
-        if params.url is UNSET:
+        if params.url is None:
             raise InvalidParams("Invalid params: url is missing", parameter="url")
         if not may_be_shown(params.url):
             log.warning("%s wants a page visited whose address is not allowed: %s", origin.server, params.url)
             return ElicitResult(action="decline")
         completed = asyncio.Event()
-        if params.elicitation_id is not UNSET:
+        if params.elicitation_id is not None:
             self._pages[params.elicitation_id] = completed
             if len(self._pages) > MAX_PAGES:
                 self._pages.pop(next(iter(self._pages)))
@@ -175,13 +174,13 @@ class ClientHandlers:
     async def _ask_model(params: CreateMessageParams, handlers: Handlers, origin: Origin) -> CreateMessageResult:
         if handlers.sample is None:
             raise MethodNotFound("Method not found: this client has no sampling")
-        if not handlers.sample_tools and (params.tools is not UNSET or params.tool_choice is not UNSET):
+        if not handlers.sample_tools and (params.tools is not None or params.tool_choice is not None):
             raise InvalidParams("Invalid params: this client's sampling has no tools", parameter="tools")
         imbalance = find_imbalance(params.messages)
         if imbalance is not None:
             raise InvalidParams(IMBALANCES[imbalance], parameter="messages")
         given: dict[str, Any] = {name: getattr(params, name) for name in Sampling.__struct_fields__ if name != "origin"}
-        sampling = Sampling(origin, **dict(zip(given, map(none_if_unset, given.values()), strict=True)))
+        sampling = Sampling(origin, **given)
         answer = await ask("sample", handlers.sample, sampling)
         if isinstance(answer, str):
             return CreateMessageResult(
@@ -210,10 +209,6 @@ class ClientHandlers:
         if self._handlers.roots is None:
             raise ConfigError("This client was made without roots, so that servers do not ask for them")
         self._handlers = msgspec.structs.replace(self._handlers, roots=fixed(roots))
-
-
-def none_if_unset(value: Any) -> Any:
-    return None if value is UNSET else value
 
 
 async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T:
@@ -273,7 +268,7 @@ def to_root(root: str | os.PathLike[str] | Root) -> Root:
         check_root(text)
         return Root(uri=text)
     path = Path(os.path.abspath(text))  # noqa: PTH100 - it removes "..", and follows no links
-    return Root(uri=path.as_uri(), name=path.name or UNSET)
+    return Root(uri=path.as_uri(), name=path.name or None)
 
 
 def check_root(uri: str) -> None:

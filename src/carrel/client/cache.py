@@ -196,7 +196,7 @@ class Cache:
         """
         if result.result_type not in (UNSET, "complete"):
             return 0
-        milliseconds = self._default_ttl_ms if result.ttl_ms is UNSET else result.ttl_ms
+        milliseconds = self._default_ttl_ms if result.ttl_ms is None else result.ttl_ms
         return min(milliseconds, self._max_ttl_ms) / 1000
 
     def _add(self, name: Name, entry: CacheEntry) -> None:
@@ -299,7 +299,7 @@ def key_of(params: Params) -> str | None:
     https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-key
     """
     found = {field: getattr(params, field) for field in params.__struct_fields__ if field != "meta"}
-    found = {field: value for field, value in found.items() if value is not UNSET}
+    found = {field: value for field, value in found.items() if value is not None and value is not UNSET}
     if "input_responses" in found or "request_state" in found:
         return None
     if found.keys() == {"uri"}:
@@ -348,6 +348,6 @@ def put_together(entry: CacheEntry, left: int) -> CacheableResult:
     if isinstance(result, ReadResourceResult):
         for content, payload in zip(result.contents, entry.payloads, strict=True):
             setattr(content, "blob" if isinstance(content, BlobResourceContents) else "text", payload)
-    if result.ttl_ms is not UNSET:
+    if result.ttl_ms is not None:
         result.ttl_ms = left
     return result

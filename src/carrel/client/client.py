@@ -124,7 +124,7 @@ class Client:
         check_level(log_level)
         endpoint = find_endpoint(target, http=http, process=process)
         options = SessionOptions(
-            info=Implementation(name, VERSION if version is None else version, title=UNSET if title is None else title),
+            info=Implementation(name, VERSION if version is None else version, title=title),
             handlers=handlers,
             extensions=(ClientExtension(TASKS), ClientExtension(SKILLS, declare=False), *extensions),
             settings={} if endpoint.credentials is None else endpoint.credentials.extensions,
@@ -374,7 +374,7 @@ class Client:
         Raises:
             PeerError: there is no such prompt, or an argument is missing.
         """
-        params = GetPromptParams(name=name, arguments=UNSET if arguments is None else dict(arguments))
+        params = GetPromptParams(name=name, arguments=None if arguments is None else dict(arguments))
         call = ClientCall(GET_PROMPT, params, timeout, progress, meta, handlers, user_data)
         return await self.session.request(call)
 
@@ -398,7 +398,7 @@ class Client:
         params = CompleteParams(
             ref=reference,
             argument=CompletionArgument(name=argument, value=value),
-            context=CompletionContext(arguments=dict(context)) if context else UNSET,
+            context=CompletionContext(arguments=dict(context)) if context else None,
         )
         return (await self.session.request(ClientCall(COMPLETE, params))).completion
 

@@ -340,7 +340,7 @@ class ClientConnection:
         if notice.event == "progress":
             self._take_progress(notice.params)
             return
-        if notice.event == "cancelled" and notice.params.request_id is not UNSET:
+        if notice.event == "cancelled" and notice.params.request_id is not None:
             self._take_cancellation(notice.params.request_id)
             return
         if notice.subscription is not None:
@@ -358,9 +358,8 @@ class ClientConnection:
         if waiter.timeout is not None:  # never earlier than it was, so that the timer fires in time
             waiter.deadline = min(self._loop.time() + waiter.timeout, waiter.latest)
         assert waiter.progress is not None
-        total = None if params.total is UNSET else params.total
         try:
-            done = waiter.progress(params.progress, total, None if params.message is UNSET else params.message)
+            done = waiter.progress(params.progress, params.total, params.message)
         except Exception:
             log.exception("a progress callback failed")
             return

@@ -40,10 +40,10 @@ async def next_round(params: P, result: InputRequiredResult, handlers: ClientHan
     Raises:
         ProtocolError: an input request cannot be answered, or there is neither an input request nor a state.
     """
-    if result.input_requests is UNSET and result.request_state is UNSET:
+    if result.input_requests is None and result.request_state is None:
         raise InvalidMessage("The server wants input, and says neither which nor what to come back with")
     responses: Any = UNSET
-    if result.input_requests is not UNSET:
+    if result.input_requests is not None:
         responses = Raw(encode(await answer_all(result.input_requests, handlers, origin)))
     else:
         await asyncio.sleep(PAUSE)
@@ -62,7 +62,7 @@ async def answer_all(requests: Mapping[str, InputRequest], handlers: ClientHandl
         if row is None:
             raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
         try:
-            params = msgspec.convert({} if request.params is UNSET else request.params, row.params)
+            params = msgspec.convert({} if request.params is None else request.params, row.params)
             responses[key] = await handlers.answer(row.operation, params, origin)
         except msgspec.ValidationError as error:
             raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
@@ -86,7 +86,7 @@ async def visit_pages(error: PeerError, handlers: ClientHandlers, origin: Origin
             return False
         if answer.action != "accept":
             return False
-        completed = None if page.elicitation_id is UNSET else handlers.page(page.elicitation_id)
+        completed = None if page.elicitation_id is None else handlers.page(page.elicitation_id)
         if completed is not None:
             try:
                 async with asyncio.timeout(PAGE_TIME):

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.client.connection import ClientConnection
 from carrel.errors import (
@@ -58,15 +57,15 @@ class ServerFacts(msgspec.Struct, frozen=True):
     def offers(self, request: Request[Any, Any]) -> bool:
         """Return whether the server has declared the capability that a request requires."""
         need = request.capability
-        if need is None or getattr(self.capabilities, need) is not UNSET:
+        if need is None or getattr(self.capabilities, need) is not None:
             return True
         # The oldest revision had completion without a capability for it.
-        return need == "completions" and self.revision.project(COMPLETING).completions is UNSET
+        return need == "completions" and self.revision.project(COMPLETING).completions is None
 
     def announces(self, kind: str) -> bool:
         """Return whether the server declares ``listChanged`` for a list: "resources", "tools" or "prompts"."""
         offered = getattr(self.capabilities, kind)
-        return offered is not UNSET and offered.list_changed is True
+        return offered is not None and offered.list_changed is True
 
 
 async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout: float, patience: float) -> ServerFacts:
@@ -147,9 +146,9 @@ async def discover(link: ClientConnection, revision: Revision, *, timeout: float
         raise Unspoken(result.supported_versions)
     return ServerFacts(
         revision,
-        _identity({} if result.meta is UNSET else result.meta),
+        _identity(result.meta or {}),
         result.capabilities,
-        None if result.instructions is UNSET else result.instructions,
+        result.instructions,
     )
 
 
@@ -179,5 +178,4 @@ async def shake_hands(
     connection.speak(agreed)
     link.announce(INITIALIZED)
     link.transport.settle(agreed)
-    instructions = None if result.instructions is UNSET else result.instructions
-    return ServerFacts(agreed, result.server_info, result.capabilities, instructions)
+    return ServerFacts(agreed, result.server_info, result.capabilities, result.instructions)

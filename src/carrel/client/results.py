@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.client.handlers import ClientCall
 from carrel.client.session import Session
@@ -80,8 +79,8 @@ class Results:
         while True:
             page = await self.fetch(ClientCall(request, params))
             yield page
-            cursor = getattr(page, "next_cursor", UNSET)
-            if cursor is UNSET:
+            cursor = getattr(page, "next_cursor", None)
+            if cursor is None:
                 return
             if cursor in seen or len(seen) >= MAX_PAGES:
                 raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")

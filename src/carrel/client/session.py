@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.client.connect import open_connection
 from carrel.client.connection import ClientConnection, Waiter
@@ -128,7 +127,7 @@ class Session:
             if extension.settings is not None:
                 names[extension.name] = extension.settings
         if options.handlers is None:
-            self._capabilities = ClientCapabilities(extensions=names or UNSET)
+            self._capabilities = ClientCapabilities(extensions=names or None)
         else:
             self._capabilities = self.handlers.capabilities(names)
 
@@ -268,7 +267,7 @@ class Session:
     def server_extensions(self) -> Mapping[str, Any]:
         """The settings of the extensions that the server declares, by identifier."""
         declared = self.server.capabilities.extensions
-        return {} if declared is UNSET else declared
+        return declared or {}
 
     @property
     def server_name(self) -> str:

@@ -15,7 +15,6 @@ from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.client.handlers import ClientCall
 from carrel.client.results import Listing
@@ -453,7 +452,7 @@ def bytes_of(contents: ResourceContents) -> bytes:
 
 def own(contents: ResourceContents) -> ResourceContents:
     """Return a copy of contents that the caller may change."""
-    return msgspec.structs.replace(contents, meta=UNSET if contents.meta is UNSET else deepcopy(contents.meta))
+    return msgspec.structs.replace(contents, meta=None if contents.meta is None else deepcopy(contents.meta))
 
 
 def have_same(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

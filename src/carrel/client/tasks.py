@@ -122,7 +122,7 @@ class Tasks:
         params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
         wanted = await self._tools.may_be_task(name)
         if wanted:
-            params.task = TaskRequest(ttl=UNSET if ttl is None else int(ttl * 1000))
+            params.task = TaskRequest(ttl=None if ttl is None else int(ttl * 1000))
         call: ClientCall[Any] = ClientCall(
             CALL_TOOL,
             params,
@@ -221,7 +221,7 @@ class ToolTask:
     @property
     def message(self) -> str | None:
         """The server's status message; None if there is none."""
-        if isinstance(self._state, CallToolResult) or self._state.status_message is UNSET:
+        if isinstance(self._state, CallToolResult) or self._state.status_message is None:
             return None
         return self._state.status_message
 
@@ -231,7 +231,7 @@ class ToolTask:
             return self.status
         state: DetailedTask | Task = await self._tasks.request(self._about(GET_TASK, self.id))
         self._state = state
-        if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not UNSET:
+        if isinstance(state, DetailedTask) and state.status == "input_required" and state.input_requests is not None:
             await self._tasks.answer(state.task_id, state.input_requests, self._call)
         if state.status in TERMINAL:
             self._tasks.forget(state.task_id)
@@ -255,8 +255,8 @@ class ToolTask:
     @property
     def _interval(self) -> float:
         state = self._state
-        told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", UNSET)
-        return INTERVAL if told is UNSET else min(LONGEST, max(SHORTEST, told / 1000))
+        told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", None)
+        return INTERVAL if told is None else min(LONGEST, max(SHORTEST, told / 1000))
 
     async def result(self) -> CallToolResult:
         """Wait for the task to end, and return the result of the tool call.

@@ -70,8 +70,8 @@ class KnownTools:
                 continue
             self._tools[tool.name] = KnownTool(
                 {name.decode(): path for name, path in headers.items()},
-                None if tool.output_schema is UNSET else tool.output_schema,
-                "forbidden" if tool.execution is UNSET else tool.execution.task_support or "forbidden",
+                tool.output_schema,
+                "forbidden" if tool.execution is None else tool.execution.task_support or "forbidden",
             )
             usable.append(tool)
         return usable
@@ -175,7 +175,7 @@ class ToolCalls:
         session = self._session
         await session.connect()
         tasks = session.capabilities.tasks
-        if session.stateless or tasks is UNSET or not session.knows(FETCH_TASK_RESULT):
+        if session.stateless or tasks is None or not session.knows(FETCH_TASK_RESULT):
             return False
         if "call" not in tasks.get("requests", {}).get("tools", {}):
             return False
@@ -188,7 +188,7 @@ class ToolCalls:
     def connected(self) -> None:
         """Forget the tools of the earlier connection."""
         self.known.forget()
-        self.has_tasks = self._session.capabilities.tasks is not UNSET
+        self.has_tasks = self._session.capabilities.tasks is not None
 
     def notified(self, notification: Notification) -> None:
         """Forget the tools if their list has changed."""

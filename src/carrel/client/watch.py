@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.client.connection import ClientConnection
 from carrel.client.retry import Retries
@@ -173,7 +172,7 @@ class Watch:
             self.put(Change("missed"))
 
     def _acknowledge(self, agreed: SubscriptionFilter) -> None:
-        told = set(() if agreed.resource_subscriptions is UNSET else agreed.resource_subscriptions)
+        told = set(agreed.resource_subscriptions or ())
         lists = [kind for event, kind in LISTS.items() if getattr(agreed, event) is True]
         self._agree([uri for uri in self.uris if uri not in told] + sorted(self.lists.difference(lists)))
 
@@ -218,7 +217,7 @@ class Watch:
 
     async def _listen(self, connection: ClientConnection) -> None:
         """Send ``subscriptions/listen`` and keep the long-lived stream open until the server ends it."""
-        wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or UNSET)
+        wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or None)
         for event, kind in LISTS.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
@@ -227,7 +226,7 @@ class Watch:
     async def _subscribe(self, connection: ClientConnection) -> None:
         """Send ``resources/subscribe`` for every resource, wait until the connection is lost, and unsubscribe."""
         offered = self.session.capabilities.resources
-        if self.uris and (offered is UNSET or offered.subscribe is not True):
+        if self.uris and (offered is None or offered.subscribe is not True):
             raise MethodNotFound("The server does not offer subscriptions to resources")
         refused = [name for name in self.lists if not self.session.server.announces(name)]
         uris = iter(self.uris)

@@ -17,8 +17,6 @@ import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from carrel.errors import (
     ConfigError,
     RequestTimeout,
@@ -252,8 +250,8 @@ def contents_of(url: str, data: bytes, kind: str, charset: str) -> ResourceConte
     """Return text contents if the media type is textual and the bytes can be decoded, and a blob otherwise."""
     text = decode(data, charset) if is_textual(kind) else None
     if text is not None and not (kind == "" and "\0" in text):
-        return TextResourceContents(url, text, mime_type=kind or UNSET)
-    return BlobResourceContents(url, data, mime_type=kind or UNSET)
+        return TextResourceContents(url, text, mime_type=kind or None)
+    return BlobResourceContents(url, data, mime_type=kind or None)
 
 
 def is_textual(kind: str) -> bool:

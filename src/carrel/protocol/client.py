@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from carrel.errors import (
     INTERNAL_ERROR,
@@ -139,7 +139,7 @@ class Connection(connection.Connection[W]):
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
         self._members: dict[str, Any] = {}
-        self._meta: Raw | UnsetType = UNSET
+        self._meta: Raw | None = None
 
     def speak(self, revision: Revision) -> None:
         """Set the revision of the messages that are sent: the one that is proposed, or that the server has chosen."""
@@ -176,7 +176,7 @@ class Connection(connection.Connection[W]):
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
         """
-        self._members, self._meta = {}, UNSET
+        self._members, self._meta = {}, None
         if self.revision is None or not self.revision.stateless:
             return
         self._members = {
@@ -243,10 +243,10 @@ class Connection(connection.Connection[W]):
         self.step(Step.PROPOSE)
         self.revision = None  # not negotiated until the response, whatever was tried before
         capabilities = self.capabilities
-        if capabilities.extensions is not UNSET:
+        if capabilities.extensions is not None:
             others = {name for name, extension in self._extended.items() if not extension.handshake}
             spoken = {name: settings for name, settings in capabilities.extensions.items() if name not in others}
-            capabilities = msgspec.structs.replace(capabilities, extensions=spoken or UNSET)
+            capabilities = msgspec.structs.replace(capabilities, extensions=spoken or None)
         params = revision.project(
             InitializeParams(protocol_version=revision.name, capabilities=capabilities, client_info=self.info)
         )
@@ -284,10 +284,10 @@ class Connection(connection.Connection[W]):
         https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
         """
         if self.revision is not None and isinstance(result, msgspec.Struct):
-            meta = getattr(question.params, "meta", UNSET)
+            meta = getattr(question.params, "meta", None)
             if isinstance(meta, dict) and RELATED_TASK in meta:
-                own = getattr(result, "meta", UNSET)
-                related = {**({} if own is UNSET else own), RELATED_TASK: meta[RELATED_TASK]}
+                own = getattr(result, "meta", None)
+                related = {**(own or {}), RELATED_TASK: meta[RELATED_TASK]}
                 result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
         return OutgoingMessage(encode(ResponseMessage("2.0", question.id, result)), revision=self.revision)

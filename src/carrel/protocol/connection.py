@@ -113,7 +113,7 @@ class Peer(msgspec.Struct):
 
     def settings(self, extension: str) -> Any:
         """Return the settings of an extension that the client declares, {} if empty; None if it does not declare it."""
-        if self.capabilities is None or self.capabilities.extensions is UNSET:
+        if self.capabilities is None or self.capabilities.extensions is None:
             return None
         return self.capabilities.extensions.get(extension)
 

@@ -6,7 +6,7 @@ Includes types that msgspec does not support: pydantic models, paths, mappings.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -52,15 +52,11 @@ def to_jsonable(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=write_foreign)
 
 
-def without_nulls(value: Any, meant: Container[str] = ()) -> Any:
-    """Return a JSON value without null members, at any depth; members named in ``meant`` are kept unchanged."""
+def without_nulls(value: Any) -> Any:
+    """Return a JSON value without null members, at any depth."""
     if isinstance(value, dict):
-        return {
-            key: item if key in meant else without_nulls(item, meant)
-            for key, item in value.items()
-            if item is not None or key in meant
-        }
-    return [without_nulls(item, meant) for item in value] if isinstance(value, list) else value
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def to_json(value: Any) -> bytes:

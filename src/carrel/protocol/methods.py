@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import field
 
 from carrel.wire.base import PageParams, Params, Result, Wire
 from carrel.wire.client_features import (
@@ -55,7 +55,7 @@ RESOURCES = (*URI_FIELDS, "notifications.resource_subscriptions")
 class AnyParams(Wire, kw_only=True):
     """Parameters of notifications that define none of their own: only ``_meta`` is decoded."""
 
-    meta: dict[str, Any] | UnsetType = field(default=UNSET, name="_meta")
+    meta: dict[str, Any] | None = field(default=None, name="_meta")
 
 
 class Request(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
@@ -103,8 +103,8 @@ class Request(msgspec.Struct, Generic[P, R], frozen=True, eq=False):
         """Return the target in the parameters of a request; None if there is none."""
         value: Any = params
         for name in () if self.target is None else self.target.split("."):
-            value = getattr(value, name, UNSET)
-        return None if value is UNSET or value is params else value
+            value = getattr(value, name, None)
+        return None if value is params else value
 
 
 class NotificationType(msgspec.Struct, frozen=True, eq=False):

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
-from carrel.protocol.revision import Downgrade, Without
+from carrel.protocol.revision import Downgrade, Without, absent_fields
 from carrel.wire.base import Annotations, ClientCapabilities, Icon, Implementation
 from carrel.wire.client_features import (
     CreateMessageParams,
@@ -115,16 +114,19 @@ def build(newer: Sequence[Mapping[type, Downgrade]]) -> Mapping[type, Downgrade]
         return bool(chain(kind)) or any(touched(part) for parts in inside.values() for part in parts)
 
     def compile(kind: type) -> Downgrade:
-        steps = [(age, step.fields if isinstance(step, Without) else (), step) for age, step in chain(kind)]
+        steps = [
+            (age, absent_fields(kind, step.fields) if isinstance(step, Without) else {}, step)
+            for age, step in chain(kind)
+        ]
         own = tuple(name for name, parts in INSIDE.get(kind, {}).items() if any(touched(part) for part in parts))
 
         def apply(value: Any) -> Any:  # one function, as it is on the hot path of results for older peers
             names: Iterable[str] = own
-            for age, fields, step in steps:
-                if fields:
-                    for field in fields:
-                        if getattr(value, field) is not UNSET:
-                            value = msgspec.structs.replace(value, **dict.fromkeys(fields, UNSET))
+            for age, absent, step in steps:
+                if absent:
+                    for field, default in absent.items():
+                        if getattr(value, field) is not default:
+                            value = msgspec.structs.replace(value, **absent)
                             break
                     continue
                 value = step(value)

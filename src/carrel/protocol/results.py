@@ -17,8 +17,6 @@ from msgspec import UNSET, Raw, UnsetType
 from carrel.errors import InvalidMessage
 from carrel.printable import printable
 from carrel.protocol.connection import UNREADABLE, Waiting
-from carrel.protocol.encoding import encode
-from carrel.protocol.json_values import without_nulls
 from carrel.wire.base import Result, Wire
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.resources import read_contents
@@ -35,10 +33,6 @@ _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*\}\s*$').search
 #: Intermediate results, by ``resultType`` (2026-07-28 and its extensions).
 UNFINISHED: Mapping[str, type[Result]] = {"input_required": InputRequiredResult, "task": DetailedTask}
-#: Members of results in which null is a value, or whose content is opaque to the protocol.
-MEANT = frozenset(
-    ("_meta", "data", "default", "inputSchema", "outputSchema", "resultType", "structuredContent", "ttl", "ttlMs")
-)
 
 _read_type = msgspec.json.Decoder(Result).decode
 
@@ -80,10 +74,8 @@ def read_answer(kind: type[Wire], data: bytes | memoryview) -> Answer[Any] | Non
     return None if unusual or answer.result.result_type not in (UNSET, "complete") else answer
 
 
-def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool, strict: bool = False) -> Any:
+def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool) -> Any:
     """Decode a result. ``typed``: it has a ``resultType``; ``tasks``: it may be a task.
-
-    Unless ``strict``, null members are treated as absent, because some servers send them.
 
     Raises:
         InvalidMessage: the result is invalid, or of a type that the request cannot have.
@@ -99,9 +91,6 @@ def read_result(waiting: Waiting[Any], raw: Raw, *, typed: bool, tasks: bool, st
         kind = _read_type(raw).result_type if typed else UNSET
         if kind is not UNSET and kind != "complete":
             return _read_unfinished(waiting, raw, kind, tasks)
-        if b"null" in bytes(raw) and not strict:
-            cleaned = Raw(encode(without_nulls(msgspec.json.decode(raw), MEANT)))
-            return read_result(waiting, cleaned, typed=typed, tasks=tasks, strict=True)
     except UNREADABLE:
         pass
     raise InvalidMessage(f"The answer to {waiting.request.method} is wrong: {printable(problem)}")

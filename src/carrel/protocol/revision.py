@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from msgspec import UNSET
 from carrel.protocol.methods import NotificationType, Request
 from carrel.wire.base import CacheableResult, Result
 
-__all__ = ["Downgrade", "Revision", "Without", "without"]
+__all__ = ["Downgrade", "Revision", "Without", "absent_fields", "without"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 Downgrade: TypeAlias = Callable[[Any], Any]
@@ -88,11 +89,11 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         result = copy(result)
         if result.result_type is UNSET:
             result.result_type = "complete"
-        result.meta = server_meta if result.meta is UNSET else {**server_meta, **result.meta}
+        result.meta = server_meta if result.meta is None else {**server_meta, **result.meta}
         if request.cacheable and isinstance(result, CacheableResult):
-            if result.ttl_ms is UNSET:
+            if result.ttl_ms is None:
                 result.ttl_ms = ttl_ms
-            if result.cache_scope is UNSET:
+            if result.cache_scope is None:
                 result.cache_scope = scope  # type: ignore[assignment]
         return result
 
@@ -103,10 +104,19 @@ class Without(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
 
     def __call__(self, value: Any) -> Any:
-        for field in self.fields:
-            if getattr(value, field) is not UNSET:
-                return msgspec.structs.replace(value, **dict.fromkeys(self.fields, UNSET))
-        return value
+        kind: type[msgspec.Struct] = type(value)
+        absent = absent_fields(kind, self.fields)
+        if all(getattr(value, field) is default for field, default in absent.items()):
+            return value
+        return msgspec.structs.replace(value, **absent)
+
+
+@cache
+def absent_fields(kind: type[msgspec.Struct], fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values of ``fields`` that are not on the wire: their defaults, None or UNSET."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    known = dict(zip(reversed(names), reversed(defaults), strict=False))
+    return {field: known[field] for field in fields}
 
 
 def without(*fields: str) -> Without:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from carrel.errors import (
     INTERNAL_ERROR,
@@ -87,7 +87,6 @@ class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
 _names = _Names()
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
-_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
@@ -101,7 +100,7 @@ class Description(msgspec.Struct):
 
     info: Implementation
     capabilities: Callable[[], ServerCapabilities]
-    instructions: str | UnsetType = UNSET
+    instructions: str | None = None
     ttl_ms: int = 0
     scope: str = "private"
     revisions: Mapping[str, Revision] = msgspec.field(default_factory=lambda: REVISIONS)
@@ -155,13 +154,13 @@ class Call(msgspec.Struct):
     @property
     def meta(self) -> dict[str, Any]:
         """All of ``_meta``, including keys unknown to the protocol."""
-        return _read_any(self.raw).get("_meta", {})  # type: ignore[no-any-return]
+        return _read_any(self.raw).get("_meta") or {}
 
     @property
     def progress_token(self) -> Id | None:
         """The progress token, if the client asked for progress notifications."""
-        meta: RequestMeta | UnsetType = self.params.meta
-        return None if meta is UNSET or meta.progress_token is UNSET else meta.progress_token
+        meta: RequestMeta | None = self.params.meta
+        return None if meta is None or meta.progress_token is None else meta.progress_token
 
 
 class Notification(msgspec.Struct, gc=False):
@@ -249,7 +248,7 @@ class Connection(connection.Connection[Requester]):
             try:
                 params = read(raw)
             except msgspec.ValidationError as error:
-                params, raw = self._read_without_nulls(method, raw, read, error)
+                raise self._invalid_params(method, raw, error) from None
             meta = params.meta
             if len(data) > SMALL:
                 refuse_duplicates(data, raw)
@@ -261,11 +260,11 @@ class Connection(connection.Connection[Requester]):
                 for name in names:
                     if text.count(name) > 1:
                         once = False
-                if named and text.count(b'"name"') > (1 if meta is UNSET or meta.client_info is UNSET else 2):
+                if named and text.count(b'"name"') > (1 if meta is None or meta.client_info is None else 2):
                     once = False
                 if not once or (b"\\" in text and b"\\u00" in text):  # a member name may contain an escaped letter
                     refuse_duplicates(text, raw)
-            if meta is not UNSET and meta.protocol_version is not UNSET:
+            if meta is not None and meta.protocol_version is not None:
                 peer = self._stateless_peer(meta)
             elif self.peer is not None:
                 peer = self.peer
@@ -281,25 +280,6 @@ class Connection(connection.Connection[Requester]):
             return self._refuse(id, error, stateless=_is_stateless(message))
         except (msgspec.DecodeError, RecursionError) as error:
             return self._refuse(id, _unreadable(error))
-
-    def _read_without_nulls(
-        self, method: str, raw: Raw, read: Callable[[Any], Any], error: msgspec.ValidationError
-    ) -> tuple[Any, Raw]:
-        """Decode parameters again without null members, which some clients send for absent ones.
-
-        Raises:
-            ProtocolError: they are invalid for another reason.
-        """
-        if b"null" in bytes(raw):
-            try:
-                members = _read_members(raw)
-                if "_meta" in members and bytes(members["_meta"]) != b"null":
-                    members["_meta"] = Raw(encode(_without_nulls(_read_members(members["_meta"]))))
-                cleaned = Raw(encode(_without_nulls(members)))
-                return read(cleaned), cleaned
-            except msgspec.ValidationError:
-                pass
-        raise self._invalid_params(method, raw, error) from None
 
     def _added(self, method: str) -> Request[Any, Any] | None:
         extension = self.description.extended.get(method)
@@ -396,7 +376,7 @@ class Connection(connection.Connection[Requester]):
         https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
         """
         name = meta.protocol_version
-        assert name is not UNSET
+        assert name is not None
         if self.version_header is not None and self.version_header != name:
             raise HeaderMismatch(
                 f"Header mismatch: MCP-Protocol-Version header value {self.version_header[:200]!r} "
@@ -409,13 +389,13 @@ class Connection(connection.Connection[Requester]):
             supported = [other.name for other in self.description.revisions.values() if other.stateless]
             message = f"Unsupported protocol version: {name} begins with initialize, and is in no _meta"
             raise UnsupportedVersion(name, supported, message)
-        if meta.capabilities is UNSET:
+        if meta.capabilities is None:
             raise _malformed("io.modelcontextprotocol/clientCapabilities")
         return Peer(
             revision,
-            None if meta.client_info is UNSET else meta.client_info,
+            meta.client_info,
             meta.capabilities,
-            None if meta.log_level is UNSET else SEVERITY[meta.log_level],
+            None if meta.log_level is None else SEVERITY[meta.log_level],
         )
 
     def _new_peer(self, method: str, params: Any) -> Peer:
@@ -439,7 +419,7 @@ class Connection(connection.Connection[Requester]):
         """Return the error that names the invalid parameter, or MethodNotFound if the peer has no such method."""
         try:
             meta = _read_unknown(raw).meta
-            peer = self._stateless_peer(meta) if meta is not UNSET and meta.protocol_version is not UNSET else self.peer
+            peer = self._stateless_peer(meta) if meta is not None and meta.protocol_version is not None else self.peer
         except msgspec.ValidationError:
             peer = self.peer
         except ProtocolError as worse:
@@ -541,10 +521,6 @@ class Connection(connection.Connection[Requester]):
         if isinstance(error, ResourceError):
             return ErrorObject(INVALID_PARAMS, error.message, {"uri": error.uri})
         return ErrorObject(INTERNAL_ERROR, "Internal error")
-
-
-def _without_nulls(members: dict[str, Raw]) -> dict[str, Raw]:
-    return {name: raw for name, raw in members.items() if len(memoryview(raw)) != 4 or bytes(raw) != b"null"}
 
 
 def _malformed(key: str, hint: str = "") -> InvalidParams:

@@ -17,8 +17,6 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Unpack, cast, overload
 
-from msgspec import UNSET
-
 from carrel.catalog.provider import Provider
 from carrel.errors import ConfigError
 from carrel.limits import Limits
@@ -30,7 +28,7 @@ from carrel.server.completion import CompletableFunction
 from carrel.server.dispatch import Dispatch, Middleware, Need
 from carrel.server.elicitation.input_required import abandon
 from carrel.server.local import LocalProvider
-from carrel.server.metadata import icons_of, or_unset
+from carrel.server.metadata import icons_of
 from carrel.server.operations import Operations
 from carrel.server.options import Icons, PromptOptions, ResourceOptions, ToolOptions
 from carrel.server.runtime import Runtime
@@ -133,13 +131,13 @@ class Server(Generic[State]):
             Implementation(
                 name,
                 version,
-                title=or_unset(title),
-                description=or_unset(description),
-                website_url=or_unset(website_url),
+                title=title,
+                description=description,
+                website_url=website_url,
                 icons=icons_of(icons),
             ),
             self.capabilities,
-            instructions=or_unset(instructions),
+            instructions=instructions,
             ttl_ms=round(ttl * 1000),
             scope=scope,
         )
@@ -585,17 +583,17 @@ class Server(Generic[State]):
         runtime = self.runtime
         changes = ListChanged(list_changed=True) if runtime.list_changed else ListChanged()
         resources = ResourcesCapability(
-            subscribe=True if runtime.offers_subscriptions else UNSET,
-            list_changed=True if runtime.list_changed else UNSET,
+            subscribe=True if runtime.offers_subscriptions else None,
+            list_changed=True if runtime.list_changed else None,
         )
         return ServerCapabilities(
             logging={},
-            completions={} if self._operations.completes else UNSET,
-            prompts=changes if self._has_prompts else UNSET,
-            resources=resources if self._has_resources else UNSET,
-            tasks=TASKS_CAPABILITY if runtime.has_tasks else UNSET,
-            tools=changes if self._has_tools else UNSET,
-            extensions=runtime.extensions or UNSET,
+            completions={} if self._operations.completes else None,
+            prompts=changes if self._has_prompts else None,
+            resources=resources if self._has_resources else None,
+            tasks=TASKS_CAPABILITY if runtime.has_tasks else None,
+            tools=changes if self._has_tools else None,
+            extensions=runtime.extensions or None,
         )
 
     def announced(self) -> list[str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, to_builtins
+from msgspec import to_builtins
 
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.ui import UI
 from carrel.server.contents import Contents
-from carrel.server.metadata import or_unset, read_struct
+from carrel.server.metadata import read_struct
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.apps import PageMeta, PagePermissions, PageSecurity, ToolMeta
 from carrel.wire.tools import Tool
@@ -53,7 +53,7 @@ def add_page(
     if not isinstance(html, str | Path):
         raise ConfigError(f"{uri}: a page is text, or the Path of a file, not {type(html).__name__}")
     meta = {"ui": ui} if ui else {}
-    value = Contents(html, mime_type=HTML, meta=meta or UNSET)
+    value = Contents(html, mime_type=HTML, meta=meta or None)
     meta |= options.get("meta") or {}
     options = {**options, "mime_type": HTML, "meta": meta or None}
     add(uri, value, **options)
@@ -71,8 +71,8 @@ def page_meta(
     Raises:
         ConfigError: a field or a permission is not known, or an origin is not one.
     """
-    security = UNSET if csp is None else read_struct(csp, PageSecurity, "csp")
-    if security is not UNSET:
+    security = None if csp is None else read_struct(csp, PageSecurity, "csp")
+    if security is not None:
         for field in PageSecurity.__struct_fields__:
             for origin in getattr(security, field) or ():
                 if not origin or UNSAFE & set(origin) or not origin.isprintable():
@@ -82,9 +82,9 @@ def page_meta(
     asked = {name: dict[str, Any]() for name in permissions}
     meta = PageMeta(
         csp=security,
-        permissions=read_struct(asked, PagePermissions, "permissions") if asked else UNSET,
-        domain=or_unset(domain),
-        prefers_border=or_unset(prefers_border),
+        permissions=read_struct(asked, PagePermissions, "permissions") if asked else None,
+        domain=domain,
+        prefers_border=prefers_border,
     )
     built: dict[str, Any] = to_builtins(meta)
     return built
@@ -100,9 +100,9 @@ def tool_meta(page: str | None, visibility: Iterable[str] | None) -> dict[str, A
         page = page_uri(page)
     if isinstance(visibility, str):
         visibility = [visibility]
-    seen = UNSET if visibility is None else list(visibility)
+    seen = None if visibility is None else list(visibility)
     try:
-        meta = msgspec.convert(to_builtins(ToolMeta(resource_uri=or_unset(page), visibility=seen)), ToolMeta)  # type: ignore[arg-type]
+        meta = msgspec.convert(to_builtins(ToolMeta(resource_uri=page, visibility=seen)), ToolMeta)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
         raise ConfigError(f"visibility: {error}") from None
     built: dict[str, Any] = to_builtins(meta)
@@ -127,7 +127,7 @@ def page_uri(uri: str) -> str:
 def shows_pages(peer: Peer) -> bool:
     """Return whether a client shows pages of type ``HTML``, and its revision has the ``_meta`` to refer to them."""
     settings = peer.settings(UI.name)
-    if not isinstance(settings, dict) or peer.revision.project(PROBE).meta is UNSET:
+    if not isinstance(settings, dict) or peer.revision.project(PROBE).meta is None:
         return False
     types = settings.get("mimeTypes", [HTML])
     return isinstance(types, list) and HTML in types
@@ -140,7 +140,7 @@ def for_models(ui: dict[str, Any] | None) -> bool:
 
 def without_page(tool: Tool) -> Tool:
     """Return a tool without its ``_meta.ui``, for clients that do not show pages."""
-    if tool.meta is UNSET or "ui" not in tool.meta:
+    if tool.meta is None or "ui" not in tool.meta:
         return tool
     rest = {key: value for key, value in tool.meta.items() if key != "ui"}
-    return msgspec.structs.replace(tool, meta=rest or UNSET)
+    return msgspec.structs.replace(tool, meta=rest or None)

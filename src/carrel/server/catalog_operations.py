@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from carrel.catalog.catalog import resolved
 from carrel.catalog.provider import MaybeAwaitable, Page, Request
@@ -60,9 +60,7 @@ class CatalogOperations:
     def _request(self, call: Call, channel: Channel) -> Request:
         """Return the request to providers of a list request."""
         cursor = call.params.cursor
-        return Request(
-            call, channel, visible_to(call), None if cursor is UNSET else cursor, limit=self._runtime.page_size
-        )
+        return Request(call, channel, visible_to(call), cursor, limit=self._runtime.page_size)
 
     def _is_local(self, method: str) -> bool:
         """Return whether only what the author registered is in a list."""
@@ -91,10 +89,10 @@ class CatalogOperations:
         self,
         method: Callable[[Request], Awaitable[Page[Any]]],
         request: Request,
-        make: Callable[[Sequence[Any], str | UnsetType], PageResult],
+        make: Callable[[Sequence[Any], str | None], PageResult],
     ) -> Result:
         page = await method(request)
-        result = make(list(page.items), UNSET if page.next_cursor is None else page.next_cursor)
+        result = make(list(page.items), page.next_cursor)
         assert request.call is not None
         return private(_with_hints(result, page), request.call)
 
@@ -152,8 +150,7 @@ class CatalogOperations:
             raise InvalidParams(f"{uri[:1000]} is not a directory", {"uri": uri[:1000]}, parameter="uri") from None
         from carrel.wire.skills import ReadDirectoryResult  # here and below: loaded on first use
 
-        next_cursor = UNSET if page.next_cursor is None else page.next_cursor
-        return ReadDirectoryResult(resources=list(page.items), next_cursor=next_cursor)
+        return ReadDirectoryResult(resources=list(page.items), next_cursor=page.next_cursor)
 
     async def list_skills(self, call: Call, channel: Channel) -> Result:
         """Answer skills/list."""
@@ -181,7 +178,7 @@ class CatalogOperations:
 
     def get_prompt(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/get."""
-        given = {} if call.params.arguments is UNSET else call.params.arguments
+        given = call.params.arguments or {}
         return self._catalog.get_prompt(call.params.name, given, Request(call, channel))
 
     def complete(self, call: Call, channel: Channel) -> Any:
@@ -189,7 +186,7 @@ class CatalogOperations:
         if not self.completes:
             raise MethodNotFound("Method not found: nothing here can be completed")
         params = call.params
-        context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
+        context = {} if params.context is None or params.context.arguments is None else params.context.arguments
         request = Request(call, channel, visible_to(call))
         found = self._catalog.complete(params.ref, params.argument.name, params.argument.value, context, request)
         if hasattr(found, "__await__"):
@@ -210,7 +207,7 @@ class CatalogOperations:
         assert request.call is not None
         params = request.call.params
         if request.visible is not None and isinstance(params.ref, ResourceTemplateReference):
-            context = {} if params.context is UNSET or params.context.arguments is UNSET else params.context.arguments
+            context = {} if params.context is None or params.context.arguments is None else params.context.arguments
             try:
                 template = UriTemplate(params.ref.uri)
             except UriTemplateError:
@@ -220,23 +217,23 @@ class CatalogOperations:
         return CompleteResult(completion=limited(completion))
 
 
-def _resources(items: Sequence[Any], cursor: str | UnsetType) -> ListResourcesResult:
+def _resources(items: Sequence[Any], cursor: str | None) -> ListResourcesResult:
     return ListResourcesResult(resources=list(items), next_cursor=cursor)
 
 
-def _templates(items: Sequence[Any], cursor: str | UnsetType) -> ListResourceTemplatesResult:
+def _templates(items: Sequence[Any], cursor: str | None) -> ListResourceTemplatesResult:
     return ListResourceTemplatesResult(resource_templates=list(items), next_cursor=cursor)
 
 
-def _tools(items: Sequence[Any], cursor: str | UnsetType) -> ListToolsResult:
+def _tools(items: Sequence[Any], cursor: str | None) -> ListToolsResult:
     return ListToolsResult(tools=list(items), next_cursor=cursor)
 
 
-def _prompts(items: Sequence[Any], cursor: str | UnsetType) -> ListPromptsResult:
+def _prompts(items: Sequence[Any], cursor: str | None) -> ListPromptsResult:
     return ListPromptsResult(prompts=list(items), next_cursor=cursor)
 
 
-def _skills(items: Sequence[Any], cursor: str | UnsetType) -> PageResult:
+def _skills(items: Sequence[Any], cursor: str | None) -> PageResult:
     from carrel.wire.skills import ListSkillsResult
 
     return ListSkillsResult(skills=list(items), next_cursor=cursor)
@@ -246,8 +243,8 @@ def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
     """Return a result with the cache hints of its page."""
     if page.ttl is None and page.scope is None:
         return result
-    ttl = UNSET if page.ttl is None else round(page.ttl * 1000)
-    return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=UNSET if page.scope is None else page.scope)
+    ttl = None if page.ttl is None else round(page.ttl * 1000)
+    return msgspec.structs.replace(result, ttl_ms=ttl, cache_scope=page.scope)
 
 
 async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult:

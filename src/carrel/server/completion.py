@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from inspect import iscoroutinefunction
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
-from msgspec import UNSET
-
 from carrel.errors import ConfigError
 from carrel.wire.completion import Completion
 
@@ -121,7 +119,7 @@ def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
     if isinstance(suggestions, Completion):
         if len(suggestions.values) <= MAX_VALUES:
             return suggestions
-        total = len(suggestions.values) if suggestions.total is UNSET else suggestions.total
+        total = len(suggestions.values) if suggestions.total is None else suggestions.total
         return Completion(suggestions.values[:MAX_VALUES], total=total, has_more=True)
     values = listed_values(suggestions)
     assert isinstance(values, list)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.media_types import type_of_name
 from carrel.protocol.encoding import encode
@@ -25,12 +24,12 @@ class Contents(msgspec.Struct):
     """
 
     data: Any
-    mime_type: str | UnsetType = UNSET
-    uri: str | UnsetType = UNSET
-    meta: Meta | UnsetType = UNSET
+    mime_type: str | None = None
+    uri: str | None = None
+    meta: Meta | None = None
 
 
-def contents_of(value: Any, uri: str, mime_type: str | UnsetType) -> list[TextResourceContents | BlobResourceContents]:
+def contents_of(value: Any, uri: str, mime_type: str | None) -> list[TextResourceContents | BlobResourceContents]:
     """Convert the return value of a resource function to resource contents.
 
     Text becomes text, bytes a blob, several contents stay several, and everything else becomes JSON.
@@ -50,16 +49,16 @@ def _is_contents(value: Any) -> bool:
     return isinstance(value, (Contents, TextResourceContents, BlobResourceContents))
 
 
-def _one(value: Any, uri: str, mime_type: str | UnsetType) -> TextResourceContents | BlobResourceContents:
+def _one(value: Any, uri: str, mime_type: str | None) -> TextResourceContents | BlobResourceContents:
     if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return value
-    meta: Meta | UnsetType = UNSET
+    meta: Meta | None = None
     if isinstance(value, Contents):
         uri, meta = value.uri or uri, value.meta
         mime_type = value.mime_type or mime_type
         value = value.data
     if isinstance(value, Path):
-        mime_type = mime_type or type_of_name(value.name) or UNSET
+        mime_type = mime_type or type_of_name(value.name)
         value = value.read_bytes()
         text = _as_text(value, mime_type)
         value = value if text is None else text
@@ -70,7 +69,7 @@ def _one(value: Any, uri: str, mime_type: str | UnsetType) -> TextResourceConten
     return TextResourceContents(uri, encode(value).decode(), mime_type=mime_type or "application/json", meta=meta)
 
 
-def _as_text(data: bytes, mime_type: str | UnsetType) -> str | None:
+def _as_text(data: bytes, mime_type: str | None) -> str | None:
     if mime_type and mime_type.partition("/")[0] in ("image", "audio", "video"):
         return None
     if b"\0" in data:

@@ -10,7 +10,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.catalog.catalog import resolved
 from carrel.catalog.provider import Request
@@ -317,11 +316,11 @@ class Context(Generic[State]):
         return self._round
 
     @property
-    def related(self) -> dict[str, Any] | UnsetType:
-        """``_meta`` that names the task of a message; UNSET without a task, and for stateless clients."""
+    def related(self) -> dict[str, Any] | None:
+        """``_meta`` that names the task of a message; None without a task, and for stateless clients."""
         task = self.call.task
         if task is None or self.call.peer.revision.stateless:
-            return UNSET
+            return None
         return {"io.modelcontextprotocol/related-task": {"taskId": task.id}}
 
     async def detach(self) -> None:
@@ -389,8 +388,8 @@ class Context(Generic[State]):
             progress_token=token,
             progress=progress,
             meta=self.related,
-            total=UNSET if total is None else total,
-            message=UNSET if message is None else message,
+            total=total,
+            message=message,
         )
         return self._send(encode_event(self.call.peer.revision, "progress", params))
 
@@ -409,9 +408,7 @@ class Context(Generic[State]):
         threshold = self.call.peer.log_level
         if self.is_silent or threshold is None or severity < threshold:
             return Sent(None)
-        params = LoggingMessageParams(
-            meta=self.related, level=level, logger=UNSET if logger is None else logger, data=data
-        )
+        params = LoggingMessageParams(meta=self.related, level=level, logger=logger, data=data)
         return self._send(encode_event(self.call.peer.revision, "message", params))
 
     def debug(self, data: Any, logger: str | None = None) -> Sent:

@@ -10,8 +10,6 @@ from time import monotonic
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from carrel.log import Log
 from carrel.server.context import Context
 from carrel.server.elicitation.input_required import use_state
@@ -110,7 +108,7 @@ class Function:
                 self._warn(monotonic() - started)
 
     async def _end_later(self, context: Context, arguments: dict[str, Any]) -> Any:
-        if getattr(context.call.params, "request_state", UNSET) is not UNSET:
+        if getattr(context.call.params, "request_state", None) is not None:
             await use_state(context)  # a state that is not valid is refused before anything is done
         try:
             value = await self._begin(arguments, context.call)

@@ -6,20 +6,13 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.errors import ConfigError
 from carrel.wire.base import Annotations, Icon, Meta
 
-__all__ = ["Meta", "annotations_of", "icons_of", "or_unset", "read_struct"]
+__all__ = ["Meta", "annotations_of", "icons_of", "read_struct"]
 
-T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-def or_unset(value: T | None) -> T | UnsetType:
-    """Return ``value``, or UNSET for None."""
-    return UNSET if value is None else value
 
 
 def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:
@@ -46,7 +39,7 @@ def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:
         raise ConfigError(f"{what}: {error}") from None
 
 
-def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | UnsetType:
+def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | None:
     """Return validated annotations as a wire type.
 
     Raises:
@@ -54,11 +47,11 @@ def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | 
             ISO 8601.
     """
     if value is None:
-        return UNSET
+        return None
     annotations = read_struct(value, Annotations, "annotations")
-    if annotations.priority is not UNSET and not 0 <= annotations.priority <= 1:
+    if annotations.priority is not None and not 0 <= annotations.priority <= 1:
         raise ConfigError(f"annotations: priority must be between 0 and 1, not {annotations.priority}")
-    if annotations.last_modified is not UNSET:
+    if annotations.last_modified is not None:
         from datetime import datetime  # few resources say it, and msgspec has loaded it anyway
 
         try:
@@ -67,19 +60,19 @@ def annotations_of(value: Annotations | dict[str, Any] | None) -> Annotations | 
             raise ConfigError(
                 f"annotations: lastModified must be ISO 8601, not {annotations.last_modified!r}"
             ) from None
-    return annotations if annotations != Annotations() else UNSET
+    return annotations if annotations != Annotations() else None
 
 
-def icons_of(value: Iterable[Icon | dict[str, Any] | str] | None) -> list[Icon] | UnsetType:
+def icons_of(value: Iterable[Icon | dict[str, Any] | str] | None) -> list[Icon] | None:
     """Return validated icons as wire types. A string is the ``src`` of one.
 
     Raises:
         ConfigError: an icon is neither https: nor data:.
     """
     if value is None:
-        return UNSET
+        return None
     icons = [Icon(icon) if isinstance(icon, str) else read_struct(icon, Icon, "icon") for icon in value]
     for icon in icons:
         if not icon.src.startswith(("https://", "http://", "data:")):
             raise ConfigError(f"icon: {icon.src[:100]!r} must be an https: or data: URI")
-    return icons or UNSET
+    return icons or None

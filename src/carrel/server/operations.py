@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from msgspec import UNSET
-
 from carrel.catalog.catalog import resolved, valid_uri
 from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
@@ -172,12 +170,12 @@ class Operations:
             MissingCapability: it asks for tasks, and the client did not declare that it knows them.
         """
         wanted, most = call.params.notifications.resource_subscriptions, self._runtime.limits.max_subscriptions
-        if wanted is UNSET or not self._runtime.offers_subscriptions:
+        if wanted is None or not self._runtime.offers_subscriptions:
             wanted = ()
         if len(wanted) > most:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="notifications")
         tasks: list[str] | Awaitable[list[str]] = []
-        if self._runtime.has_tasks and call.params.notifications.task_ids is not UNSET:
+        if self._runtime.has_tasks and call.params.notifications.task_ids is not None:
             tasks = self._runtime.tasks.honored(call, call.params.notifications.task_ids)
         visible = visible_to(call) if wanted else None
         if visible is None and len(wanted) <= AT_ONCE and isinstance(tasks, list):
@@ -265,9 +263,9 @@ class Operations:
             if getattr(wanted, name):
                 setattr(honored, name, True)
                 lists.append(name)
-        if runtime.offers_subscriptions and wanted.resource_subscriptions is not UNSET:
+        if runtime.offers_subscriptions and wanted.resource_subscriptions is not None:
             honored.resource_subscriptions = [uri for _, uri in named]
-        if runtime.has_tasks and wanted.task_ids is not UNSET:
+        if runtime.has_tasks and wanted.task_ids is not None:
             honored.task_ids = tasks
         listed, followed = frozenset(lists), frozenset(tasks)
         return Subscription(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
 from carrel.catalog.listing import Listing
@@ -29,7 +28,7 @@ def answer_page(
     listing: Listing[T],
     call: Call,
     limit: int,
-    make: Callable[[Sequence[Any], str | UnsetType], CacheableResult],
+    make: Callable[[Sequence[Any], str | None], CacheableResult],
     describe: Callable[[T], Wire | None],
     view: str = "",
     shown: Callable[[str], bool] | None = None,
@@ -43,7 +42,7 @@ def answer_page(
         InvalidCursor: the cursor was not given out by this list.
     """
     cursor, kind = call.params.cursor, call.request.operation
-    after = None if cursor is UNSET else _after(kind, cursor)
+    after = None if cursor is None else _after(kind, cursor)
     revision = call.peer.revision
     variant = f"{revision.name} {view}"
     page = listing.pages.get((variant, after))
@@ -59,7 +58,7 @@ def answer_page(
                 for key, entry in entries
                 if shown(key)
             ]
-        result = make(described, UNSET if more is None else write_cursor(kind, LOCAL, position_of(more)))
+        result = make(described, None if more is None else write_cursor(kind, LOCAL, position_of(more)))
         if view:
             result = msgspec.structs.replace(result, cache_scope="private")
         page = listing.keep_page(variant, after, encode(call.connection.finish(call, result)), changes)

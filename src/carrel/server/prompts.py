@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.catalog.listing import Listing
 from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.invocation import Function
-from carrel.server.metadata import Meta, icons_of, or_unset
+from carrel.server.metadata import Meta, icons_of
 from carrel.server.tools import block_of
 from carrel.wire.base import Icon, Role
 from carrel.wire.content import TextContent
@@ -77,18 +76,16 @@ class Prompts:
         called = Function(self._runtime, function, f"prompt {name}")
         signature = called.signature
         arguments = [
-            PromptArgument(
-                parameter.name, description=or_unset(parameter.description or None), required=parameter.required
-            )
+            PromptArgument(parameter.name, description=parameter.description or None, required=parameter.required)
             for parameter in signature.parameters
         ]
         prompt = Prompt(
             name=name,
-            title=or_unset(title),
-            description=or_unset(description or signature.description),
-            arguments=arguments or UNSET,
+            title=title,
+            description=description or signature.description,
+            arguments=arguments or None,
             icons=icons_of(icons),
-            meta=or_unset(meta),
+            meta=meta,
         )
         choices = {parameter.name: signature.choices(parameter) for parameter in signature.parameters}
         completers = Completers({argument: values for argument, values in choices.items() if values})

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.catalog.listing import Listing
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
@@ -18,7 +17,7 @@ from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.contents import contents_of, returns_paths
 from carrel.server.invocation import Function
-from carrel.server.metadata import Meta, annotations_of, icons_of, or_unset
+from carrel.server.metadata import Meta, annotations_of, icons_of
 from carrel.server.options import ResourceOptions
 from carrel.uri.parse import UriError, canonical, normalize
 from carrel.uri.template import UriTemplate, UriTemplateError
@@ -37,10 +36,10 @@ R = TypeVar("R")
 
 
 class CacheHint(msgspec.Struct, frozen=True):
-    """Cache hints of a result: ``ttlMs`` and ``cacheScope``. UNSET leaves them to the server's defaults."""
+    """Cache hints of a result: ``ttlMs`` and ``cacheScope``. None leaves them to the server's defaults."""
 
-    ttl_ms: int | UnsetType = UNSET
-    scope: Any = UNSET
+    ttl_ms: int | None = None
+    scope: Any = None
 
 
 class StaticResource(msgspec.Struct, eq=False):
@@ -48,9 +47,9 @@ class StaticResource(msgspec.Struct, eq=False):
 
     resource: Resource
     cache_hint: CacheHint
-    declared: str | UnsetType = UNSET
+    declared: str | None = None
     """MIME type given at registration, as opposed to the one that follows from the value."""
-    value: Any = UNSET
+    value: Any = None
     function: Function | None = None
     ready: ReadResourceResult | None = None
 
@@ -131,14 +130,13 @@ class Resources:
             raise ConfigError(f"There is no resource {uri} to replace")
         before = old.resource
         kept: dict[str, Any] = {
-            field: None if getattr(before, field) is UNSET else getattr(before, field)
-            for field in ("name", "title", "description", "annotations", "icons", "meta")
+            field: getattr(before, field) for field in ("name", "title", "description", "annotations", "icons", "meta")
         }
         kept |= {"size": None, "mime_type": old.declared or None, **options}
         given = _cache_hint(kept.pop("ttl", None), kept.pop("scope", None))
         cache_hint = CacheHint(
-            old.cache_hint.ttl_ms if given.ttl_ms is UNSET else given.ttl_ms,
-            old.cache_hint.scope if given.scope is UNSET else given.scope,
+            old.cache_hint.ttl_ms if given.ttl_ms is None else given.ttl_ms,
+            old.cache_hint.scope if given.scope is None else given.scope,
         )
         self._put(uri, value, cache_hint=cache_hint, **kept)
         self.changed(uri)
@@ -198,13 +196,13 @@ class Resources:
         resource = Resource(
             uri,
             name or uri.rstrip("/").rpartition("/")[2] or uri,
-            title=or_unset(title),
-            description=or_unset(description),
-            mime_type=or_unset(mime_type),
-            size=or_unset(size),
+            title=title,
+            description=description,
+            mime_type=mime_type,
+            size=size,
             annotations=annotations_of(annotations),
             icons=icons_of(icons),
-            meta=or_unset(meta),
+            meta=meta,
         )
         entry = StaticResource(resource, cache_hint, resource.mime_type, value, function)
         if function is None and not returns_paths(value):
@@ -212,14 +210,14 @@ class Resources:
                 contents = contents_of(value, uri, resource.mime_type)
             except TypeError as error:
                 raise ConfigError(f"{uri}: {error}") from None
-            if resource.mime_type is UNSET and len(contents) == 1:
+            if resource.mime_type is None and len(contents) == 1:
                 resource.mime_type = contents[0].mime_type
-            if resource.size is UNSET and len(contents) == 1:
+            if resource.size is None and len(contents) == 1:
                 data = contents[0]
                 resource.size = len(data.blob) if hasattr(data, "blob") else len(data.text.encode())
             entry.ready = _result(contents, entry.cache_hint)
-        elif function is None and resource.mime_type is UNSET:
-            resource.mime_type = (type_of_name(value.name) if hasattr(value, "suffix") else None) or UNSET
+        elif function is None and resource.mime_type is None:
+            resource.mime_type = type_of_name(value.name) if hasattr(value, "suffix") else None
         self.static.put(uri, entry)
         self._runtime.announce(lists=("resources_list_changed",))
 
@@ -265,12 +263,12 @@ class Resources:
         template = ResourceTemplate(
             uri_template,
             name or str(getattr(function, "__name__", uri_template)),
-            title=or_unset(title),
-            description=or_unset(description or called.signature.description),
-            mime_type=or_unset(mime_type),
+            title=title,
+            description=description or called.signature.description,
+            mime_type=mime_type,
             annotations=annotations_of(annotations),
             icons=icons_of(icons),
-            meta=or_unset(meta),
+            meta=meta,
         )
         completers = Completers({name: values for name, values in choices.items() if values})
         template_entry = Template(template, pattern, _cache_hint(ttl, scope), completers, called)
@@ -335,7 +333,7 @@ class Resources:
         function: Function,
         arguments: dict[str, Any],
         uri: str,
-        mime_type: str | UnsetType,
+        mime_type: str | None,
         cache_hint: CacheHint,
         call: Call,
         channel: Channel,
@@ -350,7 +348,7 @@ class Resources:
         return _result(contents_of(value, uri, mime_type), cache_hint)
 
     async def _invoke_later(
-        self, pending: Any, uri: str, mime_type: str | UnsetType, cache_hint: CacheHint, call: Call
+        self, pending: Any, uri: str, mime_type: str | None, cache_hint: CacheHint, call: Call
     ) -> Any:
         value = await pending
         if value is None:
@@ -384,7 +382,7 @@ def _cache_hint(ttl: float | None, scope: str | None) -> CacheHint:
         raise ConfigError(f"ttl must be 0 or more seconds, not {ttl}")
     if scope not in (None, "public", "private"):
         raise ConfigError(f"scope must be 'public' or 'private', not {scope!r}")
-    return CacheHint(UNSET if ttl is None else round(ttl * 1000), UNSET if scope is None else scope)
+    return CacheHint(None if ttl is None else round(ttl * 1000), scope)
 
 
 def _result(contents: Any, cache_hint: CacheHint) -> ReadResourceResult:

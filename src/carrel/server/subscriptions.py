@@ -237,10 +237,10 @@ class Hub:
 
     def _encode(self, revision: Revision, event: str, uri: str) -> bytes:
         """Encode a notification, with a placeholder for the subscription id where there is one."""
-        meta = {SUBSCRIPTION: _PLACEHOLDER} if revision.stateless else UNSET
+        meta = {SUBSCRIPTION: _PLACEHOLDER} if revision.stateless else None
         if event == "resource_updated":
             return encode_event(revision, event, ResourceUpdatedParams(meta=meta, uri=uri))
-        return encode_event(revision, event, {"_meta": meta} if meta is not UNSET else UNSET)
+        return encode_event(revision, event, UNSET if meta is None else {"_meta": meta})
 
     def hears_task(self, id: str) -> bool:
         """Return whether a task has subscribers."""

@@ -30,7 +30,7 @@ from carrel.protocol.json_values import InvalidArguments, to_json
 from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import Hidden, is_interrupt, log_failure, words_of
 from carrel.server.invocation import Function
-from carrel.server.metadata import Meta, icons_of, or_unset, read_struct
+from carrel.server.metadata import Meta, icons_of, read_struct
 from carrel.server.options import TaskSupport
 from carrel.wire.base import Icon
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
@@ -85,12 +85,12 @@ class RegisteredTool(msgspec.Struct, eq=False):
         if self.tool is None:
             signature = self.function.signature
             output = self.find_output()
-            self.details["description"] = or_unset(self.details["description"] or signature.description)
+            self.details["description"] = self.details["description"] or signature.description
             self.tool = Tool(
                 name=self.name,
                 input_schema=signature.input_schema if self.input is None else self.input.schema,
-                output_schema=UNSET if output is None else output.schema,
-                execution=UNSET if self.task == "forbidden" else ToolExecution(task_support=self.task),
+                output_schema=None if output is None else output.schema,
+                execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
                 **self.details,
             )
         return self.tool
@@ -205,17 +205,17 @@ class Tools:
         if name in self.entries and not replace:
             raise ConfigError(f"There is a tool {name} already")
         hints = _hints_of(annotations)
-        repeatable = hints is not UNSET and (hints.idempotent_hint is True or hints.read_only_hint is True)
+        repeatable = hints is not None and (hints.idempotent_hint is True or hints.read_only_hint is True)
         try:
             called = Function(self._runtime, function, f"tool {name}", structured=structured, repeatable=repeatable)
         except ConfigError as error:
             raise ConfigError(f"The tool {name}: {error}") from None
         details: dict[str, Any] = {
-            "title": or_unset(title),
+            "title": title,
             "description": description,
             "annotations": hints,
             "icons": icons_of(icons),
-            "meta": or_unset(meta),
+            "meta": meta,
         }
         mask = self._runtime.mask_errors if mask_errors is None else mask_errors
         entry = RegisteredTool(name, details, called, structured, task, detaches, mask)
@@ -288,7 +288,7 @@ class Tools:
             if call.peer.revision.argument_errors_in_results:
                 return CallToolResult(content=[TextContent(f"Invalid arguments: {error}")], is_error=True)
             raise InvalidParams(f"Invalid params: {error}", parameter=error.parameter) from None
-        if entry.task != "forbidden" or (call.params.task is not UNSET and self._runtime.has_tasks):
+        if entry.task != "forbidden" or (call.params.task is not None and self._runtime.has_tasks):
             from carrel.server.tasks.calls import call_as_task
 
             work = partial(run, entry, arguments, call)
@@ -312,10 +312,10 @@ class Tools:
             return failure_of(error, entry, stateless=stateless)
 
 
-def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | UnsetType:
-    """Return the annotations of a tool as a wire type; UNSET if they are empty."""
+def _hints_of(annotations: ToolAnnotations | dict[str, Any] | None) -> ToolAnnotations | None:
+    """Return the annotations of a tool as a wire type; None if they are empty."""
     hints = None if annotations is None else read_struct(annotations, ToolAnnotations, "annotations")
-    return UNSET if hints is None or hints == ToolAnnotations() else hints
+    return None if hints is None or hints == ToolAnnotations() else hints
 
 
 async def run(entry: RegisteredTool, arguments: dict[str, Any], call: Call, channel: Channel) -> CallToolResult:

@@ -6,7 +6,6 @@ import re
 
 import msgspec
 import pytest
-from msgspec import UNSET
 
 from carrel.catalog.provider import Provider
 from carrel.errors import InvalidCursor, InvalidParams, MCPError, ResourceForbidden, ResourceNotFound
@@ -45,13 +44,13 @@ class ListTests(Hooks):
                 assert parse(resource.uri).scheme
                 assert belongs(provider, resource.uri, templates), resource.uri
                 assert resource.name
-                assert resource.mime_type is UNSET or "/" in resource.mime_type
-                assert resource.size is UNSET or resource.size >= 0
+                assert resource.mime_type is None or "/" in resource.mime_type
+                assert resource.size is None or resource.size >= 0
                 assert len(msgspec.json.encode(resource)) < 8192
-                if resource.annotations is not UNSET:
+                if resource.annotations is not None:
                     modified, priority = resource.annotations.last_modified, resource.annotations.priority
-                    assert modified is UNSET or TIMESTAMP.fullmatch(modified)
-                    assert priority is UNSET or 0 <= priority <= 1
+                    assert modified is None or TIMESTAMP.fullmatch(modified)
+                    assert priority is None or 0 <= priority <= 1
 
     async def test_templates_are_templates(self, provider: Provider) -> None:
         async with running(provider):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import UNSET, UnsetType
-
 from carrel.wire.base import Wire
 
 
@@ -20,32 +18,32 @@ class PageSecurity(Wire, kw_only=True):
     ``frame_domains`` for nested frames, ``base_uri_domains`` for its base URI.
     """
 
-    connect_domains: list[str] | UnsetType = UNSET
-    resource_domains: list[str] | UnsetType = UNSET
-    frame_domains: list[str] | UnsetType = UNSET
-    base_uri_domains: list[str] | UnsetType = UNSET
+    connect_domains: list[str] | None = None
+    resource_domains: list[str] | None = None
+    frame_domains: list[str] | None = None
+    base_uri_domains: list[str] | None = None
 
 
 class PagePermissions(Wire, kw_only=True):
     """Browser permissions that a page requests. Each requested one is an empty object."""
 
-    camera: dict[str, Any] | UnsetType = UNSET
-    microphone: dict[str, Any] | UnsetType = UNSET
-    geolocation: dict[str, Any] | UnsetType = UNSET
-    clipboard_write: dict[str, Any] | UnsetType = UNSET
+    camera: dict[str, Any] | None = None
+    microphone: dict[str, Any] | None = None
+    geolocation: dict[str, Any] | None = None
+    clipboard_write: dict[str, Any] | None = None
 
 
 class PageMeta(Wire, kw_only=True):
     """``_meta.ui`` of a page: security policy, permissions and presentation."""
 
-    csp: PageSecurity | UnsetType = UNSET
-    permissions: PagePermissions | UnsetType = UNSET
-    domain: str | UnsetType = UNSET
-    prefers_border: bool | UnsetType = UNSET
+    csp: PageSecurity | None = None
+    permissions: PagePermissions | None = None
+    domain: str | None = None
+    prefers_border: bool | None = None
 
 
 class ToolMeta(Wire, kw_only=True):
     """``_meta.ui`` of a tool: the page of its results, and whether model or app may see and call it (default: both)."""
 
-    resource_uri: str | UnsetType = UNSET
-    visibility: list[Literal["model", "app"]] | UnsetType = UNSET
+    resource_uri: str | None = None
+    visibility: list[Literal["model", "app"]] | None = None

@@ -17,16 +17,20 @@ LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error",
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Base class of the JSON objects of the protocol. A field that is UNSET is not on the wire."""
+    """Base class of the JSON objects of the protocol. A field is not on the wire if it has its default.
+
+    The default of what may be absent is None, and null is decoded as that. It is UNSET only where null is not the same
+    as absent, and for ``Raw``, which has no union with None in msgspec.
+    """
 
 
 class Icon(Wire):
     """An icon for user interfaces. ``src`` is an https: or data: URI, ``sizes`` are like "48x48" or "any"."""
 
     src: str
-    mime_type: str | UnsetType = UNSET
-    sizes: list[str] | UnsetType = UNSET
-    theme: Literal["light", "dark"] | UnsetType = UNSET
+    mime_type: str | None = None
+    sizes: list[str] | None = None
+    theme: Literal["light", "dark"] | None = None
 
 
 class Annotations(Wire, kw_only=True):
@@ -36,9 +40,9 @@ class Annotations(Wire, kw_only=True):
     an ISO 8601 timestamp.
     """
 
-    audience: list[Role] | UnsetType = UNSET
-    priority: float | UnsetType = UNSET
-    last_modified: str | UnsetType = UNSET
+    audience: list[Role] | None = None
+    priority: float | None = None
+    last_modified: str | None = None
 
 
 class Implementation(Wire):
@@ -46,63 +50,61 @@ class Implementation(Wire):
 
     name: str
     version: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    website_url: str | UnsetType = UNSET
-    icons: list[Icon] | UnsetType = UNSET
+    title: str | None = None
+    description: str | None = None
+    website_url: str | None = None
+    icons: list[Icon] | None = None
 
 
 class ClientCapabilities(Wire, kw_only=True):
     """Capabilities of a client. Those that it does not declare must not be used."""
 
-    experimental: dict[str, Any] | UnsetType = UNSET
-    roots: dict[str, Any] | UnsetType = UNSET
-    sampling: dict[str, Any] | UnsetType = UNSET
-    elicitation: dict[str, Any] | UnsetType = UNSET
-    tasks: dict[str, Any] | UnsetType = UNSET
-    extensions: dict[str, Any] | UnsetType = UNSET
+    experimental: dict[str, Any] | None = None
+    roots: dict[str, Any] | None = None
+    sampling: dict[str, Any] | None = None
+    elicitation: dict[str, Any] | None = None
+    tasks: dict[str, Any] | None = None
+    extensions: dict[str, Any] | None = None
 
 
 class RequestMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Keys of a request's ``_meta`` that the protocol defines; all others stay in the raw parameters."""
 
-    protocol_version: str | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/protocolVersion")
-    client_info: Implementation | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/clientInfo")
-    capabilities: ClientCapabilities | UnsetType = field(
-        default=UNSET, name="io.modelcontextprotocol/clientCapabilities"
-    )
-    log_level: LoggingLevel | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/logLevel")
-    progress_token: Id | UnsetType = field(default=UNSET, name="progressToken")
+    protocol_version: str | None = field(default=None, name="io.modelcontextprotocol/protocolVersion")
+    client_info: Implementation | None = field(default=None, name="io.modelcontextprotocol/clientInfo")
+    capabilities: ClientCapabilities | None = field(default=None, name="io.modelcontextprotocol/clientCapabilities")
+    log_level: LoggingLevel | None = field(default=None, name="io.modelcontextprotocol/logLevel")
+    progress_token: Id | None = field(default=None, name="progressToken")
 
 
 class Params(Wire, kw_only=True):
     """Base class of request parameters. ``meta`` holds the keys of ``_meta`` that the protocol defines."""
 
-    meta: RequestMeta | UnsetType = field(default=UNSET, name="_meta")
+    meta: RequestMeta | None = field(default=None, name="_meta")
 
 
 class PageParams(Params, kw_only=True):
     """Parameters of a list request. ``cursor`` is the ``next_cursor`` of the previous page."""
 
-    cursor: str | UnsetType = UNSET
+    cursor: str | None = None
 
 
 class Result(Wire, kw_only=True):
     """Base class of results. ``result_type`` and, where the operation is cacheable, ``ttl_ms`` and ``cache_scope`` are
     added on encoding, for the revisions that have them."""
 
-    result_type: str | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    result_type: str | UnsetType = UNSET  # null is no type, and refused; a result without a type is complete
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class CacheableResult(Result, kw_only=True):
     """A result with a freshness hint: fresh for ``ttl_ms`` milliseconds, shared or not by ``cache_scope``."""
 
-    ttl_ms: int | UnsetType = UNSET
-    cache_scope: Literal["public", "private"] | UnsetType = UNSET
+    ttl_ms: int | None = None
+    cache_scope: Literal["public", "private"] | None = None
 
 
 class PageResult(CacheableResult, kw_only=True):
     """One page of a list; the last one has no ``next_cursor``."""
 
-    next_cursor: str | UnsetType = UNSET
+    next_cursor: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, field
 
 from carrel.wire.base import Meta, Result, Role, Wire
 from carrel.wire.content import AudioContent, ContentBlock, ImageContent, TextContent
@@ -20,20 +20,20 @@ from carrel.wire.tools import Tool
 class ElicitParams(Wire, kw_only=True):
     """Parameters of elicitation/create: a form (``requested_schema``) or a URL to visit (``mode`` "url")."""
 
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
-    mode: Literal["form", "url"] | UnsetType = UNSET
+    meta: Meta | None = field(default=None, name="_meta")
+    mode: Literal["form", "url"] | None = None
     message: str
-    requested_schema: dict[str, Any] | UnsetType = UNSET
-    url: str | UnsetType = UNSET
-    elicitation_id: str | UnsetType = UNSET
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+    elicitation_id: str | None = None
 
 
 class ElicitResult(Wire, kw_only=True):
     """Result of an elicitation: accept (with ``content``, for a form), decline, or cancel."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    content: dict[str, Any] | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ToolUseContent(Wire, tag_field="type", tag="tool_use"):
@@ -42,7 +42,7 @@ class ToolUseContent(Wire, tag_field="type", tag="tool_use"):
     id: str
     name: str
     input: dict[str, Any]
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ToolResultContent(Wire, tag_field="type", tag="tool_result"):
@@ -50,9 +50,9 @@ class ToolResultContent(Wire, tag_field="type", tag="tool_result"):
 
     tool_use_id: str
     content: list[ContentBlock]
-    structured_content: Any = UNSET
-    is_error: bool | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    structured_content: Any = UNSET  # null is a result too: of a tool that returns nothing
+    is_error: bool | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 SamplingContent: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
@@ -63,7 +63,7 @@ class SamplingMessage(Wire):
 
     role: Role
     content: SamplingContent | list[SamplingContent]
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 def blocks_of(message: SamplingMessage) -> list[SamplingContent]:
@@ -92,36 +92,36 @@ def find_imbalance(messages: Sequence[SamplingMessage]) -> Literal["mixed", "mis
 
 
 class ModelHint(Wire, kw_only=True):
-    name: str | UnsetType = UNSET
+    name: str | None = None
 
 
 class ModelPreferences(Wire, kw_only=True):
     """Preferences for the choice of a model; the priorities run from 0 to 1."""
 
-    hints: list[ModelHint] | UnsetType = UNSET
-    cost_priority: float | UnsetType = UNSET
-    speed_priority: float | UnsetType = UNSET
-    intelligence_priority: float | UnsetType = UNSET
+    hints: list[ModelHint] | None = None
+    cost_priority: float | None = None
+    speed_priority: float | None = None
+    intelligence_priority: float | None = None
 
 
 class ToolChoice(Wire, kw_only=True):
-    mode: Literal["auto", "required", "none"] | UnsetType = UNSET
+    mode: Literal["auto", "required", "none"] | None = None
 
 
 class CreateMessageParams(Wire, kw_only=True):
     """Parameters of sampling/createMessage."""
 
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
     messages: list[SamplingMessage]
-    model_preferences: ModelPreferences | UnsetType = UNSET
-    system_prompt: str | UnsetType = UNSET
-    include_context: Literal["none", "thisServer", "allServers"] | UnsetType = UNSET
-    temperature: float | UnsetType = UNSET
+    model_preferences: ModelPreferences | None = None
+    system_prompt: str | None = None
+    include_context: Literal["none", "thisServer", "allServers"] | None = None
+    temperature: float | None = None
     max_tokens: int
-    stop_sequences: list[str] | UnsetType = UNSET
-    metadata: dict[str, Any] | UnsetType = UNSET
-    tools: list[Tool] | UnsetType = UNSET
-    tool_choice: ToolChoice | UnsetType = UNSET
+    stop_sequences: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice | None = None
 
 
 SampledContent: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseContent
@@ -133,8 +133,8 @@ class CreateMessageResult(Wire, kw_only=True):
     role: Role
     content: SampledContent | list[SampledContent]
     model: str
-    stop_reason: str | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    stop_reason: str | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
     @property
     def text(self) -> str:
@@ -147,26 +147,26 @@ class Root(Wire, kw_only=True):
     """A root: a directory or file that the client exposes to servers."""
 
     uri: str
-    name: str | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    name: str | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ListRootsParams(Wire, kw_only=True):
     """Parameters of roots/list: only ``_meta``."""
 
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ListRootsResult(Wire, kw_only=True):
     roots: list[Root]
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class InputRequest(Wire, kw_only=True):
     """A server request within an ``InputRequiredResult``."""
 
     method: str
-    params: Any = UNSET
+    params: Any = None
 
 
 class InputRequiredResult(Result, kw_only=True):
@@ -175,8 +175,8 @@ class InputRequiredResult(Result, kw_only=True):
     https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
     """
 
-    input_requests: dict[str, InputRequest] | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
+    input_requests: dict[str, InputRequest] | None = None
+    request_state: str | None = None
 
 
 class ElicitationCompleteParams(Wire, kw_only=True):

@@ -5,14 +5,12 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/comple
 
 from __future__ import annotations
 
-from msgspec import UNSET, UnsetType
-
 from carrel.wire.base import Params, Result, Wire
 
 
 class PromptReference(Wire, tag_field="type", tag="ref/prompt"):
     name: str
-    title: str | UnsetType = UNSET
+    title: str | None = None
 
 
 class ResourceTemplateReference(Wire, tag_field="type", tag="ref/resource"):
@@ -29,21 +27,21 @@ class CompletionArgument(Wire):
 class CompletionContext(Wire, kw_only=True):
     """The arguments that already have a value."""
 
-    arguments: dict[str, str] | UnsetType = UNSET
+    arguments: dict[str, str] | None = None
 
 
 class CompleteParams(Params, kw_only=True):
     ref: PromptReference | ResourceTemplateReference
     argument: CompletionArgument
-    context: CompletionContext | UnsetType = UNSET
+    context: CompletionContext | None = None
 
 
 class Completion(Wire):
     """Completion suggestions, best first; at most 100 are sent. ``total`` is their total number, if known."""
 
     values: list[str]
-    total: int | UnsetType = UNSET
-    has_more: bool | UnsetType = UNSET
+    total: int | None = None
+    has_more: bool | None = None
 
 
 class CompleteResult(Result, kw_only=True):

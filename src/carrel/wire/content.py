@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import field
 
 from carrel.wire.base import Annotations, Meta, Wire
 from carrel.wire.resources import Resource, ResourceContents
@@ -17,8 +17,8 @@ class TextContent(Wire, tag_field="type", tag="text", gc=False):
     """Text content."""
 
     text: str
-    annotations: Annotations | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    annotations: Annotations | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ImageContent(Wire, tag_field="type", tag="image", gc=False):
@@ -26,8 +26,8 @@ class ImageContent(Wire, tag_field="type", tag="image", gc=False):
 
     data: bytes
     mime_type: str
-    annotations: Annotations | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    annotations: Annotations | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class AudioContent(Wire, tag_field="type", tag="audio", gc=False):
@@ -35,8 +35,8 @@ class AudioContent(Wire, tag_field="type", tag="audio", gc=False):
 
     data: bytes
     mime_type: str
-    annotations: Annotations | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    annotations: Annotations | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ResourceLink(Resource, tag_field="type", tag="resource_link", kw_only=True):
@@ -47,8 +47,8 @@ class EmbeddedResource(Wire, tag_field="type", tag="resource"):
     """The contents of a resource, embedded in a message."""
 
     resource: ResourceContents
-    annotations: Annotations | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    annotations: Annotations | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource

@@ -14,7 +14,10 @@ from carrel.wire.base import Id
 
 
 class Message(msgspec.Struct, gc=False):
-    """An incoming message of any kind: parameters, result and error stay raw until their types are known."""
+    """An incoming message of any kind: parameters, result and error stay raw until their types are known.
+
+    Absent members are UNSET: a null id, result or error is not the same as none.
+    """
 
     jsonrpc: str | UnsetType = UNSET
     id: Any = UNSET
@@ -56,6 +59,8 @@ class NotificationMessage(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class ErrorObject(msgspec.Struct, omit_defaults=True):
+    """An error. ``data`` is UNSET if there is none: null is data too."""
+
     code: int
     message: str
     data: Any = UNSET

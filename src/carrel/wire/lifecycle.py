@@ -8,33 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, UnsetType
-
 from carrel.wire.base import CacheableResult, ClientCapabilities, Implementation, Params, Result, Wire
 
 
 class ListChanged(Wire, kw_only=True):
     """The capability of a list: whether the server sends list_changed notifications."""
 
-    list_changed: bool | UnsetType = UNSET
+    list_changed: bool | None = None
 
 
 class ResourcesCapability(Wire, kw_only=True):
-    subscribe: bool | UnsetType = UNSET
-    list_changed: bool | UnsetType = UNSET
+    subscribe: bool | None = None
+    list_changed: bool | None = None
 
 
 class ServerCapabilities(Wire, kw_only=True):
     """Capabilities of a server."""
 
-    experimental: dict[str, Any] | UnsetType = UNSET
-    logging: dict[str, Any] | UnsetType = UNSET
-    completions: dict[str, Any] | UnsetType = UNSET
-    prompts: ListChanged | UnsetType = UNSET
-    resources: ResourcesCapability | UnsetType = UNSET
-    tasks: dict[str, Any] | UnsetType = UNSET
-    tools: ListChanged | UnsetType = UNSET
-    extensions: dict[str, Any] | UnsetType = UNSET
+    experimental: dict[str, Any] | None = None
+    logging: dict[str, Any] | None = None
+    completions: dict[str, Any] | None = None
+    prompts: ListChanged | None = None
+    resources: ResourcesCapability | None = None
+    tasks: dict[str, Any] | None = None
+    tools: ListChanged | None = None
+    extensions: dict[str, Any] | None = None
 
 
 class InitializeParams(Params, kw_only=True):
@@ -47,10 +45,10 @@ class InitializeResult(Result, kw_only=True):
     protocol_version: str
     capabilities: ServerCapabilities
     server_info: Implementation
-    instructions: str | UnsetType = UNSET
+    instructions: str | None = None
 
 
 class DiscoverResult(CacheableResult, kw_only=True):
     supported_versions: list[str]
     capabilities: ServerCapabilities
-    instructions: str | UnsetType = UNSET
+    instructions: str | None = None

@@ -15,20 +15,20 @@ class PromptArgument(Wire):
     """One argument of a prompt; all of them are strings on the wire."""
 
     name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    required: bool | UnsetType = UNSET
+    title: str | None = None
+    description: str | None = None
+    required: bool | None = None
 
 
 class Prompt(Wire, kw_only=True):
     """A prompt in a list."""
 
     name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    arguments: list[PromptArgument] | UnsetType = UNSET
-    icons: list[Icon] | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    title: str | None = None
+    description: str | None = None
+    arguments: list[PromptArgument] | None = None
+    icons: list[Icon] | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class PromptMessage(Wire):
@@ -44,13 +44,13 @@ class ListPromptsResult(PageResult, kw_only=True):
 
 class GetPromptParams(Params, kw_only=True):
     name: str
-    arguments: dict[str, str] | UnsetType = UNSET
+    arguments: dict[str, str] | None = None
     input_responses: Raw | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
+    request_state: str | None = None
 
 
 class GetPromptResult(Result, kw_only=True):
     """Result of prompts/get: the messages of a prompt, with its arguments filled in."""
 
-    description: str | UnsetType = UNSET
+    description: str | None = None
     messages: list[PromptMessage]

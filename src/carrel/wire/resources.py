@@ -19,13 +19,13 @@ class Resource(Wire):
 
     uri: str
     name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    mime_type: str | UnsetType = UNSET
-    size: int | UnsetType = UNSET
-    annotations: Annotations | UnsetType = UNSET
-    icons: list[Icon] | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    icons: list[Icon] | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ResourceTemplate(Wire):
@@ -33,12 +33,12 @@ class ResourceTemplate(Wire):
 
     uri_template: str
     name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    mime_type: str | UnsetType = UNSET
-    annotations: Annotations | UnsetType = UNSET
-    icons: list[Icon] | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    icons: list[Icon] | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class TextResourceContents(Wire, gc=False):
@@ -46,8 +46,8 @@ class TextResourceContents(Wire, gc=False):
 
     uri: str
     text: str
-    mime_type: str | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    mime_type: str | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class BlobResourceContents(Wire, gc=False):
@@ -55,8 +55,8 @@ class BlobResourceContents(Wire, gc=False):
 
     uri: str
     blob: bytes
-    mime_type: str | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    mime_type: str | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def read_contents(kind: Any, value: Any) -> ResourceContents:
     """Decode text or binary contents: the ``dec_hook`` for all types that hold contents."""
     if kind is not ResourceContents:
         raise NotImplementedError(f"{kind} is not a type of the wire")
-    if isinstance(value, dict) and "blob" in value:
+    if isinstance(value, dict) and value.get("blob") is not None:
         return msgspec.convert(value, BlobResourceContents)
     return msgspec.convert(value, TextResourceContents)
 
@@ -90,7 +90,7 @@ class ListResourceTemplatesResult(PageResult, kw_only=True):
 class ReadResourceParams(Params, kw_only=True):
     uri: str
     input_responses: Raw | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
+    request_state: str | None = None
 
 
 class ReadResourceResult(CacheableResult, kw_only=True):
@@ -106,11 +106,11 @@ class SubscribeParams(Params, kw_only=True):
 class SubscriptionFilter(Wire, kw_only=True):
     """Filter of a subscription: the notifications a client subscribes to. Absent fields subscribe to nothing."""
 
-    tools_list_changed: bool | UnsetType = UNSET
-    prompts_list_changed: bool | UnsetType = UNSET
-    resources_list_changed: bool | UnsetType = UNSET
-    resource_subscriptions: list[str] | UnsetType = UNSET
-    task_ids: list[str] | UnsetType = UNSET
+    tools_list_changed: bool | None = None
+    prompts_list_changed: bool | None = None
+    resources_list_changed: bool | None = None
+    resource_subscriptions: list[str] | None = None
+    task_ids: list[str] | None = None
 
 
 class ListenParams(Params, kw_only=True):
@@ -126,12 +126,12 @@ class ListenResult(Result, kw_only=True):
 class AcknowledgedParams(Wire, kw_only=True):
     """Parameters of notifications/subscriptions/acknowledged: the filter that the server accepted."""
 
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
     notifications: SubscriptionFilter
 
 
 class ResourceUpdatedParams(Wire, kw_only=True):
     """Parameters of notifications/resources/updated."""
 
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
     uri: str

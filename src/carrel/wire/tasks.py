@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.client_features import InputRequest
@@ -24,11 +24,11 @@ class Task(Result, kw_only=True):
 
     task_id: str
     status: TaskStatus
-    status_message: str | UnsetType = UNSET
+    status_message: str | None = None
     created_at: str
     last_updated_at: str
     ttl: int | None
-    poll_interval: int | UnsetType = UNSET
+    poll_interval: int | None = None
 
 
 class TaskParams(Params, kw_only=True):
@@ -56,7 +56,7 @@ class CreateTaskResult(Result, kw_only=True):
 
 class ListTasksResult(Result, kw_only=True):
     tasks: list[Task]
-    next_cursor: str | UnsetType = UNSET
+    next_cursor: str | None = None
 
 
 class DetailedTask(Result, kw_only=True):
@@ -64,11 +64,11 @@ class DetailedTask(Result, kw_only=True):
 
     task_id: str
     status: TaskStatus
-    status_message: str | UnsetType = UNSET
+    status_message: str | None = None
     created_at: str
     last_updated_at: str
     ttl_ms: int | None
-    poll_interval_ms: int | UnsetType = UNSET
-    input_requests: dict[str, InputRequest] | UnsetType = UNSET
-    result: Any = UNSET
-    error: Any = UNSET
+    poll_interval_ms: int | None = None
+    input_requests: dict[str, InputRequest] | None = None
+    result: Any = None
+    error: Any = None

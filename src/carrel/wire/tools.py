@@ -16,31 +16,31 @@ from carrel.wire.content import ContentBlock, TextContent
 class ToolAnnotations(Wire, kw_only=True):
     """Hints about the behaviour of a tool. Not to be relied on if the server is not trusted."""
 
-    title: str | UnsetType = UNSET
-    read_only_hint: bool | UnsetType = UNSET
-    destructive_hint: bool | UnsetType = UNSET
-    idempotent_hint: bool | UnsetType = UNSET
-    open_world_hint: bool | UnsetType = UNSET
+    title: str | None = None
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
 
 
 class ToolExecution(Wire, kw_only=True):
     """Execution properties of a tool: whether calls may be tasks (2025-11-25)."""
 
-    task_support: Literal["forbidden", "optional", "required"] | UnsetType = UNSET
+    task_support: Literal["forbidden", "optional", "required"] | None = None
 
 
 class Tool(Wire, kw_only=True):
     """A tool in a list. The schemas are JSON Schema, 2020-12 unless ``$schema`` says otherwise."""
 
     name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
+    title: str | None = None
+    description: str | None = None
     input_schema: dict[str, Any]
-    output_schema: dict[str, Any] | UnsetType = UNSET
-    annotations: ToolAnnotations | UnsetType = UNSET
-    execution: ToolExecution | UnsetType = UNSET
-    icons: list[Icon] | UnsetType = UNSET
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    output_schema: dict[str, Any] | None = None
+    annotations: ToolAnnotations | None = None
+    execution: ToolExecution | None = None
+    icons: list[Icon] | None = None
+    meta: Meta | None = field(default=None, name="_meta")
 
 
 class ListToolsResult(PageResult, kw_only=True):
@@ -50,15 +50,15 @@ class ListToolsResult(PageResult, kw_only=True):
 class TaskRequest(Wire, kw_only=True):
     """Request of a client of 2025-11-25 that a call becomes a task. ``ttl`` is in milliseconds."""
 
-    ttl: int | UnsetType = UNSET
+    ttl: int | None = None
 
 
 class CallToolParams(Params, kw_only=True):
     name: str
     arguments: Raw | UnsetType = UNSET
-    task: TaskRequest | UnsetType = UNSET
+    task: TaskRequest | None = None
     input_responses: Raw | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
+    request_state: str | None = None
 
 
 class CallToolResult(Result, kw_only=True):
@@ -68,8 +68,8 @@ class CallToolResult(Result, kw_only=True):
     """
 
     content: list[ContentBlock]
-    structured_content: Any = UNSET
-    is_error: bool | UnsetType = UNSET
+    structured_content: Any = UNSET  # null is a result too: of a tool that returns nothing
+    is_error: bool | None = None
 
     @property
     def text(self) -> str:

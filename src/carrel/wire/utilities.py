@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import field
 
 from carrel.wire.base import Id, LoggingLevel, Meta, Params, Wire
 
@@ -24,22 +24,22 @@ class SetLevelParams(Params, kw_only=True):
 
 
 class LoggingMessageParams(Wire, kw_only=True):
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
     level: LoggingLevel
-    logger: str | UnsetType = UNSET
+    logger: str | None = None
     data: Any
 
 
 class ProgressParams(Wire, kw_only=True):
     """Parameters of notifications/progress. ``progress`` increases each time; ``total`` has the same unit."""
 
-    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+    meta: Meta | None = field(default=None, name="_meta")
     progress_token: Id
     progress: float
-    total: float | UnsetType = UNSET
-    message: str | UnsetType = UNSET
+    total: float | None = None
+    message: str | None = None
 
 
 class CancelledParams(Params, kw_only=True):
-    request_id: Id | UnsetType = UNSET
-    reason: str | UnsetType = UNSET
+    request_id: Id | None = None
+    reason: str | None = None

@@ -4,7 +4,6 @@ https://modelcontextprotocol.io/specification/2025-06-18/changelog
 """
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from carrel.protocol.methods import ELICIT
 from carrel.protocol.revision import without
@@ -23,13 +22,13 @@ def link_as_text(block: ResourceLink) -> TextContent:
     return TextContent(f"{block.name}: {block.uri}", annotations=block.annotations)
 
 
-def undated(annotations: Annotations) -> Annotations | UnsetType:
+def undated(annotations: Annotations) -> Annotations | None:
     """Downgrade annotations: remove ``lastModified``, or the annotations if nothing else is left."""
-    if annotations.last_modified is UNSET:
+    if annotations.last_modified is None:
         return annotations
-    if annotations.audience is UNSET and annotations.priority is UNSET:
-        return UNSET
-    return msgspec.structs.replace(annotations, last_modified=UNSET)
+    if annotations.audience is None and annotations.priority is None:
+        return None
+    return msgspec.structs.replace(annotations, last_modified=None)
 
 
 PREVIOUS = v2025_03_26.REVISION

@@ -6,7 +6,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/changelog
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.protocol.methods import (
     CANCEL_TASK,
@@ -46,7 +45,7 @@ def one_block_each(params: CreateMessageParams) -> CreateMessageParams:
         for message in params.messages
         for block in (message.content if isinstance(message.content, list) else [message.content])
     ]
-    return msgspec.structs.replace(params, messages=messages, tools=UNSET, tool_choice=UNSET)
+    return msgspec.structs.replace(params, messages=messages, tools=None, tool_choice=None)
 
 
 def one_block(result: CreateMessageResult) -> CreateMessageResult:
@@ -62,20 +61,20 @@ def one_block(result: CreateMessageResult) -> CreateMessageResult:
 
 def plain_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
     """Downgrade client capabilities: form elicitation only, no sampling sub-capabilities, no tasks."""
-    forms = capabilities.elicitation is not UNSET and (
+    forms = capabilities.elicitation is not None and (
         not capabilities.elicitation or "form" in capabilities.elicitation
     )
     return msgspec.structs.replace(
         capabilities,
-        elicitation={} if forms else UNSET,
-        sampling=UNSET if capabilities.sampling is UNSET else {},
-        tasks=UNSET,
+        elicitation={} if forms else None,
+        sampling=None if capabilities.sampling is None else {},
+        tasks=None,
     )
 
 
 def plain_form(params: ElicitParams) -> ElicitParams:
     """Downgrade an elicitation form: plain enums or ``enumNames``, and defaults for booleans only."""
-    if params.requested_schema is UNSET:
+    if params.requested_schema is None:
         return params
     schema = {key: value for key, value in params.requested_schema.items() if key != "$schema"}
     schema["properties"] = {name: plain_field(field) for name, field in schema["properties"].items()}

@@ -59,14 +59,14 @@ def structured_as_object(result: CallToolResult) -> CallToolResult:
 
 def output_as_object(tool: Tool) -> Tool:
     """Downgrade a tool: an output schema had to describe an object."""
-    if tool.output_schema is not UNSET and tool.output_schema.get("type") != "object":
-        return msgspec.structs.replace(tool, output_schema=UNSET)
+    if tool.output_schema is not None and tool.output_schema.get("type") != "object":
+        return msgspec.structs.replace(tool, output_schema=None)
     return tool
 
 
 def fewer_capabilities(capabilities: ClientCapabilities) -> ClientCapabilities:
     """Remove the tasks capability, now an extension, and ``listChanged`` of roots, which was dropped."""
-    return msgspec.structs.replace(capabilities, tasks=UNSET, roots=UNSET if capabilities.roots is UNSET else {})
+    return msgspec.structs.replace(capabilities, tasks=None, roots=None if capabilities.roots is None else {})
 
 
 uninformed = without("input_responses", "request_state")

@@ -21,8 +21,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from msgspec import UNSET
-
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
@@ -293,7 +291,7 @@ def completed_place(template: str, params: Any) -> str:
     Text that is not a URI template is returned unchanged; it cannot be resolved.
     """
     context = params.context
-    values = {} if context is UNSET or context.arguments is UNSET else dict(context.arguments)
+    values = {} if context is None or context.arguments is None else dict(context.arguments)
     folder, slash, _ = params.argument.value.rpartition("/")
     try:
         return UriTemplate(template).place({**values, params.argument.name: folder + slash})

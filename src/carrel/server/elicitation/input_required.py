@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from carrel.errors import INTERNAL_ERROR, InvalidMessage, InvalidParams, PeerError, ProtocolError, TransportError
 from carrel.log import Log
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
             """State of this run of the handler."""
 
         @property
-        def related(self) -> dict[str, Any] | UnsetType:
+        def related(self) -> dict[str, Any] | None:
             """``_meta`` that names the task of a message."""
 
 
@@ -127,7 +127,7 @@ def begin(context: Asker) -> Round:
         InvalidParams: its state or its answers are not valid.
     """
     params = context.call.params
-    current, has_state = Round(), params.request_state is not UNSET
+    current, has_state = Round(), params.request_state is not None
     if has_state:
         current = Round(**context.runtime.state_cipher.open(params.request_state, binding_of(context)))
     if params.input_responses is not UNSET and bytes(params.input_responses) != b"null":

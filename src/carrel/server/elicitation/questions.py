@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from carrel.errors import MissingCapability
 from carrel.log import Log
@@ -164,7 +163,7 @@ def form_question(message: str, kind: Any) -> Question:
         result = msgspec.convert(answer, ElicitResult)
         if result.action != "accept":
             return Elicited(result.action)
-        return Elicited(result.action, form.read({} if result.content is UNSET else result.content))
+        return Elicited(result.action, form.read(result.content or {}))
 
     params = ElicitParams(message=message, requested_schema=form.schema)
     return Question("elicit_several" if form.several else "elicit", params, {"elicitation": {"form": {}}}, read)
@@ -185,7 +184,7 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
     if odd or not parts.hostname or parts.username is not None:
         raise ValueError("the URL of a page names a host, nobody's name or password, and is percent-encoded")
     id = None if revision.stateless else os.urandom(16).hex()
-    params = ElicitParams(mode="url", message=message, url=url, elicitation_id=UNSET if id is None else id)
+    params = ElicitParams(mode="url", message=message, url=url, elicitation_id=id)
     return Question(
         "elicit_page",
         params,
@@ -223,13 +222,13 @@ def sampling_question(
     if any(isinstance(block, AudioContent) for block in blocks):
         operation = "sample_with_audio"
     if (
-        params.tools is not UNSET
-        or params.tool_choice is not UNSET
+        params.tools is not None
+        or params.tool_choice is not None
         or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
     ):
         operation = "sample_with_tools"
         needs["tools"] = {}
-    if params.include_context not in (UNSET, "none") and "sample_with_tools" in revision.questions:
+    if params.include_context not in (None, "none") and "sample_with_tools" in revision.questions:
         needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
     return Question(
         operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult), again=False

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET
-
 from carrel.errors import MethodNotFound
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.server.tasks.access import require_extension
@@ -54,7 +52,7 @@ def call_as_task(
             return _call_detaching(tasks, work, call, channel)
     elif "task_status" not in revision.events:
         return None
-    elif call.params.task is UNSET:
+    elif call.params.task is None:
         if support == "required":
             raise MethodNotFound(f"Method not found: {name} has to be called as a task")
         return None

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Raw
 
 from carrel.protocol.encoding import encode
-from carrel.server.metadata import or_unset
 from carrel.state.records import TaskRecord
 from carrel.wire.base import Result
 from carrel.wire.content import TextContent
@@ -28,7 +27,7 @@ def as_task(record: TaskRecord) -> Task:
     return Task(
         task_id=record.id,
         status=record.status,
-        status_message=or_unset(record.message),
+        status_message=record.message,
         created_at=timestamp(record.created),
         last_updated_at=timestamp(record.updated),
         ttl=record.ttl_ms,
@@ -41,7 +40,7 @@ def detailed(record: TaskRecord) -> DetailedTask:
     task = DetailedTask(
         task_id=record.id,
         status=record.status,
-        status_message=or_unset(record.message),
+        status_message=record.message,
         created_at=timestamp(record.created),
         last_updated_at=timestamp(record.updated),
         ttl_ms=record.ttl_ms,

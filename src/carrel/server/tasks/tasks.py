@@ -120,8 +120,8 @@ class Tasks:
             InvalidParams: the time to live makes no sense.
             ServerUnavailable: there are too many tasks, or too much is kept for the client.
         """
-        asked = call.params.task.ttl if getattr(call.params, "task", UNSET) is not UNSET else UNSET
-        if asked is not UNSET and asked < 0:
+        asked = call.params.task.ttl if getattr(call.params, "task", None) is not None else None
+        if asked is not None and asked < 0:
             raise InvalidParams("Invalid params: task.ttl: must not be negative", parameter="task.ttl")
         now = time.time()
         record = TaskRecord(
@@ -130,7 +130,7 @@ class Tasks:
             slot=self._replica.state.slot,
             created=now,
             updated=now,
-            ttl_ms=DEFAULT_TTL if asked is UNSET else min(asked, MAX_TTL),
+            ttl_ms=DEFAULT_TTL if asked is None else min(asked, MAX_TTL),
         )
         run = TaskRun(call, record)
         self._take_place(call.connection.client)
@@ -376,13 +376,13 @@ class Tasks:
 
     async def _page(self, call: Call) -> Result:
         cursor, size = call.params.cursor, self._app.page_size
-        _, position = ("", "0") if cursor is UNSET else read_cursor(call.request.operation, cursor)
+        _, position = ("", "0") if cursor is None else read_cursor(call.request.operation, cursor)
         if position is None or not (position.isascii() and position.isdecimal()) or len(position) > 18:
             raise InvalidCursor
         await self._replica.written()
         found = await self._store.list(owner_of(call, self._replica.state.slot), int(position), size + 1)
         more = len(found) > size
-        next_cursor = write_cursor(call.request.operation, "", str(found[size - 1][0])) if more else UNSET
+        next_cursor = write_cursor(call.request.operation, "", str(found[size - 1][0])) if more else None
         return ListTasksResult(tasks=[as_task(record) for _, record in found[:size]], next_cursor=next_cursor)
 
     def cancel(self, call: Call, channel: Channel) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any, TypeAlias
 
-from msgspec import UNSET
-
 from carrel.errors import ResourceTooLarge
 from carrel.media_types import type_of_bytes, type_of_text
 from carrel.sources.content.text import UTF8, decode, decode_as, recognise
@@ -53,7 +51,7 @@ def read_file(
     text = decode(data)
     if text is None:
         return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
-    meta = UNSET if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
+    meta = None if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
     return TextResourceContents(uri, text.text, mime_type=type_of_text(name), meta=meta)
 
 

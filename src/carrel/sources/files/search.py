@@ -5,8 +5,6 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import NamedTuple
 
-from msgspec import UNSET
-
 from carrel.sources.content.words import words_of
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
@@ -65,7 +63,7 @@ def complete_path(tree: Tree, typed: str) -> Completion:
         check_exhausted(error)
         return Completion(values=[], total=0, has_more=False)
     values = groups[0] + groups[1]
-    total = UNSET if work.is_over else len(values)
+    total = None if work.is_over else len(values)
     return Completion(values=values[:MAX_VALUES], total=total, has_more=work.is_over or len(values) > MAX_VALUES)
 
 

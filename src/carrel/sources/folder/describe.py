@@ -6,8 +6,6 @@ import os
 import time
 from stat import S_ISDIR
 
-from msgspec import UNSET, UnsetType
-
 from carrel.media_types import DIRECTORY, type_of_name
 from carrel.wire.base import Annotations
 from carrel.wire.resources import Resource
@@ -21,8 +19,8 @@ def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = N
     return Resource(
         uri,
         display(name) if shown is None else shown,
-        mime_type=DIRECTORY if is_directory else type_of_name(name) or UNSET,
-        size=UNSET if is_directory else info.st_size,
+        mime_type=DIRECTORY if is_directory else type_of_name(name),
+        size=None if is_directory else info.st_size,
         annotations=annotate(info.st_mtime),
     )
 
@@ -32,12 +30,12 @@ def display(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
-def annotate(modified: float) -> Annotations | UnsetType:
-    """Return a modification time, in seconds since 1970, as a ``lastModified`` annotation; UNSET if out of range."""
+def annotate(modified: float) -> Annotations | None:
+    """Return a modification time, in seconds since 1970, as a ``lastModified`` annotation; None if out of range."""
     try:
         year, month, day, hour, minute, second, *_ = time.gmtime(modified)
     except (OverflowError, ValueError, OSError):
-        return UNSET
+        return None
     if not 0 <= year <= 9999:
-        return UNSET
+        return None
     return Annotations(last_modified=f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

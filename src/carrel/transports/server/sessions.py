@@ -254,7 +254,7 @@ class SessionTable:
         id = notification.params.request_id
         if id in session.in_flight:
             session.in_flight.cancel(id)
-        else:
+        elif id is not None:
             self._replica.publish(RequestCancelled(session.id, id))
 
     def _on_ended(self, notice: SessionEnded) -> None:
