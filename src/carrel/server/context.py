@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextvars import ContextVar
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, cast
 
@@ -39,14 +38,9 @@ if TYPE_CHECKING:
 else:
     from carrel.server.state_type import TypeVar
 
-__all__ = ["CLIENT", "Context"]
+__all__ = ["Context"]
 
 State = TypeVar("State", default=Any)
-
-#: The client whose request is being answered, as ``Connection.client`` has it. The server sets it before it answers,
-#: so that sources can divide their capacity fairly; "" where there is one client only, and for the server's own work.
-CLIENT: ContextVar[str] = ContextVar("carrel_client", default="")
-
 
 class Sent:
     """A message that was sent. Awaiting it waits for a slow reader (backpressure); not awaiting it is fine too."""

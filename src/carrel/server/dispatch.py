@@ -20,7 +20,6 @@ import msgspec
 
 from carrel.errors import MethodNotFound
 from carrel.protocol.server import Refusal
-from carrel.server.context import CLIENT
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
 from carrel.server.failures import is_interrupt, told
 from carrel.wire.base import Result
@@ -82,7 +81,6 @@ class Dispatch:
 
         Messages of the call other than its response are sent to ``channel``.
         """
-        CLIENT.set(call.connection.client)  # for this call and the tasks that it begins
         try:
             operation = call.request.operation
             need = self._needs.get(operation)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from types import coroutine
+from typing import Any
 
 from carrel.limits import Budget, Limits, Quota
 from carrel.transports.server.http_response import Receive
@@ -84,17 +86,20 @@ class Bodies:
         length = headers.get(b"content-length")
         if length is not None and length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise too_long(limit)
-        try:
-            async with asyncio.timeout(timeout):
-                message = await receive()
-                body: bytes = message.get("body", b"")
-                if message.get("more_body", False):
-                    return await self._read_more(body, receive, client)
-        except TimeoutError:
-            problem = f"The body did not come within {timeout:g} seconds (body_timeout)"
-            raise Rejection(408, problem, [(b"connection", b"close")]) from None
+        steps, arrived, message = take_step(receive())
+        if not arrived or message.get("more_body", False):
+            try:
+                async with asyncio.timeout(timeout):  # only now: a timer that is cancelled stays in the event loop
+                    if not arrived:
+                        message = await go_on(steps, message)
+                    if message.get("more_body", False):
+                        return await self._read_more(message.get("body", b""), receive, client)
+            except TimeoutError:
+                problem = f"The body did not come within {timeout:g} seconds (body_timeout)"
+                raise Rejection(408, problem, [(b"connection", b"close")]) from None
         if message["type"] == "http.disconnect":
             raise Rejection(400, "The client went away")
+        body: bytes = message.get("body", b"")
         if len(body) > limit:
             raise too_long(limit)
         return body
@@ -120,6 +125,33 @@ class Bodies:
                 piece, more = message.get("body", b""), message.get("more_body", False)
         finally:
             budget.give(client, taken)
+
+
+def take_step(pending: Awaitable[Any]) -> tuple[Generator[Any, Any, Any], bool, Any]:
+    """Run an awaitable until it waits. Return its steps, whether it is done, and its result or what it waits for."""
+    steps = pending.__await__()
+    try:
+        return steps, False, steps.send(None)
+    except StopIteration as end:
+        return steps, True, end.value
+
+
+@coroutine
+def go_on(steps: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
+    """Await the rest of an awaitable, which ``take_step`` has begun; return its result."""
+    while True:
+        step, argument = steps.send, None
+        try:
+            argument = yield waiting
+        except GeneratorExit:
+            steps.close()
+            raise
+        except BaseException as error:
+            step, argument = steps.throw, error
+        try:
+            waiting = step(argument)
+        except StopIteration as end:
+            return end.value
 
 
 def too_long(limit: int) -> Rejection:
