@@ -272,6 +272,26 @@ def test_a_parameter_that_is_there_twice_is_refused(padding: str, method: str, n
         assert reply["id"] == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"memo://1"}}',
+        '{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"memo://1"}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"name":"x","id":"y"}}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+    ],
+)
+def test_a_short_request_of_a_session_has_each_member_once(text: str) -> None:
+    assert isinstance(connected(JUNE).receive(text.encode()), Call)
+    message = json.loads(text)
+    for members, place in ((message, "{"), (message.get("params", {}), '"params":{')):
+        for name, value in members.items():
+            for other in (value, 1, "", {}, "{'x':'y'}", 'a"b'):
+                doubled = text.replace(place, f'{place}"{name}":{json.dumps(other)},', 1)
+                assert isinstance(connected(JUNE).receive(doubled.encode()), Refusal), doubled
+
+
 def test_names_that_come_back_further_inside_are_not_there_twice() -> None:
     inner = {"name": "a", "arguments": {"id": 1, "method": 2}, "params": {"uri": "x"}, "_meta": {}, "jsonrpc": "1"}
     params = {"name": "t", "arguments": {**inner, "more": [inner, inner]}}

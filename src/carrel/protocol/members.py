@@ -1,8 +1,10 @@
 """Detection of duplicate members (keys) in JSON-RPC requests.
 
 Parsers disagree about duplicates: decoders silently keep the last one, while a proxy in front of the server may have
-checked the first. Members are counted one by one only where a quick check of a small request cannot rule duplicates
-out: its length is that of a request with each member once, and each parameter name occurs in it once.
+checked the first. Members are counted one by one only where neither of two quick checks of a small request rules
+duplicates out. The first: without a backslash, every quote begins or ends a name or a string, and there are as many as
+each required member needs once. The second: its length is that of a request with each member once, and each parameter
+name occurs in it once.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ from msgspec import Raw
 
 from carrel.errors import InvalidMessage
 
-__all__ = ["FRAME", "NO_PARAMS", "SMALL", "DuplicateId", "names_of", "refuse_duplicates"]
+__all__ = ["FRAME", "NO_PARAMS", "SMALL", "DuplicateId", "names_of", "quotes_of", "refuse_duplicates"]
 
 #: Maximum size, in bytes, of requests for which the quick check is faster than counting.
 SMALL = 4096
 #: Maximum length of a request with each of its four members once, not counting the values of its method, its
 #: parameters and a string id: any duplicate makes it longer, unless it is the id.
-FRAME = len('{"jsonrpc":"2.0","id":,"method":"","params":}') + len('"params":{},')
+FRAME = len('{"jsonrpc":"2.0","id":,"method":"","params":}') + len('"params":1,')
 #: Length of the optional member ``params``.
 NO_PARAMS = len('"params":{},')
+#: Number of quotes where it depends on the values: no text has as many.
+UNKNOWN = -(1 << 32)
 #: Maximum number of members where they are counted.
 MAX_MEMBERS = 1000
 
@@ -35,6 +39,26 @@ def names_of(params: type[msgspec.Struct]) -> tuple[tuple[bytes, ...], bool]:
     """
     names = params.__struct_encode_fields__
     return tuple(f'"{name}"'.encode() for name in ("id", *names) if name != "name"), "name" in names
+
+
+def quotes_of(params: type[msgspec.Struct]) -> int:
+    """Return the number of quotes in a request with these parameters, a number as id, and no optional member.
+
+    It is negative where required parameters are not all text, because their values may hold any number of quotes.
+    """
+    count = len('""') * len(("jsonrpc", "2.0", "id", "method", "its value", "params"))
+    for field, default in zip(params.__struct_fields__, _defaults(params), strict=True):
+        if default is msgspec.NODEFAULT:
+            if next(kind.__annotations__[field] for kind in params.__mro__ if field in kind.__annotations__) != "str":
+                return UNKNOWN
+            count += len('""') * len((field, "its value"))
+    return count
+
+
+def _defaults(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
+    """Return the defaults of all fields; ``NODEFAULT`` for the required ones, which have none at the beginning."""
+    defaults: tuple[Any, ...] = kind.__struct_defaults__
+    return (msgspec.NODEFAULT,) * (len(kind.__struct_fields__) - len(defaults)) + defaults
 
 
 class DuplicateId(InvalidMessage):

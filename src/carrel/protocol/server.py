@@ -46,13 +46,14 @@ from carrel.protocol.connection import (
     read_batch,
 )
 from carrel.protocol.encoding import encode, encode_error
-from carrel.protocol.members import FRAME, NO_PARAMS, SMALL, DuplicateId, names_of, refuse_duplicates
+from carrel.protocol.members import FRAME, NO_PARAMS, SMALL, DuplicateId, names_of, quotes_of, refuse_duplicates
 from carrel.protocol.methods import PING, Request
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
 from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result, Wire
 from carrel.wire.jsonrpc import ErrorObject, Identified, Message, ResponseMessage
 from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
+from carrel.wire.tools import CallToolParams
 from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
@@ -84,7 +85,16 @@ class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
         return names
 
 
+class _Quotes(dict[type[Params], int]):
+    """Numbers of quotes in requests without duplicates, by the type of their parameters."""
+
+    def __missing__(self, kind: type[Params]) -> int:
+        count = self[kind] = quotes_of(kind)
+        return count
+
+
 _names = _Names()
+_quotes = _Quotes()
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
 _read_any = msgspec.json.Decoder().decode
@@ -250,10 +260,16 @@ class Connection(connection.Connection[Requester]):
             except msgspec.ValidationError as error:
                 raise self._invalid_params(method, raw, error) from None
             meta = params.meta
-            if len(data) > SMALL:
-                refuse_duplicates(data, raw)
-            else:
-                text = data if type(data) is bytes else bytes(data)
+            once = False
+            text = data if type(data) is bytes else bytes(data)
+            if meta is UNSET:
+                quotes = _quotes[type(params)] + (2 if type(id) is str else 0) - (2 if raw is _NO_PARAMS else 0)
+                if type(params) is CallToolParams and params.arguments is not UNSET:
+                    quotes += 2 + bytes(params.arguments).count(b'"')
+                once = text.count(b'"') == quotes and b"\\" not in text
+            if len(text) > SMALL and not once:
+                refuse_duplicates(text, raw)
+            elif not once:
                 frame = len(text) - len(memoryview(raw)) - len(method) - (len(id) if type(id) is str else 0)
                 once = frame <= (FRAME if raw is not _NO_PARAMS else FRAME - NO_PARAMS)
                 names, named = _names[type(params)]

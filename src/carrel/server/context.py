@@ -42,6 +42,7 @@ __all__ = ["Context"]
 
 State = TypeVar("State", default=Any)
 
+
 class Sent:
     """A message that was sent. Awaiting it waits for a slow reader (backpressure); not awaiting it is fine too."""
 

@@ -209,6 +209,7 @@ class Dispatcher:
 
     def __init__(self, app: Application, channel: Channel) -> None:
         self._app = app
+        self._limits = app.limits
         self._channel = channel
         self.connection: Connection = app.connect()
         self.connection.channel = channel
@@ -228,7 +229,7 @@ class Dispatcher:
         """Dispatch a message that the connection has parsed."""
         if type(event) is Call:
             try:
-                self._in_flight.check(event, self._app.limits.max_requests_in_flight)
+                self._in_flight.check(event, self._limits.max_requests_in_flight)
             except ServerUnavailable as error:
                 return self.connection.refuse(event, error).reply
             reply = self._app.answer(event, self._channel)
