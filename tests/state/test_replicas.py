@@ -359,6 +359,19 @@ async def test_questions_of_a_task_reach_the_client_that_waits_on_the_other_repl
     assert text_of(await waiting.message()) == "for Ann"
 
 
+async def test_the_status_of_a_task_reaches_the_stream_of_its_session_on_the_other_replica(replicas):
+    one, other = replicas
+    session = await begin(one)
+    stream = await on(other, session).get()
+    assert (await stream.event()).data == ""
+    call = request(1, "tools/call", {"name": "index", "arguments": {}, "task": {}})
+    id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
+    one.go.set()
+    told = await stream.message()
+    assert told["method"] == "notifications/tasks/status"
+    assert (told["params"]["taskId"], told["params"]["status"]) == (id, "completed")
+
+
 async def test_a_task_whose_replica_has_gone_has_an_end(replicas, store):
     one, other = replicas
     session = await begin(one)
@@ -390,6 +403,39 @@ async def test_a_question_of_a_stateless_call_is_answered_once_wherever(replicas
     for replica in replicas:
         refused = await ask(replica, "tools/call", **again)
         assert "used already" in refused["error"]["message"]
+
+
+# Failures of the store
+
+
+class BrokenStore:
+    """Part of a store whose operations fail."""
+
+    def __getattr__(self, name):
+        async def fail(*_):
+            raise ConnectionError("the store does not answer")
+
+        return fail
+
+
+async def test_a_failure_of_the_store_is_an_error_in_json_and_logged_once(replicas, caplog):
+    one, other = replicas
+    session = await begin(one)
+    for replica in replicas:
+        replica.app.replica.state.sessions.touch = BrokenStore().touch
+        replica.app.replica.state.sessions.create = BrokenStore().create
+    for attempt in (
+        session.post(request(1, "resources/read", {"uri": "memo://1"})),
+        on(other, session).post(request(2, "ping")),
+        session.delete(),
+        other.site.post(initialize("2025-11-25")),
+    ):
+        caplog.clear()
+        reply = await attempt
+        assert reply.status == 503
+        assert "retry-after" in reply.headers
+        assert (await reply.json())["error"]["code"] == -32603
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 # Limits

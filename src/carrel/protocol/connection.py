@@ -31,6 +31,7 @@ from carrel.wire.utilities import CancelledParams
 __all__ = [
     *(
         "MAX_BATCH",
+        "MAX_SLOT",
         "OPENING",
         "TRANSITIONS",
         "UNREADABLE",
@@ -39,6 +40,7 @@ __all__ = [
         "Ignored",
         "Peer",
         "Requester",
+        "SLOT_SHIFT",
     ),
     *("Response", "State", "Step", "Waiting", "is_id", "read_batch", "read_error"),
 ]
@@ -47,6 +49,7 @@ __all__ = [
 MAX_BATCH = 500
 #: Request ids are integers up to 2^53, which every JSON parser reads exactly: slot << SLOT_SHIFT | number.
 SLOT_SHIFT = 32
+#: The highest slot: the number of a replica.
 MAX_SLOT = (1 << 53 - SLOT_SHIFT) - 1
 #: Requests that propose a revision. They are not cancelled before one has been agreed on.
 OPENING = (DISCOVER, INITIALIZE)

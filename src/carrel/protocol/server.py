@@ -264,8 +264,9 @@ class Connection(connection.Connection[Requester]):
             text = data if type(data) is bytes else bytes(data)
             if meta is UNSET:
                 quotes = _quotes[type(params)] + (2 if type(id) is str else 0) - (2 if raw is _NO_PARAMS else 0)
-                if type(params) is CallToolParams and params.arguments is not UNSET:
-                    quotes += 2 + bytes(params.arguments).count(b'"')
+                arguments = params.arguments if type(params) is CallToolParams else UNSET
+                if type(arguments) is Raw:
+                    quotes += 2 + bytes(arguments).count(b'"')
                 once = text.count(b'"') == quotes and b"\\" not in text
             if len(text) > SMALL and not once:
                 refuse_duplicates(text, raw)

@@ -32,7 +32,7 @@ from carrel.server.metadata import icons_of
 from carrel.server.operations import Operations
 from carrel.server.options import Icons, PromptOptions, ResourceOptions, ToolOptions
 from carrel.server.runtime import Runtime
-from carrel.server.subscriptions import LISTS, Subscription
+from carrel.server.subscriptions import LISTS, Subscription, set_of
 from carrel.server.watching import Watches
 from carrel.wire.base import Implementation
 from carrel.wire.lifecycle import ListChanged, ResourcesCapability, ServerCapabilities
@@ -532,7 +532,7 @@ class Server(Generic[State]):
             ServerUnavailable: there is no room for it in the budget of its client.
         """
         assert connection.peer is not None
-        lists, revision = frozenset(self.announced()), connection.peer.revision
+        lists, revision = set_of(tuple(self.announced())), connection.peer.revision
         channel = connection.channel
         assert channel is not None
         entry = Subscription(channel, revision, lists, dict(subscriptions), connection=connection)

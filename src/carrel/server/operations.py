@@ -12,7 +12,7 @@ from carrel.catalog.catalog import resolved, valid_uri
 from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
 from carrel.limits import Quota
-from carrel.server.subscriptions import SUBSCRIPTION, Subscription
+from carrel.server.subscriptions import SUBSCRIPTION, Subscription, set_of
 from carrel.server.views import visible_to
 from carrel.uri.parse import canonical
 from carrel.wire.base import Result
@@ -67,7 +67,7 @@ class Operations:
         """Answer initialize: open a session and its subscription."""
         connection = call.connection
         result = connection.initialize(call)
-        lists = frozenset(self._announced())
+        lists = set_of(tuple(self._announced()))
         entry = Subscription(connection.channel or channel, call.peer.revision, lists, connection=connection)
         try:
             entry.take(PEER_FACTOR * len(bytes(call.raw)))

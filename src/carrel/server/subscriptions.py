@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,6 +43,12 @@ SUBSCRIPTION_BYTES = 512
 
 #: Seconds in which repeated changes of the same thing become one notification. The first one leaves at once.
 QUIET = 0.05
+
+
+@cache
+def set_of(lists: tuple[str, ...]) -> frozenset[str]:
+    """Return a set of lists, the same one for all sessions that listen to them."""
+    return frozenset(lists)
 
 
 class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest_asyncio
 
+from carrel.protocol.connection import MAX_SLOT
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REVISIONS
 from carrel.state.interfaces import State
 from carrel.state.records import (
-    MAX_SLOT,
     AnswerLetter,
     CancelTaskLetter,
     Changed,
@@ -31,6 +31,7 @@ from carrel.state.records import (
     Notice,
     RequestCancelled,
     SessionEnded,
+    SessionMessage,
     SessionRecord,
     SubscriptionChanged,
     TailLetter,
@@ -64,6 +65,7 @@ NOTICES: list[Notice] = [
     SubscriptionChanged("s", "memo://1", "memo:1"),
     SubscriptionChanged("s", "memo://1", None),
     TaskChanged("t"),
+    SessionMessage("s", 1, b"{}", ("task", "t")),
 ]
 LETTERS: list[Letter] = [
     AnswerLetter("s", b'{"jsonrpc":"2.0","id":1,"result":{}}'),
@@ -330,7 +332,7 @@ class StateContract:
             ends = [task(id, status=status) for status in ("completed", "failed", "cancelled")]
             ends.sort(key=lambda record: record.status != final)
             saved = await asyncio.gather(*(state.tasks.save(end) for end in ends for state in (one, other)))
-            assert saved.count(True) == 1, "one final answer, whoever gives it"
+            assert saved.count(True) == 1, "there is one final answer"
             stands = await other.tasks.get(id)
             assert stands == ends[saved.index(True) // 2]
             assert not await one.tasks.save(task(id, status="working"))

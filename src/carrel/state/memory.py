@@ -18,8 +18,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from carrel.protocol.connection import MAX_SLOT
 from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
-from carrel.state.records import MAX_SLOT, Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
+from carrel.state.records import Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
 
 __all__ = ["MemoryState", "MemoryStore"]
 

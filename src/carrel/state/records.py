@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import msgspec
 
+from carrel.protocol.connection import MAX_SLOT, SLOT_SHIFT
 from carrel.wire.base import ClientCapabilities, Id, Implementation
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import TaskStatus
 
 __all__ = [
-    "MAX_SLOT",
     "AnswerLetter",
     "Batch",
     "CancelTaskLetter",
@@ -28,6 +28,7 @@ __all__ = [
     "Replay",
     "RequestCancelled",
     "SessionEnded",
+    "SessionMessage",
     "SessionRecord",
     "SubscriptionChanged",
     "TailLetter",
@@ -38,9 +39,6 @@ __all__ = [
     "slot_of_question",
     "slot_of_stream",
 ]
-
-#: The highest slot: ids of questions to clients are ``slot << 32 | n``, and stay below 2^53 as JSON numbers.
-MAX_SLOT = (1 << 21) - 1
 
 
 class SessionRecord(msgspec.Struct, frozen=True, gc=False):
@@ -126,7 +124,19 @@ class TaskChanged(msgspec.Struct, frozen=True, tag=True):
     task: str
 
 
-Notice: TypeAlias = Changed | SessionEnded | RequestCancelled | SubscriptionChanged | TaskChanged
+class SessionMessage(msgspec.Struct, frozen=True, tag=True):
+    """A message for the GET streams of a session on replicas other than ``slot``, which has sent it on its own.
+
+    It replaces an unsent message with the same key.
+    """
+
+    session: str
+    slot: int
+    message: bytes
+    key: tuple[str, str]
+
+
+Notice: TypeAlias = Changed | SessionEnded | RequestCancelled | SubscriptionChanged | TaskChanged | SessionMessage
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -202,7 +212,7 @@ Letter: TypeAlias = (
 
 def slot_of_question(id: Id) -> int | None:
     """Return the slot of the replica whose handler waits for the answer to a question; None for a foreign id."""
-    return id >> 32 if isinstance(id, int) and id >= 0 else None
+    return id >> SLOT_SHIFT if isinstance(id, int) and id >= 0 else None
 
 
 def slot_of_stream(stream: str) -> int | None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from carrel.errors import ServerUnavailable
 from carrel.log import Log
 from carrel.state.interfaces import State
 from carrel.state.records import Gap, Letter, Notice
@@ -31,7 +32,7 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Replica:
-    """One server among those that share a store. With a store of its own, it reads nothing and tells nobody."""
+    """One server among those that share a store. With a store of its own, it neither reads nor publishes."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -106,6 +107,18 @@ class Replica:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T | Coroutine[Any, Any, T]:
         """Return the result of a coroutine that waits for the store only, if that never waits; else itself."""
         return run_now(coroutine) if self.state.immediate else coroutine
+
+    async def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Return the result of an operation of the store that a request needs.
+
+        Raises:
+            ServerUnavailable: the store has failed, which is logged.
+        """
+        try:
+            return await coroutine
+        except Exception as error:
+            log.exception("the store of shared state failed during a request")
+            raise ServerUnavailable("The state of the server is not available now: try again later") from error
 
     # Writing
 

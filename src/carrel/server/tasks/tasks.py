@@ -29,7 +29,7 @@ from carrel.server.tasks.access import may_see, owner_of, require_extension
 from carrel.server.tasks.formats import as_task, detailed, first_text, with_meta
 from carrel.server.tasks.remote import RemoteTasks
 from carrel.server.tasks.run import TaskRun
-from carrel.state.records import CancelTaskLetter, TaskAnswerLetter, TaskChanged, TaskRecord
+from carrel.state.records import CancelTaskLetter, SessionMessage, TaskAnswerLetter, TaskChanged, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.base import Result
 from carrel.wire.jsonrpc import ErrorObject
@@ -268,9 +268,12 @@ class Tasks:
             self._replica.publish(TaskChanged(run.id))
         elif revision.stateless:
             self._app.hub.task_changed(run.id, detailed(run.record))
-        if not revision.stateless and "task_status" in revision.events and run.call.connection.channel is not None:
+        connection = run.call.connection
+        if not revision.stateless and "task_status" in revision.events and connection.channel is not None:
             event = encode_event(revision, "task_status", as_task(run.record))
-            run.call.connection.channel.send(event, ("task", run.id))
+            connection.channel.send(event, ("task", run.id))
+            if connection.id:
+                self._replica.publish(SessionMessage(connection.id, run.record.slot, event, ("task", run.id)))
 
     def _expire(self, run: TaskRun) -> None:
         self._cancel(run)

@@ -54,6 +54,10 @@ class SessionLog:
             self._replica.tell(slot, TailLetter(self._session, stream))
 
     async def read(self, stream: str, after: int) -> Replay | None:
-        """Return the events of a stream after one; None if there is no such stream in this session."""
+        """Return the events of a stream after one; None if there is no such stream in this session.
+
+        Raises:
+            ServerUnavailable: the store has failed.
+        """
         await self._replica.written()
-        return await self._replica.state.events.read(self._session, stream, after)
+        return await self._replica.ask(self._replica.state.events.read(self._session, stream, after))

@@ -62,6 +62,7 @@ Scope = dict[str, Any]
 
 #: Path of the health check for monitoring. It needs no authorization, and returns only that the server runs.
 HEALTH = "/healthz"
+RETRY_LATER = (b"retry-after", b"5")
 
 
 class StreamableHTTP:
@@ -289,6 +290,8 @@ class StreamableHTTP:
         except Rejection as refusal:
             body = encode_error(UNSET, INVALID_REQUEST, str(refusal))
             await respond(send, refusal.status, body, [*refusal.headers, *extra])
+        except ServerUnavailable as error:
+            await respond(send, 503, encode_error(UNSET, error.code, error.message), [RETRY_LATER, *extra])
         return None
 
     async def _describe(self, scope: Scope, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]]) -> bool:
@@ -390,7 +393,11 @@ class StreamableHTTP:
                 refusal = connection.refuse(event, _not_stateless(version))
                 await respond(send, refusal.status, refusal.reply, extra)
                 return None
-            session = opened = await self._sessions.open(connection, event.peer, owner_of(caller))
+            try:
+                session = opened = await self._sessions.open(connection, event.peer, owner_of(caller))
+            except ServerUnavailable as error:
+                await respond(send, 503, connection.refuse(event, error).reply, [RETRY_LATER, *extra])
+                return None
             granted = [*extra, (b"mcp-session-id", session.id.encode())]
         stream = _stream(connection, session, events=events)
         try:

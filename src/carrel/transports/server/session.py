@@ -275,7 +275,7 @@ class Session:
         origin, after = parsed
         letter = FollowLetter(self.id, origin, self._replica.state.slot)
         if origin.partition(".")[2].startswith(STANDING):
-            await self._replica.state.mailbox.put(slot, letter)
+            await self._replica.ask(self._replica.state.mailbox.put(slot, letter))
             replay = await self.log.read(origin, after)
             return self.new_stream(standing=True), b"" if replay is None else b"".join(d for _, d in replay.events)
         if await self.log.read(origin, after) is None:
@@ -287,7 +287,7 @@ class Session:
         if previous is not None:
             previous.expire()
         self._resumed[origin] = stream
-        if not await self._replica.state.mailbox.put(slot, letter):
+        if not await self._replica.ask(self._replica.state.mailbox.put(slot, letter)):
             stream.done = True  # the replica is gone, and with it the request
         return stream, b""
 

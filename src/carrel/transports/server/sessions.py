@@ -24,6 +24,7 @@ from carrel.state.records import (
     Gap,
     RequestCancelled,
     SessionEnded,
+    SessionMessage,
     SessionRecord,
     SubscriptionChanged,
     TailLetter,
@@ -63,6 +64,7 @@ class SessionTable:
         replica = app.replica
         replica.on(SessionEnded, self._on_ended)
         replica.on(RequestCancelled, self._on_cancelled)
+        replica.on(SessionMessage, self._on_message)
         replica.on(SubscriptionChanged, self._on_subscription)
         replica.on(AnswerLetter, self._on_answer)
         replica.on(FollowLetter, self._on_follow)
@@ -79,13 +81,14 @@ class SessionTable:
 
         Raises:
             Rejection: this client, or all of them, have too many sessions in use.
+            ServerUnavailable: the store has failed.
         """
         client = connection.client
         await self._take_quota(client)
         await self._take_place(client)
         record = SessionRecord(peer.revision.name, owner, client, peer.client, peer.capabilities, peer.log_level)
         try:
-            id = await self._records.create(record, self._limits.session_ttl)
+            id = await self._replica.ask(self._records.create(record, self._limits.session_ttl))
         except BaseException:
             self._places.give(client)
             raise
@@ -96,9 +99,10 @@ class SessionTable:
 
         Raises:
             Rejection: it does not live in this process yet, and there is no room for it.
+            ServerUnavailable: the store has failed.
         """
         session = self._live.get(id)
-        record = await self._records.touch(id, owner, self._limits.session_ttl)
+        record = await self._replica.ask(self._records.touch(id, owner, self._limits.session_ttl))
         if record is None:
             if session is not None and session.record.owner == owner:
                 self._drop(session, ended=True)
@@ -116,9 +120,13 @@ class SessionTable:
         return session
 
     async def end(self, session: Session) -> None:
-        """End a session on all replicas."""
+        """End a session on all replicas.
+
+        Raises:
+            ServerUnavailable: the store has failed.
+        """
         self._drop(session, ended=True)
-        await self._records.end(session.id)
+        await self._replica.ask(self._records.end(session.id))
         self._replica.publish(SessionEnded(session.id))
 
     def _add(self, id: str, record: SessionRecord, connection: Connection) -> Session:
@@ -136,8 +144,8 @@ class SessionTable:
 
     async def _restore(self, id: str, record: SessionRecord) -> Session:
         """Return a session that another replica has begun, with its subscriptions."""
+        subscriptions = await self._replica.ask(self._records.subscriptions(id))
         await self._take_place(record.client)
-        subscriptions = await self._records.subscriptions(id)
         known = self._live.get(id)
         if known is not None:  # restored by another request meanwhile
             self._places.give(record.client)
@@ -177,7 +185,7 @@ class SessionTable:
         if not self._replica.shared:
             return
         most, seconds = self._limits.max_sessions_per_client, self._limits.session_ttl
-        wait = await self._replica.state.quotas.take(f"sessions {client}", 1, most, seconds)
+        wait = await self._replica.ask(self._replica.state.quotas.take(f"sessions {client}", 1, most, seconds))
         if wait:
             complaint = f"There are too many sessions of this client: at most {most} in {seconds:g} seconds"
             raise Rejection(429, complaint, [(b"retry-after", b"%d" % ceil(wait))])
@@ -197,7 +205,7 @@ class SessionTable:
             self._drop(oldest, ended=not self._replica.shared)
         taken = oldest is not None and self._places.take(client)
         if oldest is not None and not self._replica.shared:
-            await self._records.end(oldest.id)
+            self._replica.write(self._records.end(oldest.id))
         if not taken:
             raise no_place(self._places, client)
 
@@ -261,6 +269,11 @@ class SessionTable:
         session = self._live.get(notice.session)
         if session is not None:
             self._drop(session, ended=True)
+
+    def _on_message(self, notice: SessionMessage) -> None:
+        session = self._live.get(notice.session)
+        if session is not None and session.listening and notice.slot != self._replica.state.slot:
+            session.send(notice.message, notice.key)
 
     def _on_cancelled(self, notice: RequestCancelled) -> None:
         session = self._live.get(notice.session)

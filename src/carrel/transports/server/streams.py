@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
+from carrel.errors import ServerUnavailable
 from carrel.protocol.http import event
 from carrel.protocol.server import Connection
 from carrel.transports.server.direct import DirectWriter
@@ -389,6 +390,8 @@ class ResumedStream(Stream):
             while self._stale:
                 self._stale = False
                 self._fresh += await self._read()
+        except ServerUnavailable:
+            self.expire()  # the client resumes it again
         finally:
             self._reading = None
             self.wake()
