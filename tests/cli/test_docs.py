@@ -12,6 +12,7 @@ import pytest
 from carrel import Client
 from carrel.cli import COMMANDS, install, serve
 from carrel.cli.source_flags import SourceFlags
+from carrel.client.watch import Watch
 from carrel.transports import memory
 
 ROOT = Path(__file__).parent.parent.parent
@@ -95,32 +96,31 @@ async def test_the_server_of_the_readme_works():
     assert reply["result"]["contents"][0]["text"] == "solaris by lem"
 
 
-async def test_the_client_of_the_readme_works(monkeypatch, capsys):
+async def test_the_client_of_the_readme_works(monkeypatch):
     server, client = PYTHON.findall(page("README.md"))
     app = load("readme", server).app
     app.resources.add("memo://1", "one", name="first")
     module = load("client", client)
-    opened = []
+    connected = Client(app)
+    printed, listens = asyncio.Queue(), asyncio.Event()
+    enter = Watch.__aenter__
 
-    def open_client(url):
-        opened.append(Client(app))
-        return opened[0]
+    async def enter_and_tell(watch):
+        await enter(watch)
+        listens.set()
+        return watch
 
-    monkeypatch.setattr(module, "Client", open_client)
+    monkeypatch.setattr(module, "Client", lambda url: connected)
+    monkeypatch.setattr(module, "print", lambda *words: printed.put_nowait(" ".join(words)), raising=False)
+    monkeypatch.setattr(Watch, "__aenter__", enter_and_tell)
     running = asyncio.create_task(module.main())
     async with asyncio.timeout(10):
-        while not (
-            opened and any(watch._ready is not None and watch._ready.done() for watch in opened[0].session.watches)
-        ):
-            await asyncio.sleep(0)
+        assert await printed.get() == "memo://1 first"
+        await listens.wait()
         app.resources.add("memo://2", "two", name="second")
-        out = ""
-        while "changed: resources" not in out:
-            out += capsys.readouterr().out
-            await asyncio.sleep(0.001)
-        await opened[0].close()
+        assert await printed.get() == "changed: resources"
+        await connected.close()
         await running
-    assert out.startswith("memo://1 first\n")
 
 
 async def test_the_tutorial_does_what_it_says(monkeypatch):
