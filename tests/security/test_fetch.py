@@ -159,7 +159,7 @@ async def test_a_missing_document_is_told_from_one_that_cannot_be_had(issuer: Is
     async with Fetcher() as fetcher:
         with pytest.raises(NotThere):
             await fetcher.get(f"{issuer.url}/missing")
-        with pytest.raises(Unverifiable, match="cannot be asked"):
+        with pytest.raises(Unverifiable, match="cannot be fetched"):
             await fetcher.get("http://127.0.0.1:1/x")
 
 

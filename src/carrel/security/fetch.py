@@ -1,4 +1,4 @@
-"""HTTP client for authorization servers, hardened against SSRF: bounded in time and size, without redirects.
+"""HTTP client for the JSON documents of authorization servers, on ``carrel.transports.client.fetch``.
 
 Only https is used, and http to this machine. Redirects are not followed. A response has to arrive within the timeout
 and be at most ``MAX_ANSWER`` bytes.
@@ -6,22 +6,18 @@ and be at most ``MAX_ANSWER`` bytes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, RequestTimeout, ResourceError
 from carrel.security.server.bearer import Unverifiable
-from carrel.transports.addresses import is_loopback, is_public, public_connector, read_address
-from carrel.transports.client.proxies import find_proxy
-
-if TYPE_CHECKING:
-    import aiohttp
+from carrel.transports.addresses import is_loopback, is_public, read_address
+from carrel.transports.client.fetch import Fetch
 
 __all__ = ["Answer", "Fetcher", "NotThere", "check_url", "is_loopback", "require_libraries"]
 
@@ -29,9 +25,6 @@ INSTALL_HINT = "pip install 'carrel[auth]'"
 
 #: The longest response body that is read, in bytes.
 MAX_ANSWER = 512 * 1024
-
-#: Maximum number of concurrent connections.
-MAX_CONNECTIONS = 20
 
 
 class NotThere(Unverifiable):
@@ -118,9 +111,7 @@ class Fetcher:
     """
 
     def __init__(self, timeout: float = 5.0, hosts: Collection[str] | None = None) -> None:
-        self._timeout = timeout
-        self._hosts = hosts
-        self._session: aiohttp.ClientSession | None = None
+        self._fetch = Fetch(timeout=timeout, max_bytes=MAX_ANSWER, hosts=hosts, accept="application/json", proxies=True)
 
     async def __aenter__(self) -> Fetcher:
         return self
@@ -132,9 +123,7 @@ class Fetcher:
 
     async def close(self) -> None:
         """Close the connections. The next request opens new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._fetch.close()
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the JSON object at ``url``.
@@ -167,48 +156,16 @@ class Fetcher:
         Raises:
             Unverifiable: there is no response, or it is too long.
         """
-        import aiohttp
-
-        body = None if document is None else msgspec.json.encode(document)
+        body: Any = None if document is None else msgspec.json.encode(document)
         given = {} if document is None else {"content-type": "application/json"}
-        if self._session is None:
-            self._session = self._open()
         try:
-            async with (
-                asyncio.timeout(self._timeout),
-                self._session.request(
-                    method,
-                    url,
-                    data=body if form is None else dict(form),
-                    headers={**given, **(headers or {})},
-                    proxy=find_proxy(url),
-                    allow_redirects=False,
-                ) as response,
-            ):
-                found = bytearray()
-                async for piece in response.content.iter_chunked(MAX_ANSWER):
-                    found += piece
-                    if len(found) > MAX_ANSWER:
-                        raise Unverifiable(f"{url} answered with more than {MAX_ANSWER} bytes")
-                return Answer(url, response.status, {k.lower(): v for k, v in response.headers.items()}, bytes(found))
-        except TimeoutError:
-            raise Unverifiable(f"{url} did not answer within {self._timeout:g} seconds") from None
-        except (aiohttp.ClientError, ValueError, OSError, RuntimeError) as error:  # RuntimeError: session closing
-            raise Unverifiable(f"{url} cannot be asked: {type(error).__name__} {error}".rstrip()) from None
-
-    def _open(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._hosts is None:
-            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS)
-        else:
-            connector = public_connector(self._hosts, limit=MAX_CONNECTIONS)
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),  # asyncio.timeout covers the whole request
-            headers={"accept": "application/json", "user-agent": "carrel"},
-        )
+            async with self._fetch.request(
+                method, url, data=body if form is None else dict(form), headers={**given, **(headers or {})}
+            ) as response:
+                found = await response.read()
+                return Answer(url, response.status, {k.lower(): v for k, v in response.headers.items()}, found)
+        except (ResourceError, RequestTimeout) as error:
+            raise Unverifiable(str(error)) from None
 
 
 def check_status(answer: Answer) -> Answer:

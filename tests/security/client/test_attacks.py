@@ -109,7 +109,7 @@ async def test_a_name_that_stands_for_an_address_in_here_is_not_asked(authority:
     authority.protected["authorization_servers"] = [f"https://rebinding.example:{port}"]
     with pytest.raises(AuthorizationError, match=r"rebinding\.example is not an address of the public Internet"):
         await visit(user(), authority.resource)
-    with pytest.raises(AuthorizationError, match="cannot be asked") as caught:
+    with pytest.raises(AuthorizationError, match="cannot be fetched") as caught:
         await visit(user(hosts=["rebinding.example"]), authority.resource)  # the user has said so, but it has no TLS
     assert "public Internet" not in str(caught.value)
 

@@ -11,9 +11,7 @@ import select
 import ssl
 from collections.abc import Awaitable, Mapping
 from io import BytesIO
-from ipaddress import ip_address
 from typing import Any, ClassVar, TypeVar
-from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
@@ -23,6 +21,7 @@ from carrel.errors import AuthorizationError, ConfigError, HTTPStatusError, MCPE
 from carrel.printable import printable
 from carrel.transports.client.http_errors import read_refusal
 from carrel.transports.client.options import HTTPOptions
+from carrel.transports.client.proxies import find_proxy, read_proxy
 
 __all__ = ["HTTPSession"]
 
@@ -114,7 +113,7 @@ class HTTPSession:
         self._address = str(self.url)
         self._headers = {"User-Agent": "carrel", **check_headers(options.all_headers)}
         self._options = options
-        self._proxy = find_proxy(self.url) if options.proxy is None else read_proxy(options.proxy)
+        self._proxy = find_proxy(str(self.url)) if options.proxy is None else read_proxy(options.proxy)
         self._tls = make_context(options)
         self._moved: dict[URL, URL] = {}
         self.asking = 0
@@ -391,39 +390,6 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return checked
 
 
-def find_proxy(url: URL) -> URL | None:
-    """Return the proxy of the environment for a URL, if any. Loopback hosts have none.
-
-    Raises:
-        ConfigError: the proxy is not http or https.
-    """
-    host = url.host or ""
-    if is_loopback(host):
-        return None
-    proxies = getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(f"{host}:{url.port}"):
-        return None
-    return read_proxy(proxy)
-
-
-def read_proxy(proxy: str) -> URL | None:
-    """Return the URL of a proxy; None if it is empty.
-
-    Raises:
-        ConfigError: it is not an http or https URL.
-    """
-    if not proxy:
-        return None
-    try:
-        parsed = URL(proxy if "://" in proxy else f"http://{proxy}")
-    except ValueError:
-        raise ConfigError("The URL of the proxy is not a URL") from None
-    if parsed.scheme not in ("http", "https"):
-        raise ConfigError(f"A proxy must be http:// or https://; the configured one begins with {parsed.scheme}://")
-    return parsed
-
-
 def make_context(options: HTTPOptions) -> ssl.SSLContext | bool:
     """Return the TLS context of a session; True for that of aiohttp, which trusts what the system trusts.
 
@@ -449,13 +415,3 @@ def make_context(options: HTTPOptions) -> ssl.SSLContext | bool:
     except OSError as error:
         raise ConfigError(f"client_certificate: {pair!r} cannot be loaded: {error}") from None
     return context
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is localhost or a loopback address. Names are not resolved."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,20 +1,25 @@
 """HTTP proxy of a URL, from the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY).
 
-The proxy is set per request rather than with aiohttp's ``trust_env``, which would also send user names and passwords
-of ~/.netrc to any server that a document names.
+The proxy is set per request or session rather than with aiohttp's ``trust_env``, which would also send user names and
+passwords of ~/.netrc to any server that a document names.
 """
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from carrel.errors import ConfigError
 from carrel.transports.addresses import is_loopback
 
-__all__ = ["find_proxy"]
+__all__ = ["find_proxy", "read_proxy"]
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the URL of the proxy for ``url``; None if there is none. Loopback hosts have none."""
+    """Return the URL of the proxy of the environment for ``url``; None if there is none. Loopback hosts have none.
+
+    Raises:
+        ConfigError: it is not an http or https URL.
+    """
     from urllib.request import getproxies, proxy_bypass  # slow to import, so only on first use
 
     parts = urlsplit(url)
@@ -22,7 +27,26 @@ def find_proxy(url: str) -> str | None:
     if is_loopback(host):
         return None
     proxies = getproxies()
-    found = proxies.get(parts.scheme) or proxies.get("all")
-    if not found or proxy_bypass(host):
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"):
         return None
-    return found if "://" in found else f"http://{found}"
+    return read_proxy(proxy)
+
+
+def read_proxy(proxy: str) -> str | None:
+    """Return the URL of a proxy, which may lack its scheme; None if it is empty.
+
+    Raises:
+        ConfigError: it is not an http or https URL.
+    """
+    if not proxy:
+        return None
+    url = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ConfigError("The URL of the proxy is not a URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"A proxy must be http:// or https://; the configured one begins with {parts.scheme}://")
+    return url
