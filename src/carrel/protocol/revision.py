@@ -106,9 +106,10 @@ class Without(msgspec.Struct, frozen=True):
     def __call__(self, value: Any) -> Any:
         kind: type[msgspec.Struct] = type(value)
         absent = absent_fields(kind, self.fields)
-        if all(getattr(value, field) is default for field, default in absent.items()):
-            return value
-        return msgspec.structs.replace(value, **absent)
+        for field, default in absent.items():  # no generator: it is on the hot path of results for older peers
+            if getattr(value, field) is not default:
+                return msgspec.structs.replace(value, **absent)
+        return value
 
 
 @cache
