@@ -101,7 +101,7 @@ class Guarded:
     def principal(self, *scopes: str) -> Principal:
         """Return a caller with these scopes."""
         held = frozenset(scopes)
-        return Principal(subject="test", scopes=held, **self.guard.scopes.access(held)._asdict())
+        return Principal(subject="test", scopes=held, view=self.guard.scopes.view(held))
 
     def ask(self, who: Principal, method: str, **params: Any) -> Any:
         """Return what a request leads to: a Challenge, or the message of the reply."""

@@ -25,6 +25,7 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
+    from carrel.protocol.methods import Verb
     from carrel.wire.skills import Skill
 
 __all__ = ["Catalog", "all_of", "valid_uri"]
@@ -36,6 +37,8 @@ ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
 
 #: Lists of a provider by which the catalog finds things, if the provider does not keep that up to date itself.
 LISTS: Mapping[Kind, str] = {"tool": "list_tools", "prompt": "list_prompts"}
+#: Verbs for the use of tools and prompts.
+USES: Mapping[Kind, Verb] = {"tool": "call", "prompt": "get"}
 #: Entries per page that are asked for to learn what a provider has.
 LEARNED = 1000
 log = Log("carrel")
@@ -294,6 +297,8 @@ class Catalog(Provider):
             ResourceNotFound: no provider has it, or it is hidden from the caller.
             InvalidParams: it is not a URI.
         """
+        if request.view is not None and not request.view.allows("read", uri):
+            raise ResourceNotFound(uri)
         for provider in self._exact:
             if uri in provider.exact:
                 return provider.read_resource(uri, request)
@@ -314,7 +319,7 @@ class Catalog(Provider):
                     return provider.read_resource(normal, request)
             found = self._find_by_prefix(normal)
             if found is not None:
-                return self._read_visible(found, normal, request)
+                return found.read_resource(normal, request)
         found = self._find_by_template(uri, request)
         if found is not None:
             return found.read_resource(uri, request)
@@ -330,18 +335,11 @@ class Catalog(Provider):
         await self.freshen()
         return await resolved(self._read_other(uri, request))
 
-    def _read_visible(
-        self, provider: Provider, uri: str, request: Request
-    ) -> MaybeAwaitable[ReadResourceResult | bytes]:
-        if request.visible is not None and not request.visible(uri):
-            raise ResourceNotFound(uri)
-        return provider.read_resource(uri, request)
-
     async def _read_any(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Ask the providers that take any URI, one after the other."""
         for provider in self._catch_all:
             try:
-                return await resolved(self._read_visible(provider, uri, request))
+                return await resolved(provider.read_resource(uri, request))
             except ResourceNotFound:
                 continue
         raise ResourceNotFound(uri)
@@ -355,7 +353,7 @@ class Catalog(Provider):
             InvalidCursor: the cursor was not given out here.
         """
         page = await self.merge("list_resources", request, lambda provider: provider.list_resources)
-        return self._shown(page, request)
+        return _page_shown(page, request, lambda item: item.uri)
 
     async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
         """Return a page of the resource templates that can name something visible to the caller.
@@ -364,11 +362,7 @@ class Catalog(Provider):
             InvalidCursor: the cursor was not given out here.
         """
         page = await self.merge("list_resource_templates", request, lambda provider: provider.list_templates)
-        visible = request.visible
-        if visible is None:
-            return page
-        items = [item for item in page.items if visible(UriTemplate(item.uri_template).place({}))]
-        return msgspec.structs.replace(page, items=items)
+        return _page_shown(page, request, lambda item: UriTemplate(item.uri_template).place({}))
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the resources directly inside a directory-like resource.
@@ -378,10 +372,11 @@ class Catalog(Provider):
             InvalidParams: it is not a URI.
             InvalidCursor: the cursor was not given out for this directory.
         """
-        provider = await self._provider_of(uri, request)
-        return self._shown(await resolved(provider.list_directory(valid_uri(uri), request)), request)
+        provider = await self._provider_of("list_directory", uri, request)
+        page = await resolved(provider.list_directory(valid_uri(uri), request))
+        return _page_shown(page, request, lambda item: item.uri)
 
-    async def _provider_of(self, uri: str, request: Request) -> Provider:
+    async def _provider_of(self, verb: Verb, uri: str, request: Request) -> Provider:
         """Return the provider of a client's URI.
 
         Raises:
@@ -392,15 +387,15 @@ class Catalog(Provider):
             await self.freshen()
         normal = valid_uri(uri)
         provider = self.find(normal, request)
-        if provider is None or (request.visible is not None and not request.visible(normal)):
+        if provider is None or not request.allows(verb, uri):
             raise ResourceNotFound(normal)
         return provider
 
     async def shows(self, uri: str, request: Request) -> bool:
-        """Return whether the resource of a URI is visible to the caller, and so is what links at it lead to."""
-        if request.visible is None:
+        """Return whether the caller may subscribe to a resource, and what links at its URI lead to is visible."""
+        if request.view is None:
             return True
-        if not request.visible(uri):
+        if not request.view.allows("subscribe", uri):
             return False
         try:
             normal = valid_uri(uri)
@@ -416,15 +411,8 @@ class Catalog(Provider):
             room = request.limit - len(hits)
             if room > 0:
                 page = await resolved(provider.search(query, request.page(None, room)))
-                hits += [hit for hit in page.items if request.visible is None or request.visible(hit.resource.uri)]
+                hits += _page_shown(page, request, lambda hit: hit.resource.uri).items
         return Page(hits)
-
-    @staticmethod
-    def _shown(page: Page[Resource], request: Request) -> Page[Resource]:
-        visible = request.visible
-        if visible is None:
-            return page
-        return msgspec.structs.replace(page, items=[item for item in page.items if visible(item.uri)])
 
     # Skills
 
@@ -435,12 +423,8 @@ class Catalog(Provider):
             InvalidCursor: the cursor was not given out here.
         """
         page = await self.merge("list_skills", request, lambda provider: provider.list_skills)
-        visible = request.visible
-        if visible is None:
-            return page
-        return msgspec.structs.replace(
-            page, items=[_skill_shown(skill, request) for skill in page.items if visible(skill.uri)]
-        )
+        page = _page_shown(page, request, lambda skill: skill.uri)
+        return msgspec.structs.replace(page, items=[_skill_shown(skill, request) for skill in page.items])
 
     async def get_skill(self, uri: str, request: Request) -> Skill:
         """Return the skill whose SKILL.md has this URI.
@@ -449,7 +433,7 @@ class Catalog(Provider):
             ResourceNotFound: there is no such skill, or it is hidden from the caller.
             InvalidParams: it is not a URI.
         """
-        provider = await self._provider_of(uri, request)
+        provider = await self._provider_of("read", uri, request)
         return _skill_shown(await resolved(provider.get_skill(valid_uri(uri), request)), request)
 
     # Tools, prompts and completion
@@ -477,7 +461,12 @@ class Catalog(Provider):
         def own(provider: Provider) -> ListMethod[T]:
             async def listed(part: Request) -> Page[T]:
                 page = await resolved(method(provider)(part))
-                items = [item for item in page.items if self.find_named(kind, cast("Any", item).name) is provider]
+                items = [
+                    item
+                    for item in page.items
+                    if self.find_named(kind, name := cast("Any", item).name) is provider
+                    and request.allows(USES[kind], name)
+                ]
                 return msgspec.structs.replace(page, items=items)
 
             return listed
@@ -492,6 +481,8 @@ class Catalog(Provider):
         Raises:
             InvalidParams: there is no such tool, or the arguments are not valid.
         """
+        if request.view is not None and not request.view.allows("call", name):
+            return self._none.call_tool(name, arguments, request)
         if self.only is not None:
             return self.only.call_tool(name, arguments, request)
         if self.stale:
@@ -509,7 +500,7 @@ class Catalog(Provider):
         """
         if self.stale:
             return self._when_fresh(lambda: self.get_prompt(name, arguments, request))
-        provider = self.find_named("prompt", name)
+        provider = self.find_named("prompt", name) if request.allows("get", name) else None
         return (provider or self._none).get_prompt(name, arguments, request)
 
     _none = Provider()
@@ -535,7 +526,7 @@ class Catalog(Provider):
             return self._when_fresh(lambda: self.complete(reference, argument, value, context, request))
         if isinstance(reference, PromptReference):
             provider = self.find_named("prompt", reference.name)
-            if provider is None:
+            if provider is None or not request.allows("get", reference.name):
                 raise InvalidParams(f"Invalid params: unknown prompt: {reference.name[:200]}", parameter="name")
         else:
             provider = self._owner_of_template(reference.uri, request)
@@ -545,7 +536,7 @@ class Catalog(Provider):
 
     def _owner_of_template(self, uri: str, request: Request) -> Provider | None:
         provider = self._templates.get(uri)
-        if provider is not None and (request.visible is None or request.visible(UriTemplate(uri).place({}))):
+        if provider is not None and request.allows("complete", UriTemplate(uri).place({})):
             return provider
         if any(uri in other.exact for other in self._exact):
             return None
@@ -580,6 +571,14 @@ class Catalog(Provider):
         return _page(found, None, ttl, scopes)
 
 
+def _page_shown(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Page[T]:
+    """Return a page with those of its entries that the caller may list."""
+    view = request.view
+    if view is None or not view.hides:
+        return page
+    return msgspec.structs.replace(page, items=[item for item in page.items if view.allows("list", uri_of(item))])
+
+
 def _page(found: list[T], cursor: str | None, ttl: list[float], scopes: set[str | None]) -> Page[T]:
     """Return a page that may be kept for as long as each of its parts, by those who may keep all of them."""
     scope: Literal["public", "private"] | None = None
@@ -592,10 +591,11 @@ def _page(found: list[T], cursor: str | None, ttl: list[float], scopes: set[str 
 
 def _skill_shown(skill: Skill, request: Request) -> Skill:
     """Return a skill with those of its files that are visible to the caller."""
-    visible = request.visible
-    if visible is None or isinstance(skill.resources, str):
+    if request.view is None or isinstance(skill.resources, str):
         return skill
-    return msgspec.structs.replace(skill, resources=[file for file in skill.resources if visible(file.uri)])
+    return msgspec.structs.replace(
+        skill, resources=[file for file in skill.resources if request.allows("read", file.uri)]
+    )
 
 
 async def resolved(result: MaybeAwaitable[T]) -> T:

@@ -34,7 +34,8 @@ from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.principal import Principal
+    from carrel.protocol.methods import Verb
+    from carrel.protocol.principal import Principal, View
     from carrel.protocol.server import Call
     from carrel.wire.skills import Skill
 
@@ -96,7 +97,8 @@ class Request(msgspec.Struct):
     ``visible`` says which resources the caller may know of; None for all. ``cursor`` is where a list goes on, None for
     its start; ``limit`` is the most entries that may be returned. ``deadline`` is a time of the event loop's clock.
     ``call`` and ``channel`` are the client's request and the way back to the client, where it comes from one. Where a
-    URI was found by a template, ``template`` is that template, and ``values`` are its variables in the URI.
+    URI was found by a template, ``template`` is that template, and ``values`` are its variables in the URI. ``view``
+    are the rights of the caller, None without access control.
     """
 
     call: Call | None = None
@@ -107,6 +109,11 @@ class Request(msgspec.Struct):
     deadline: float | None = None
     template: str | None = None
     values: Mapping[str, object] | None = None
+    view: View | None = None
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether the caller may use a resource, tool or prompt; ``verb`` says how."""
+        return self.view is None or self.view.allows(verb, target)
 
     @property
     def caller(self) -> Principal | None:
@@ -120,7 +127,7 @@ class Request(msgspec.Struct):
 
     def page(self, cursor: str | None, limit: int) -> Request:
         """Return the request for another part of a list."""
-        return Request(self.call, self.channel, self.visible, cursor, limit, self.deadline)
+        return Request(self.call, self.channel, self.visible, cursor, limit, self.deadline, view=self.view)
 
 
 class Interest:

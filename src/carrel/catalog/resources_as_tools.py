@@ -11,6 +11,9 @@ from msgspec import Raw, to_builtins
 from carrel.catalog.catalog import all_of, resolved
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound, ToolError
+from carrel.protocol.extensions.skills import READ_DIRECTORY
+from carrel.protocol.methods import LIST_RESOURCE_TEMPLATES, LIST_RESOURCES, READ_RESOURCE
+from carrel.protocol.methods import Request as Row
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from carrel.wire.resources import (
@@ -130,9 +133,7 @@ class ResourcesAsTools(Provider):
         tool = self._tools.get(name)
         if tool is None:
             raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-        principal = request.caller
-        if principal is not None:
-            request = Request(request.call, request.channel, principal.visible)
+        request = Request(request.call, request.channel, request.visible, view=request.view)
         try:
             return await tool(arguments, request)
         except msgspec.ValidationError as error:
@@ -146,10 +147,11 @@ class ResourcesAsTools(Provider):
 
     async def _list(self, arguments: Raw, request: Request) -> CallToolResult:
         given = msgspec.json.decode(arguments, type=ListArguments)
+        _check(request, LIST_RESOURCES if given.directory is None else READ_DIRECTORY)
         asked = request.page(given.cursor, self._page_size)
         if given.directory is None:
             page = await resolved(self._provider.list_resources(asked))
-            if given.cursor is None:
+            if given.cursor is None and _permits(request, LIST_RESOURCE_TEMPLATES):
                 templates = [found.uri_template async for found in all_of(self._provider.list_templates, request)]
                 return _described(page, templates)
         else:
@@ -158,9 +160,9 @@ class ResourcesAsTools(Provider):
 
     async def _read(self, arguments: Raw, request: Request) -> CallToolResult:
         uri = msgspec.json.decode(arguments, type=ReadArguments).uri
-        principal = request.caller
-        if principal is not None and not principal.readable(uri):
-            raise ResourceForbidden(uri, "Reading this takes a scope that the access token lacks")
+        _check(request, READ_RESOURCE)
+        if not request.allows("read", uri):
+            raise ResourceNotFound(uri)
         result: ReadResourceResult | bytes = await resolved(self._provider.read_resource(uri, request))
         if isinstance(result, bytes):
             result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
@@ -168,10 +170,25 @@ class ResourcesAsTools(Provider):
 
     async def _search(self, arguments: Raw, request: Request) -> CallToolResult:
         given = msgspec.json.decode(arguments, type=SearchArguments)
+        _check(request, LIST_RESOURCES)
         if given.limit < 1:
             raise ToolError("limit must be at least 1")
         page = await resolved(self._provider.search(given.query, request.page(None, min(given.limit, MAX_HITS))))
         return _described(Page([hit.resource for hit in page.items]))
+
+
+def _permits(request: Request, row: Row[Any, Any]) -> bool:
+    return request.view is None or request.view.permits(row.method)
+
+
+def _check(request: Request, row: Row[Any, Any]) -> None:
+    """Check that the caller may send the request that a tool stands for.
+
+    Raises:
+        ToolError: its scopes do not permit that method.
+    """
+    if not _permits(request, row):
+        raise ToolError(f"This requires a scope for {row.method}, which the access token lacks")
 
 
 def _normal(uri: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
+from carrel.catalog.access import RenamedView
 from carrel.catalog.catalog import resolved
 from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, MaybeAwaitable, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidParams, ResourceError, ResourceNotFound
@@ -153,6 +154,8 @@ class Transform(Provider):
         inner = request.page(request.cursor, request.limit)
         if visible is not None:
             inner.visible = lambda uri: visible(self.uri_out(uri))
+        if request.view is not None:
+            inner.view = RenamedView(request.view, self)
         if request.template is not None:
             inner.template, inner.values = self.uri_in(request.template), request.values
         return inner

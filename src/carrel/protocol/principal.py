@@ -5,19 +5,42 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.errors import ConfigError
+if TYPE_CHECKING:
+    from carrel.protocol.methods import Verb
 
-__all__ = ["Caller", "Challenge", "Principal"]
+__all__ = ["Caller", "Challenge", "Principal", "View"]
 
 
-def _any(_: str) -> bool:
-    return True
+class View:
+    """Rights of a caller: which resources, tools and prompts it may use.
+
+    Callers with the same rights have the same ``key``: encoded pages of lists are kept by it. It is empty where the
+    lists of all callers are equal. Without ``hides``, every resource is visible to the caller, and none is asked for.
+    """
+
+    key: str = ""
+    hides: bool = True
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether a verb is allowed on a resource (its URI), a tool ("call") or a prompt ("get": its name).
+
+        Of a resource template, the target is the part before its first variable that has no value.
+        """
+        raise NotImplementedError
+
+    def permits(self, method: str) -> bool:
+        """Return whether requests of a method are permitted: asked where a tool does the same as such a request."""
+        return True
+
+    def differs(self, uri: str) -> bool:
+        """Return whether callers with other views may get another answer about a resource: caches must not share it."""
+        return True
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
@@ -38,18 +61,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=Tru
     token_id: str | None = None
     """Identifier of the token in logs; reveals nothing about the token."""
     claims: Mapping[str, Any] = MappingProxyType({})
-    readable: Callable[[str], bool] = _any
-    """Returns whether the scopes permit reading the resource of a URI."""
-    visible: Callable[[str], bool] | None = None
-    """Returns whether the access rules let the caller see a resource, by its URI. None: every resource is visible."""
-    guarded: Callable[[str], bool] = _any
-    """Returns whether access rules hide a resource, by its URI, from some callers. Called only if ``view`` is set."""
-    view: str = ""
-    """Key shared by all callers that see the same resources; empty where every caller sees all."""
-
-    def __post_init__(self) -> None:
-        if self.visible is not None and not self.view:
-            raise ConfigError("A principal to whom not everything is visible needs a view, which lists are kept under")
+    view: View | None = None
+    """Rights of the caller by its scopes; None if they hide nothing."""
 
     @property
     def id(self) -> str:

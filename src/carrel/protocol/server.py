@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from carrel.limits import Budget
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
-    from carrel.protocol.principal import Principal
+    from carrel.protocol.principal import Principal, View
 
 __all__ = ["Batch", "Call", "Connection", "Description", "Event", "Notification", "Refusal"]
 
@@ -149,6 +149,8 @@ class Call(msgspec.Struct):
     """The headers of a stateless request over HTTP, by lower-case name."""
     principal: Principal | None = None
     """The authenticated caller, where the transport has authenticated the request."""
+    view: View | None = None
+    """The rights of the caller, set when the request is dispatched; None if nothing is hidden from it."""
     cancelled: bool = False
     """Whether the request was cancelled (set by the transport)."""
     task: Any = None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from carrel.catalog.access import Gate
     from carrel.limits import Budget
     from carrel.protocol.extension import Extension
     from carrel.server.prompts import Prompts
@@ -92,7 +93,8 @@ class Server(Generic[State]):
     one process makes its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get
     the message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
     ``state`` is the store of sessions, streams and tasks that replicas share; without it, they are in the memory of
-    this process (docs/scale.md).
+    this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
+    (docs/access.md).
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -119,6 +121,7 @@ class Server(Generic[State]):
         limits: Limits | None = None,
         mask_errors: bool = False,
         state: SharedState | None = None,
+        gate: Gate | None = None,
     ) -> None:
         if not name:
             raise ConfigError("A server needs a name")
@@ -167,7 +170,9 @@ class Server(Generic[State]):
             "tools": Need("tools", lambda: self._has_tools),
         }
         needing = (row for row in REQUESTS.values() if row.capability in kinds and row.verb != "list")
-        self._dispatch = Dispatch(self.runtime.operations, {row.operation: kinds[row.capability] for row in needing})
+        needs = {row.operation: kinds[row.capability] for row in needing}
+        self.gate = gate
+        self._dispatch = Dispatch(self.runtime.operations, needs, gate)
         self.answer = self._dispatch.answer
         self.refuse = self._dispatch.refuse
         self._lifespan = lifespan
@@ -292,6 +297,8 @@ class Server(Generic[State]):
             from carrel.catalog.transforms import Namespace
 
             given = Namespace(given, namespace)
+            if isinstance(provider, Server):
+                provider.runtime.names = given
         if not self.runtime.is_running:
             self._added.append(given)
             return Adding(given, None)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.catalog.access import request_of
 from carrel.catalog.catalog import resolved
-from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.catalog.provider import MaybeAwaitable, Page, Request, Visible
 from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
 from carrel.server.completion import limited
 from carrel.server.pages import answer_page
-from carrel.server.views import private, suggested, visible_to
+from carrel.server.views import private, suggested
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
@@ -23,6 +25,8 @@ from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.methods import Verb
+    from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
     from carrel.server.runtime import Operation, Runtime
@@ -60,7 +64,7 @@ class CatalogOperations:
     def _request(self, call: Call, channel: Channel) -> Request:
         """Return the request to providers of a list request."""
         cursor = call.params.cursor
-        return Request(call, channel, visible_to(call), cursor, limit=self._runtime.page_size)
+        return request_of(call, channel, cursor, self._runtime.page_size)
 
     def _is_local(self, method: str) -> bool:
         """Return whether only what the author registered is in a list."""
@@ -69,12 +73,9 @@ class CatalogOperations:
     def list_resources(self, call: Call, channel: Channel) -> Any:
         """Answer resources/list."""
         if self._catalog.only is not None or self._is_local("list_resources"):
-            principal = call.principal
-            view, visible = ("", None) if principal is None else (principal.view, principal.visible)
-            entries = self._local.resources.static
-            return answer_page(
-                entries, call, self._runtime.page_size, _resources, lambda entry: entry.resource, view, visible
-            )
+            entries, limit = self._local.resources.static, self._runtime.page_size
+            shown = None if call.view is None else _shown(call.view, "list")
+            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, shown)
         request = self._request(call, channel)
         if self._watches.forming and call.connection in self._runtime.hub.sessions:
             return self._list_later(request)
@@ -99,45 +100,42 @@ class CatalogOperations:
     def list_templates(self, call: Call, channel: Channel) -> Any:
         """Answer resources/templates/list."""
         if self._catalog.only is not None or self._is_local("list_templates"):
-            principal = call.principal
-            view, visible = ("", None) if principal is None else (principal.view, principal.visible)
-            templates = self._local.resources.templates
+            templates, limit = self._local.resources.templates, self._runtime.page_size
+            visible = None if call.view is None else _shown(call.view, "list")
             shown = None if visible is None else lambda key: visible(UriTemplate(key).place({}))
-            return answer_page(
-                templates, call, self._runtime.page_size, _templates, lambda entry: entry.template, view, shown
-            )
+            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, shown)
         return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
 
     def list_tools(self, call: Call, channel: Channel) -> Any:
         """Answer tools/list."""
         if self._catalog.only is not None or self._is_local("list_tools"):
             tools = self._local.tools
-            view, describe = tools.describe(call.peer)
-            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, view)
+            variant, describe = tools.describe(call.peer)
+            shown = None if call.view is None else _shown(call.view, "call")
+            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, shown, variant)
         return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
 
     def list_prompts(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/list."""
         if self._catalog.only is not None or self._is_local("list_prompts"):
-            prompts = self._local.prompts.entries
-            return answer_page(prompts, call, self._runtime.page_size, _prompts, lambda entry: entry.prompt)
+            prompts, limit = self._local.prompts.entries, self._runtime.page_size
+            shown = None if call.view is None else _shown(call.view, "get")
+            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, shown)
         return self._list(self._catalog.list_prompts, self._request(call, channel), _prompts)
 
     # Reading
 
     def read_resource(self, call: Call, channel: Channel) -> Any:
         """Answer resources/read."""
-        principal = call.principal
-        if principal is not None and principal.view:
-            return self._read_view(call, channel)
+        if call.view is not None:
+            return self._read_view(call.view, call, channel)
         return self._catalog.read_resource(call.params.uri, Request(call, channel))
 
-    def _read_view(self, call: Call, channel: Channel) -> Any:
+    def _read_view(self, view: View, call: Call, channel: Channel) -> Any:
         """Answer resources/read under access rules; ``cacheScope`` is private unless all may read it for certain."""
         uri: str = call.params.uri
-        result = self._catalog.read_resource(uri, Request(call, channel, visible_to(call)))
-        principal = call.principal
-        if principal is not None and not principal.guarded(uri) and self._is_local("read_resource"):
+        result = self._catalog.read_resource(uri, request_of(call, channel))
+        if not view.key or (not view.differs(uri) and self._is_local("read_resource")):
             return result  # elsewhere, a link may have led anywhere
         return _private_later(result, call)
 
@@ -160,7 +158,7 @@ class CatalogOperations:
         """Answer skills/get."""
         uri: str = call.params.uri
         try:
-            skill = await self._catalog.get_skill(uri, Request(call, channel, visible_to(call)))
+            skill = await self._catalog.get_skill(uri, request_of(call, channel))
         except (ResourceNotFound, ResourceForbidden):
             raise InvalidParams(f"No skill is served at {uri[:1000]}", {"uri": uri[:1000]}, parameter="uri") from None
         from carrel.wire.skills import GetSkillResult
@@ -174,12 +172,14 @@ class CatalogOperations:
         raw = call.params.arguments
         if raw is UNSET or (len(memoryview(raw)) == 4 and bytes(raw) == b"null"):
             raw = NO_ARGUMENTS
-        return self._catalog.call_tool(call.params.name, raw, Request(call, channel))
+        return self._catalog.call_tool(
+            call.params.name, raw, Request(call, channel) if call.view is None else request_of(call, channel)
+        )
 
     def get_prompt(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/get."""
         given = call.params.arguments or {}
-        return self._catalog.get_prompt(call.params.name, given, Request(call, channel))
+        return self._catalog.get_prompt(call.params.name, given, request_of(call, channel))
 
     def complete(self, call: Call, channel: Channel) -> Any:
         """Answer completion/complete."""
@@ -187,7 +187,7 @@ class CatalogOperations:
             raise MethodNotFound("Method not found: nothing here can be completed")
         params = call.params
         context = {} if params.context is None or params.context.arguments is None else params.context.arguments
-        request = Request(call, channel, visible_to(call))
+        request = request_of(call, channel)
         found = self._catalog.complete(params.ref, params.argument.name, params.argument.value, context, request)
         if hasattr(found, "__await__"):
             return self._complete_later(found, request)
@@ -206,15 +206,21 @@ class CatalogOperations:
     def _completed(completion: Completion, request: Request) -> Result:
         assert request.call is not None
         params = request.call.params
-        if request.visible is not None and isinstance(params.ref, ResourceTemplateReference):
+        if request.view is not None and isinstance(params.ref, ResourceTemplateReference):
             context = {} if params.context is None or params.context.arguments is None else params.context.arguments
             try:
                 template = UriTemplate(params.ref.uri)
             except UriTemplateError:
                 return CompleteResult(completion=limited([]))  # a resource without variables
-            shown = suggested(completion, template, params.argument.name, context, request.visible)
+            allowed = partial(request.view.allows, "complete")
+            shown = suggested(completion, template, params.argument.name, context, allowed)
             return CompleteResult(completion=limited(shown))
         return CompleteResult(completion=limited(completion))
+
+
+def _shown(view: View, verb: Verb) -> Visible | None:
+    """Return whether entries are listed for the caller, by their keys; None if all of them are."""
+    return partial(view.allows, verb) if view.hides or verb != "list" else None
 
 
 def _resources(items: Sequence[Any], cursor: str | None) -> ListResourcesResult:

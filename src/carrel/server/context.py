@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 
+from carrel.catalog.access import visible_to
 from carrel.catalog.catalog import resolved
 from carrel.catalog.provider import Request
 from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
+from carrel.protocol.methods import READ_RESOURCE
 from carrel.server.elicitation.input_required import InputRequired, Round, ask, begin
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
 from carrel.wire.client_features import (
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from carrel.protocol.channel import Channel
+    from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.elicitation.questions import Elicited, Question
@@ -151,18 +154,27 @@ class Context(Generic[State]):
 
         return shows_pages(self.call.peer)
 
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether the caller may use a resource (by its URI), a tool ("call") or a prompt ("get": by its name).
+
+        The other verbs are "read", "list", "list_directory", "complete" and "subscribe".
+        """
+        view = self.runtime.view_of(self.call)
+        if view is None:
+            return True
+        return view.allows(verb, target) and (verb != "read" or view.permits(READ_RESOURCE.method))
+
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read a resource of this server, on behalf of the caller.
 
         Raises:
-            ResourceError: it cannot be had, or the caller's scopes are not enough to read it.
+            ResourceError: it cannot be had, or the caller may not read it.
             InvalidParams: the URI is not one.
         """
-        principal = self.principal
-        if principal is not None and not principal.readable(uri):
-            raise ResourceForbidden(uri, "Reading this takes a scope that the access token lacks")
-        visible = None if principal is None else principal.visible
-        request = Request(self.call_for(uri), self.channel, visible)
+        view = self.runtime.view_of(self.call)
+        if view is not None and not view.permits(READ_RESOURCE.method):
+            raise ResourceForbidden(uri, "Reading this requires a scope that the access token lacks")
+        request = Request(self.call_for(uri), self.channel, visible_to(view), view=view)
         result: ReadResourceResult | bytes = await resolved(self.runtime.catalog.read_resource(uri, request))
         if isinstance(result, bytes):
             result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from carrel.errors import MethodNotFound
+from carrel.catalog.access import NAME_VERBS, find_view
+from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Refusal
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
 from carrel.server.failures import is_interrupt, told
@@ -27,7 +29,9 @@ from carrel.wire.jsonrpc import Message
 from carrel.wire.resources import read_contents
 
 if TYPE_CHECKING:
+    from carrel.catalog.access import Gate
     from carrel.protocol.channel import Channel
+    from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.runtime import Operation
 
@@ -62,11 +66,13 @@ class Need:
 class Dispatch:
     """Dispatcher of the requests of one server to their handlers.
 
-    ``handlers`` are the handlers by operation name, which may change; ``needs`` are conditions of some of them.
+    ``handlers`` are the handlers by operation name, which may change; ``needs`` are conditions of some of them. With
+    ``gate``, calls get the view of their caller, which the catalog cuts everything to.
     """
 
-    def __init__(self, handlers: Mapping[str, Operation], needs: Mapping[str, Need]) -> None:
+    def __init__(self, handlers: Mapping[str, Operation], needs: Mapping[str, Need], gate: Gate | None = None) -> None:
         self._handlers = handlers
+        self._gate = gate
         self._needs = needs
         self._middleware: list[tuple[Middleware, frozenset[str]]] = []
         self._wrapped: dict[str, tuple[Operation, Operation]] = {}
@@ -89,6 +95,10 @@ class Dispatch:
             handler = self._handlers.get(operation)
             if handler is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
+            if self._gate is not None or call.principal is not None:
+                call.view = find_view(self._gate, call.principal)
+                if call.view is not None and call.request.method not in REQUESTS:
+                    _check_target(call, call.view)
             if self._middleware:
                 handler = self._wrap(call.request.method, handler)
             result = handler(call, channel)
@@ -138,6 +148,29 @@ class Dispatch:
         wrapped: Operation = partial(_run, around, handler) if around else handler
         self._wrapped[method] = handler, wrapped
         return wrapped
+
+
+def _check_target(call: Call, view: View) -> None:
+    """Check that a caller may use what a request of an extension is about; the catalog checks all other requests.
+
+    Raises:
+        ResourceNotFound: a resource is hidden from it.
+        InvalidParams: the tool or prompt is hidden from it.
+    """
+    from carrel.protocol.extensions.skills import SKILLS  # loaded on first use
+
+    row = call.request
+    if row.method in SKILLS.requests:
+        return
+    target = row.find_target(call.params)
+    if row.verb in NAME_VERBS:
+        if isinstance(target, str) and not view.allows(row.verb, target):
+            kind = "tool" if row.verb == "call" else "prompt"
+            raise InvalidParams(f"Invalid params: unknown {kind}: {target[:200]}", parameter=row.target)
+    elif row.names_resources:
+        for uri in target if isinstance(target, list) else (target,):
+            if isinstance(uri, str) and not view.allows(row.verb or "read", uri):
+                raise ResourceNotFound(uri)
 
 
 async def _run(around: list[Middleware], handler: Operation, call: Call, channel: Channel) -> Any:

@@ -112,7 +112,7 @@ class LocalProvider(Provider):
         by_name = {
             f"{resource.title or ''} {resource.name} {resource.uri}".lstrip(): resource
             for resource in listed
-            if request.visible is None or request.visible(resource.uri)
+            if request.allows("list", resource.uri)
         }
         found = [by_name[text] for text in filter_choices(by_name, query)][: request.limit]
         return Page([Hit(resource, 1 - number / (len(found) + 1)) for number, resource in enumerate(found)])
@@ -141,7 +141,8 @@ class LocalProvider(Provider):
                     f"Invalid params: unknown resource template: {reference.uri[:1000]}", parameter="ref"
                 )
             suggestions = self.resources.suggest(template, argument, value, context, run)
-            shown = partial(_shown, template, argument, context, request.visible)
+            allowed = None if request.view is None else partial(request.view.allows, "complete")
+            shown = partial(_shown, template, argument, context, allowed)
         return _limited_later(suggestions, shown) if hasattr(suggestions, "__await__") else limited(shown(suggestions))
 
     # Tools and prompts

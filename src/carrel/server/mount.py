@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.catalog.provider import Change, Events, ListName
 from carrel.catalog.transforms import Transform
+from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from carrel.catalog.access import Gate
     from carrel.catalog.catalog import Catalog
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Description
@@ -28,6 +30,7 @@ class Mountable(Protocol):
     description: Description
     runtime: Runtime
     catalog: Catalog
+    gate: Gate | None
 
     async def start(self) -> None:
         """Start the server."""
@@ -51,10 +54,12 @@ class Mounted(Transform):
     server, and so is its dispatch: the middleware of the mounted server does not run.
 
     Raises:
-        ConfigError: both servers have extensions with the same operations.
+        ConfigError: both servers have extensions with the same operations, or the mounted one has a gate.
     """
 
     def __init__(self, server: Mountable, outer: Mountable) -> None:
+        if server.gate is not None:
+            raise ConfigError(f"{server.name} has a gate, which would not be asked: give it to {outer.name}")
         super().__init__(server.catalog)
         self.name = server.name
         self._server = server

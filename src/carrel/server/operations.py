@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from carrel.catalog.access import request_of
 from carrel.catalog.catalog import resolved, valid_uri
 from carrel.catalog.provider import Request
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
 from carrel.limits import Quota
 from carrel.server.subscriptions import SUBSCRIPTION, Subscription, set_of
-from carrel.server.views import visible_to
 from carrel.uri.parse import canonical
 from carrel.wire.base import Result
 from carrel.wire.lifecycle import DiscoverResult
@@ -145,10 +145,9 @@ class Operations:
         if not self._runtime.catalog.exists(uri):
             valid_uri(uri)
             raise ResourceNotFound(uri)
-        visible = visible_to(call)
-        if visible is None:
+        if call.view is None:
             return change(call, canonical(uri))
-        return self._subscription_seen(call, change, canonical(uri), Request(call, visible=visible))
+        return self._subscription_seen(call, change, canonical(uri), request_of(call))
 
     async def _subscription_seen(
         self, call: Call, change: Callable[[Call, str], Any], name: str, request: Request
@@ -177,10 +176,9 @@ class Operations:
         tasks: list[str] | Awaitable[list[str]] = []
         if self._runtime.has_tasks and call.params.notifications.task_ids is not None:
             tasks = self._runtime.tasks.honored(call, call.params.notifications.task_ids)
-        visible = visible_to(call) if wanted else None
-        if visible is None and len(wanted) <= AT_ONCE and isinstance(tasks, list):
+        if (call.view is None or not wanted) and len(wanted) <= AT_ONCE and isinstance(tasks, list):
             return self._listen(call, channel, self._named(wanted), tasks)
-        return self._listen_later(call, channel, wanted, tasks, Request(call, visible=visible))
+        return self._listen_later(call, channel, wanted, tasks, request_of(call))
 
     def _named(self, uris: Sequence[str]) -> list[Named]:
         """Return the resources that URIs name, each with its URI as it was written."""
@@ -199,7 +197,7 @@ class Operations:
         named: list[Named] = []
         for start in range(0, len(wanted), AT_ONCE):
             part = wanted[start : start + AT_ONCE]
-            if request.visible is not None:
+            if request.view is not None:
                 part = [uri for uri in part if await self._runtime.catalog.shows(uri, request)]
             named += self._named(part)
             await asyncio.sleep(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from carrel.protocol.encoding import encode
 from carrel.wire.base import CacheableResult
 
 if TYPE_CHECKING:
+    from carrel.protocol.revision import Revision
     from carrel.protocol.server import Call
     from carrel.wire.base import Wire
 
@@ -30,13 +32,14 @@ def answer_page(
     limit: int,
     make: Callable[[Sequence[Any], str | None], CacheableResult],
     describe: Callable[[T], Wire | None],
-    view: str = "",
     shown: Callable[[str], bool] | None = None,
+    variant: str = "",
 ) -> bytes:
     """Answer a list request from a listing: return the encoded page of its cursor.
 
-    ``describe`` returns an entry as it is listed, or None if it is not. Callers who see different entries, as ``shown``
-    says by their keys, have different ``view`` keys; entries themselves are encoded once for all of them.
+    ``describe`` returns an entry as it is listed, or None if it is not; where that depends on the client, ``variant``
+    names how. ``shown`` says by their keys which entries the view of the caller has. Pages are encoded once for each
+    view and variant, entries once for all views.
 
     Raises:
         InvalidCursor: the cursor was not given out by this list.
@@ -44,8 +47,9 @@ def answer_page(
     cursor, kind = call.params.cursor, call.request.operation
     after = None if cursor is None else _after(kind, cursor)
     revision = call.peer.revision
-    variant = f"{revision.name} {view}"
-    page = listing.pages.get((variant, after))
+    view = "" if call.view is None else call.view.key
+    kept = f"{revision.name} {variant} {view}"
+    page = listing.pages.get((kept, after))
     if page is None:
         changes = listing.changes
         entries, more = listing.page(after, limit)
@@ -53,16 +57,21 @@ def answer_page(
         if shown is None:
             described = [item for _, entry in entries if (item := describe(entry)) is not None]
         else:
-            described = [
-                listing.encoded(revision.name, key, entry, lambda entry: encode(revision.project(describe(entry))))  # type: ignore[type-var]
-                for key, entry in entries
-                if shown(key)
-            ]
+            described = []
+            for key, entry in entries:
+                item = describe(entry) if shown(key) else None
+                if item is not None:
+                    write = partial(_encode, revision, item)
+                    described.append(listing.encoded(f"{revision.name} {variant}", key, entry, write))
         result = make(described, None if more is None else write_cursor(kind, LOCAL, position_of(more)))
-        if view:
+        if view or variant:
             result = msgspec.structs.replace(result, cache_scope="private")
-        page = listing.keep_page(variant, after, encode(call.connection.finish(call, result)), changes)
+        page = listing.keep_page(kept, after, encode(call.connection.finish(call, result)), changes)
     return page
+
+
+def _encode(revision: Revision, item: Wire, _: object) -> bytes:
+    return encode(revision.project(item))
 
 
 def _after(kind: str, cursor: str) -> str | None:

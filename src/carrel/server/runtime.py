@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
+from carrel.catalog.access import RenamedView
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Change, ListName
 from carrel.errors import ConfigError
@@ -16,8 +17,10 @@ from carrel.server.subscriptions import LISTS, Hub
 from carrel.uri.parse import canonical
 
 if TYPE_CHECKING:
+    from carrel.catalog.access import Names
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
+    from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.state.interfaces import State as SharedState
@@ -99,6 +102,8 @@ class Runtime:
         self.listeners: list[Callable[[Sequence[Change], Sequence[ListName]], None]] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
         self._outer: Runtime | None = None
+        self.names: Names | None = None
+        """The namespace in which another server has this one; None without one."""
         self.shared_state = shared_state
         self._replica: Replica | None = None
         self._make_tasks = make_tasks
@@ -190,6 +195,11 @@ class Runtime:
     def join(self, outer: Runtime) -> None:
         """Use the tasks and request states of another server, in whose catalog this one is."""
         self._outer = outer
+
+    def view_of(self, call: Call) -> View | None:
+        """Return the rights of the caller of a request, to be asked with the URIs and names of this server."""
+        view = call.view if self._outer is None else self._outer.view_of(call)
+        return view if view is None or self.names is None else RenamedView(view, self.names)
 
     # Extensions
 

@@ -15,14 +15,9 @@ from carrel.wire.completion import Completion
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
 
-__all__ = ["private", "suggested", "visible_to"]
+__all__ = ["private", "suggested"]
 
 R = TypeVar("R", bound=CacheableResult)
-
-
-def visible_to(call: Call) -> Visible | None:
-    """Return the predicate for resources that are visible to the caller; None if all of them are."""
-    return None if call.principal is None else call.principal.visible
 
 
 def suggested(
@@ -48,7 +43,6 @@ def suggested(
 
 def private(result: R, call: Call) -> R:
     """Return a result with ``cacheScope`` private, where it depends on the caller."""
-    principal = call.principal
-    if principal is None or not principal.view:
+    if call.view is None or not call.view.key:
         return result
     return msgspec.structs.replace(result, cache_scope="private")

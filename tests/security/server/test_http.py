@@ -321,9 +321,8 @@ def test_an_author_can_look_at_scopes_and_at_what_may_be_read(issuer: Issuer, gu
     @app.resource("memo://rules")
     async def rules(context: Context) -> dict[str, Any]:
         assert context.principal is not None
-        readable = context.principal.readable
         return {
-            "may": [uri for uri in ("memo://x", "secret://x") if readable(uri)],
+            "may": [uri for uri in ("memo://x", "secret://x") if context.allows("read", uri)],
             "expires": context.principal.expires,
         }
 

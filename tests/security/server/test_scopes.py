@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.errors import ConfigError
+from carrel.protocol.principal import View
 from carrel.protocol.server import Call
 from carrel.security.server.scopes import Pattern, Scopes, names_of
 from carrel.server.app import Server
@@ -55,6 +56,17 @@ def call(method: str, **params: Any) -> Call:
 
 def needed(method: str, **params: Any) -> set[str]:
     return set(Scopes(RULES, {}).needed(call(method, **params)))
+
+
+def to_read(scopes: Scopes, uri: str) -> frozenset[str]:
+    """Return the scopes that are required to read a resource."""
+    return scopes.needed_by("resources/read") | scopes.of_resource(uri, reading=True)
+
+
+def view_of(scopes: Scopes, *granted: str) -> View:
+    view = scopes.view(frozenset(granted))
+    assert view is not None
+    return view
 
 
 def test_all_rules_that_fit_count_together():
@@ -163,26 +175,26 @@ def test_a_uri_that_names_nothing_for_certain_needs_all_that_any_resource_needs(
     ],
 )
 def test_steps_that_lead_nowhere_do_not_lead_past_a_rule(uri: str):
-    assert Scopes({"secret://x/plan": "s"}, {}).needed_to_read(uri) == {"s"}
+    assert to_read(Scopes({"secret://x/plan": "s"}, {}), uri) == {"s"}
 
 
 def test_a_rule_for_what_is_in_a_folder_holds_for_the_folder_too():
     scopes = Scopes({"file:///a/b/*": "s"}, {})
     for uri in ("file:///a/b", "file:///a/b/", "file:/a/b?tail=1"):
-        assert scopes.needed_to_read(uri) == {"s"}, uri
+        assert to_read(scopes, uri) == {"s"}, uri
     for uri in ("file:///a", "file:///a/bc", "file:///a/b.txt"):
-        assert scopes.needed_to_read(uri) == set(), uri
+        assert to_read(scopes, uri) == set(), uri
 
 
 @pytest.mark.parametrize("rule", ["FILE:/srv/%70riv/*", "file://localhost/srv/priv/*", "file:///srv/priv/*"])
 def test_rules_may_be_spelled_as_uris_may(rule: str):
-    assert Scopes({rule: "s"}, {}).needed_to_read("file:///srv/priv/x") == {"s"}
+    assert to_read(Scopes({rule: "s"}, {}), "file:///srv/priv/x") == {"s"}
 
 
 @pytest.mark.parametrize("rule", ["file:*", "file://*", "file:///*", "*:///srv/*", "*iv/x"])
 def test_a_star_may_stand_for_any_part_of_a_uri(rule: str):
     rule = rule if ":" in rule else "file:" + rule
-    assert Scopes({rule: "s"}, {}).needed_to_read("file:///srv/priv/x") == {"s"}
+    assert to_read(Scopes({rule: "s"}, {}), "file:///srv/priv/x") == {"s"}
 
 
 @pytest.mark.parametrize(
@@ -197,17 +209,18 @@ def test_callers_with_the_same_scopes_that_rules_name_share_a_view():
     scopes = Scopes({"a://*": "a", "resources/read b://*": "b", "tools/call": "c"}, {})
 
     def view(*granted: str) -> tuple[bool, str]:
-        access = scopes.access(frozenset(granted))
-        return access.visible is None, access.view
+        found = view_of(scopes, *granted)
+        return found.hides, found.key
 
-    assert view("a", "b") == (True, "view a b")
-    assert view("a", "c", "x") == view("a") == (False, "view a")
-    assert view() == (False, "view")
-    assert Scopes({"*": "base", "tools/call": "t"}, {}).access(frozenset()).visible is None
-    assert Scopes({"*": "base", "tools/call": "t"}, {}).access(frozenset()).view == ""
-    only_a = scopes.access(frozenset({"a"})).visible
-    assert only_a is not None
-    assert [only_a(uri) for uri in ("a://x", "b://x", "c://x", "no uri")] == [True, False, True, False]
+    assert view("a", "b") == (False, "view a b")
+    assert view("a", "c", "x") == view("a") == (True, "view a")
+    assert view() == (True, "view")
+    only_a = view_of(scopes, "a")
+    assert [only_a.allows("read", uri) for uri in ("a://x", "b://x", "c://x", "no uri")] == [True, False, True, False]
+    methods = view_of(Scopes({"*": "base", "tools/call": "t"}, {}), "base")
+    assert (methods.hides, methods.key) == (False, "")
+    assert [methods.permits(method) for method in ("tools/call", "resources/read")] == [False, True]
+    assert Scopes({"tools/call delete": "t"}, {}).view(frozenset()) is None
 
 
 def test_an_exact_uri_is_guarded_with_a_query_and_a_slash_too():
@@ -218,20 +231,20 @@ def test_an_exact_uri_is_guarded_with_a_query_and_a_slash_too():
         "file:///a/secret.txt/",
         "file:///a/secret.txt//",
     ):
-        assert scopes.needed_to_read(uri) == {"s"}, uri
-    assert scopes.needed_to_read("file:///a/secret.txt2") == set()
+        assert to_read(scopes, uri) == {"s"}, uri
+    assert to_read(scopes, "file:///a/secret.txt2") == set()
 
 
 def test_letters_that_are_written_in_two_ways_are_one():
     scopes = Scopes({"file:///é/*": "s"}, {})
     for uri in ("file:///%C3%A9/x", "file:///e\u0301/x", "file:///E%CC%81/x", "file:///\xc9/x"):
-        assert scopes.needed_to_read(uri) == {"s"}, uri
+        assert to_read(scopes, uri) == {"s"}, uri
 
 
 def test_reading_by_way_of_a_tool_takes_what_reading_takes():
     scopes = Scopes({**RULES, "resources/read": "read"}, {})
-    assert scopes.needed_to_read("secret://x") == {"base", "read", "secret"}
-    assert scopes.needed_to_read("https://example.org/a") == {"base", "read", "a"}
+    assert to_read(scopes, "secret://x") == {"base", "read", "secret"}
+    assert to_read(scopes, "https://example.org/a") == {"base", "read", "a"}
 
 
 def test_scopes_hold_others():
@@ -293,12 +306,12 @@ def test_patterns_match_as_regular_expressions_would(pattern: str, text: str):
 
 @given(uri=st.text(max_size=80))
 def test_anything_can_be_asked_about(uri: str):
-    Scopes({"secret://*": "s", "*": "b"}, {}).needed_to_read(uri)
+    to_read(Scopes({"secret://*": "s", "*": "b"}, {}), uri)
 
 
 @given(path=st.text(st.characters(codec="utf-8", exclude_characters="%?#\\\x00"), max_size=40))
 def test_everything_below_a_guarded_place_is_guarded(path: str):
-    assert Scopes({"secret://*": "s"}, {}).needed_to_read(f"secret://{path}") == {"s"}
+    assert to_read(Scopes({"secret://*": "s"}, {}), f"secret://{path}") == {"s"}
 
 
 @pytest.mark.parametrize("piece", ["a", "/../", "%2e", "{", "/", "*", "é", "\\"])
@@ -306,7 +319,7 @@ def test_long_uris_take_linear_time(piece: str):
     scopes = Scopes({"a://*x*x*x*x*y": "s", "secret://*": "s"}, {})
     uri = "a://" + piece * (65536 // len(piece))
     began = time.perf_counter()
-    scopes.needed_to_read(uri)
+    to_read(scopes, uri)
     assert time.perf_counter() - began < 0.5
     assert len(names_of(uri) or ()) <= 8
 
@@ -400,7 +413,7 @@ def test_a_template_gives_nothing_that_a_rule_protects_however_it_is_spelled():
         return path
 
     guard = Scopes({"vault://priv/*": "vault"}, {})
-    access = guard.access(frozenset())
+    view = view_of(guard)
     for uri in (
         "vault://priv/x",
         "vault://priv%2Fx",
@@ -408,5 +421,5 @@ def test_a_template_gives_nothing_that_a_rule_protects_however_it_is_spelled():
         "VAULT://%70riv/x",
         "vault://open//../priv/x",
     ):
-        assert not access.readable(uri), uri
-    assert access.readable("vault://open/x")
+        assert not view.allows("read", uri), uri
+    assert view.allows("read", "vault://open/x")

@@ -163,7 +163,7 @@ class ResourceServer(BearerAuthorization):
             expires=expires,
             token_id=token_id if isinstance(token_id, str) else None,
             claims=claims,
-            **self.scopes.access(scopes)._asdict(),
+            view=self.scopes.view(scopes),
         )
 
 

@@ -16,21 +16,25 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#sco
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.methods import READ_RESOURCE
+from carrel.protocol.principal import View
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Call
 from carrel.uri.parse import UriError, resolve
 from carrel.uri.template import UriTemplate, UriTemplateError
 
-__all__ = ["Access", "Pattern", "Rules", "Scopes"]
+if TYPE_CHECKING:
+    from carrel.protocol.methods import Verb
+
+__all__ = ["Pattern", "Rules", "ScopeView", "Scopes"]
 
 Rules: TypeAlias = Mapping[str, str | Iterable[str]]
 
@@ -42,15 +46,6 @@ REMEMBERED = 4096
 MAX_REMEMBERED = 256
 METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
 READING = READ_RESOURCE.method
-
-
-class Access(NamedTuple):
-    """Access to resources that scopes give a caller: the fields of ``Principal`` by these names."""
-
-    readable: Callable[[str], bool]
-    visible: Callable[[str], bool] | None
-    guarded: Callable[[str], bool]
-    view: str
 
 
 class Pattern:
@@ -147,6 +142,33 @@ def pattern_of(rule: str) -> Pattern:
     return Pattern(text)
 
 
+class ScopeView(View):
+    """Rights of a caller with some scopes: the resources whose rules require no others.
+
+    Tools and prompts are visible without the scopes that they require: requests for them are answered with a challenge.
+    """
+
+    __slots__ = ("_granted", "_scopes")
+
+    def __init__(self, scopes: Scopes, granted: frozenset[str], guarding: frozenset[str]) -> None:
+        self._scopes = scopes
+        self._granted = granted
+        self.key = " ".join(["view", *sorted(guarding & granted)]) if guarding else ""
+        self.hides = not guarding <= granted
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether a verb is allowed on a resource, tool or prompt."""
+        return verb in ("call", "get") or self._scopes.of_resource(target, reading=True) <= self._granted
+
+    def permits(self, method: str) -> bool:
+        """Return whether requests of a method are permitted."""
+        return self._scopes.needed_by(method) <= self._granted
+
+    def differs(self, uri: str) -> bool:
+        """Return whether callers with other scopes may get another answer about a resource."""
+        return bool(self._scopes.of_resource(uri, reading=True))
+
+
 class Scopes:
     """Compiled scope rules of a server.
 
@@ -206,24 +228,20 @@ class Scopes:
             needed = needed.union(*(scopes for pattern, scopes in rows if name is None or pattern.matches(name)))
         if self._uris or self._read_uris:
             for uri in named_resources(call):
-                needed |= self._of_resource(uri, reading=method == READING)
+                needed |= self.of_resource(uri, reading=method == READING)
         return needed
 
-    def needed_to_read(self, uri: str) -> frozenset[str]:
-        """Return the scopes required to read a resource, by any method."""
-        return self.everywhere | self._methods.get(READING, frozenset()) | self._of_resource(uri, reading=True)
+    def needed_by(self, method: str) -> frozenset[str]:
+        """Return the scopes that every request of a method requires."""
+        return self.everywhere | self._methods.get(method, frozenset())
 
-    def access(self, granted: frozenset[str]) -> Access:
-        """Return the access to resources of a caller with these scopes."""
-        guarding = self._guarding
-        return Access(
-            lambda uri: self.needed_to_read(uri) <= granted,
-            None if guarding <= granted else lambda uri: self._of_resource(uri, reading=True) <= granted,
-            lambda uri: bool(self._of_resource(uri, reading=True)),
-            "" if not (self._uris or self._read_uris) else " ".join(["view", *sorted(guarding & granted)]),
-        )
+    def view(self, granted: frozenset[str]) -> View | None:
+        """Return the rights of a caller with these scopes; None where no rule hides anything from any caller."""
+        if not (self.everywhere or self._methods or self._guarding):
+            return None
+        return ScopeView(self, granted, self._guarding)
 
-    def _of_resource(self, uri: str, *, reading: bool) -> frozenset[str]:
+    def of_resource(self, uri: str, *, reading: bool) -> frozenset[str]:
         """Return the scopes that the rules for resources require, with those for ``resources/read`` if ``reading``."""
         return (self._remembered if len(uri) <= MAX_REMEMBERED else self._scopes_of)(uri, reading)
 

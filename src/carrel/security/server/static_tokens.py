@@ -130,7 +130,7 @@ class StaticTokens(BearerAuthorization):
             subject=words[1],
             scopes=scopes,
             token_id=hexadecimal[:12].lower(),
-            **self.scopes.access(scopes)._asdict(),
+            view=self.scopes.view(scopes),
         )
         return StaticToken(bytes.fromhex(hexadecimal), principal)
 

@@ -1,0 +1,138 @@
+"""Access gate: decides which resources, tools and prompts the caller of a request may use.
+
+    class ByTeam:
+        def view(self, principal):
+            return TeamView("guests" if principal is None else principal.claims["team"])
+
+    class TeamView(View):
+        def __init__(self, team):
+            self.key = team
+
+        def allows(self, verb, target):
+            return target.startswith(f"notes://{self.key}/") if verb == "read" else verb != "call"
+
+    app = Server("notes", gate=ByTeam())
+
+A target that is denied is answered for as one that does not exist, in every method and over every transport.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from carrel.catalog.provider import Request, Visible
+from carrel.protocol.principal import View
+from carrel.uri.parse import canonical
+
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.methods import Verb
+    from carrel.protocol.principal import Principal
+    from carrel.protocol.server import Call
+
+__all__ = ["NAME_VERBS", "Gate", "Names", "RenamedView", "View", "find_view", "request_of", "visible_to"]
+
+#: Verbs whose target is the name of a tool or prompt; that of the others is a URI.
+NAME_VERBS = frozenset({"call", "get"})
+
+
+class Gate(Protocol):
+    """Access gate of a server (``Server(gate=…)``)."""
+
+    def view(self, principal: Principal | None) -> View | None:
+        """Return the view of a caller, None if it may use everything. Called for each request; must not block."""
+
+
+class GateView(View):
+    """View of a caller: what the gate allows, of what the view of its principal allows.
+
+    Whatever is done with a resource requires the verb read too. URIs are asked for as the client wrote them and, where
+    that differs, in canonical form; both must be allowed.
+    """
+
+    __slots__ = ("_gate", "_own")
+
+    def __init__(self, gate: View, own: View | None) -> None:
+        self._gate = gate
+        self._own = own
+        self.key = f"gate {gate.key}" if own is None else f"{own.key} gate {gate.key}"
+        self.hides = gate.hides or (own is not None and own.hides)
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether a verb is allowed on a resource, tool or prompt."""
+        if self._own is not None and not self._own.allows(verb, target):
+            return False
+        gate = self._gate
+        if verb in NAME_VERBS:
+            return gate.allows(verb, target)
+        return all(
+            gate.allows("read", uri) and (verb == "read" or gate.allows(verb, uri))
+            for uri in {target, canonical(target)}
+        )
+
+    def permits(self, method: str) -> bool:
+        """Return whether requests of a method are permitted."""
+        return self._own is None or self._own.permits(method)
+
+    def differs(self, uri: str) -> bool:
+        """Return whether callers with other views may get another answer about a resource."""
+        return self._gate.differs(uri) or (self._own is not None and self._own.differs(uri))
+
+
+class Names(Protocol):
+    """Mapping of the names and URIs of a provider to those that clients see."""
+
+    def uri_out(self, uri: str) -> str:
+        """Return a URI as clients see it."""
+
+    def name_out(self, kind: Literal["tool", "prompt"], name: str) -> str:
+        """Return the name of a tool or prompt as clients see it."""
+
+
+class RenamedView(View):
+    """View that is asked with the names and URIs of a provider, which clients see under other ones."""
+
+    __slots__ = ("_names", "_view")
+
+    def __init__(self, view: View, names: Names) -> None:
+        self._view = view
+        self._names = names
+        self.key = view.key
+        self.hides = view.hides
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether a verb is allowed on a resource, tool or prompt."""
+        if verb == "call":
+            return self._view.allows(verb, self._names.name_out("tool", target))
+        if verb == "get":
+            return self._view.allows(verb, self._names.name_out("prompt", target))
+        return self._view.allows(verb, self._names.uri_out(target))
+
+    def permits(self, method: str) -> bool:
+        """Return whether requests of a method are permitted."""
+        return self._view.permits(method)
+
+    def differs(self, uri: str) -> bool:
+        """Return whether callers with other views may get another answer about a resource."""
+        return self._view.differs(self._names.uri_out(uri))
+
+
+def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
+    """Return the view of a caller: None if nothing is hidden from it."""
+    own = None if principal is None else principal.view
+    given = None if gate is None else gate.view(principal)
+    return own if given is None else GateView(given, own)
+
+
+def visible_to(view: View | None) -> Visible | None:
+    """Return the predicate for resources that are visible to the caller with a view; None if all of them are."""
+    return None if view is None or not view.hides else partial(view.allows, "read")
+
+
+def request_of(call: Call, channel: Channel | None = None, cursor: str | None = None, limit: int = 100) -> Request:
+    """Return the request to providers of a call, with the rights of its caller."""
+    view = call.view
+    if view is None:
+        return Request(call, channel, cursor=cursor, limit=limit)
+    return Request(call, channel, visible_to(view), cursor, limit, view=view)
