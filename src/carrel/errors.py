@@ -10,6 +10,7 @@
     │   ├── MissingCapability       the client did not declare a capability         (-32021)
     │   ├── UnsupportedVersion      an unsupported protocol revision                (-32022)
     │   ├── ServerUnavailable       the server has no room for the request now      (-32603)
+    │   ├── ProviderUnavailable     a provider of the server cannot be reached      (-32603)
     │   └── URLElicitationRequired  the user has to visit a URL first (2025-11-25)  (-32042)
     ├── PeerError                   an error response of the peer
     ├── ResourceError               a resource is not available; carries its URI
@@ -50,6 +51,7 @@ __all__ = [
     "MissingCapability",
     "PeerError",
     "ProtocolError",
+    "ProviderUnavailable",
     "RequestTimeout",
     "ResourceError",
     "ResourceForbidden",
@@ -175,6 +177,19 @@ class ServerUnavailable(ProtocolError):
     """
 
     code = INTERNAL_ERROR
+
+
+class ProviderUnavailable(ProtocolError):
+    """A provider of the server cannot be reached, such as a remote server (-32603). The message names it.
+
+    Lists leave out what it offers; other providers answer as ever.
+    """
+
+    code = INTERNAL_ERROR
+
+    def __init__(self, provider: str) -> None:
+        super().__init__(printable(f"{provider} is not available", MAX_LINE))
+        self.provider = provider
 
 
 class URLElicitationRequired(ProtocolError):

@@ -21,7 +21,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from carrel.catalog.provider import Request, Visible
+from carrel.catalog.provider import Contexts, Request, Visible
 from carrel.protocol.principal import View
 from carrel.uri.parse import canonical
 
@@ -130,9 +130,15 @@ def visible_to(view: View | None) -> Visible | None:
     return None if view is None or not view.hides else partial(view.allows, "read")
 
 
-def request_of(call: Call, channel: Channel | None = None, cursor: str | None = None, limit: int = 100) -> Request:
+def request_of(
+    call: Call,
+    channel: Channel | None = None,
+    cursor: str | None = None,
+    limit: int = 100,
+    contexts: Contexts | None = None,
+) -> Request:
     """Return the request to providers of a call, with the rights of its caller."""
     view = call.view
     if view is None:
-        return Request(call, channel, cursor=cursor, limit=limit)
-    return Request(call, channel, visible_to(view), cursor, limit, view=view)
+        return Request(call, channel, cursor=cursor, limit=limit, contexts=contexts)
+    return Request(call, channel, visible_to(view), cursor, limit, view=view, contexts=contexts)

@@ -15,7 +15,15 @@ import msgspec
 
 from carrel.catalog.cursor import read_cursor, write_cursor
 from carrel.catalog.provider import Change, Hit, ListName, MaybeAwaitable, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ResourceNotFound
+from carrel.errors import (
+    ConfigError,
+    InvalidCursor,
+    InvalidParams,
+    MCPError,
+    ProviderUnavailable,
+    ResourceError,
+    ResourceNotFound,
+)
 from carrel.log import Log
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
@@ -98,6 +106,7 @@ class Catalog(Provider):
         self._offering: dict[str, tuple[Provider, ...]] = {}
         self._templates: dict[str, Provider] = {}
         self._names: dict[Kind, dict[str, Mapping[str, Provider]]] = {"tool": {}, "prompt": {}}
+        self._away: set[str] = set()
         self.stale: set[str] = set()
         """Names of providers whose templates and names have changed; ``freshen`` reads them."""
 
@@ -125,6 +134,8 @@ class Catalog(Provider):
             self.put(provider)
             try:
                 await self.learn(provider)
+            except ProviderUnavailable as error:
+                self._leave_out(error)  # it reports its lists when it is there
             except BaseException:
                 self.take(provider.name)
                 raise
@@ -196,6 +207,8 @@ class Catalog(Provider):
         """Pass on what a provider reports. May be called from any thread."""
         if lists and (provider.tool_names is None or provider.prompt_names is None or not provider.prefixes):
             self.stale.add(provider.name)
+        if lists:
+            self._offering.clear()
         if self._listener is not None:
             self._listener(changes, lists)
 
@@ -203,8 +216,12 @@ class Catalog(Provider):
         """Learn again what providers have whose lists have changed."""
         while self.stale:
             provider = self._providers.get(self.stale.pop())
-            if provider is not None:
+            if provider is None:
+                continue
+            try:
                 await self.learn(provider)
+            except MCPError as error:  # what was known before holds until it reports its lists again
+                log.warning("%s: what it has is not known: %s", provider.name, error)
 
     async def learn(self, provider: Provider) -> None:
         """Learn by which templates URIs of a provider are found, and the names of its tools and prompts."""
@@ -337,12 +354,22 @@ class Catalog(Provider):
 
     async def _read_any(self, uri: str, request: Request) -> ReadResourceResult | bytes:
         """Ask the providers that take any URI, one after the other."""
+        return await self._ask_any(uri, lambda provider: provider.read_resource(uri, request))
+
+    async def _ask_any(self, uri: str, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
+        """Return the first answer of the providers that take any URI.
+
+        Raises:
+            MCPError: all of them refuse: the first error that says more than that there is no such resource.
+        """
+        refused: MCPError | None = None
         for provider in self._catch_all:
             try:
-                return await resolved(provider.read_resource(uri, request))
-            except ResourceNotFound:
-                continue
-        raise ResourceNotFound(uri)
+                return await resolved(ask(provider))
+            except MCPError as error:
+                if refused is None or (isinstance(refused, ResourceNotFound) and not isinstance(error, ResourceError)):
+                    refused = error
+        raise refused or ResourceNotFound(uri)
 
     async def list_resources(self, request: Request) -> Page[Resource]:
         """Return a page of all resources that are visible to the caller.
@@ -372,9 +399,30 @@ class Catalog(Provider):
             InvalidParams: it is not a URI.
             InvalidCursor: the cursor was not given out for this directory.
         """
-        provider = await self._provider_of("list_directory", uri, request)
-        page = await resolved(provider.list_directory(valid_uri(uri), request))
+        normal = valid_uri(uri)
+        page = await self._ask_of("list_directory", uri, request, lambda each: each.list_directory(normal, request))
         return _page_shown(page, request, lambda item: item.uri)
+
+    async def _ask_of(self, verb: Verb, uri: str, request: Request, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
+        """Return the answer of the provider of a URI, or of the first that has it of those that take any."""
+        provider = await self._provider_of(verb, uri, request)
+        if provider in self._catch_all and not self.owns(provider, valid_uri(uri)):
+            return await self._ask_any(uri, ask)
+        return await resolved(ask(provider))
+
+    def owns(self, provider: Provider, uri: str) -> bool:
+        """Return whether a URI in normal form belongs to a provider, rather than to any that takes all URIs."""
+        for each in self._exact:
+            if uri in each.exact:
+                return each is provider
+        return (self._find_by_prefix(uri) or self._find_by_template(uri, None)) is provider
+
+    def may_own(self, provider: Provider, uri: str) -> bool:
+        """Return whether the resource of a URI in normal form may be one of a provider."""
+        found = self.find(uri)
+        return found is provider or (
+            provider in self._catch_all and found in self._catch_all and (found is None or not self.owns(found, uri))
+        )
 
     async def _provider_of(self, verb: Verb, uri: str, request: Request) -> Provider:
         """Return the provider of a client's URI.
@@ -410,7 +458,11 @@ class Catalog(Provider):
         for provider in self.offering("search"):
             room = request.limit - len(hits)
             if room > 0:
-                page = await resolved(provider.search(query, request.page(None, room)))
+                try:
+                    page = await resolved(provider.search(query, request.page(None, room)))
+                except ProviderUnavailable as error:
+                    self._leave_out(error)
+                    continue
                 hits += _page_shown(page, request, lambda hit: hit.resource.uri).items
         return Page(hits)
 
@@ -433,8 +485,9 @@ class Catalog(Provider):
             ResourceNotFound: there is no such skill, or it is hidden from the caller.
             InvalidParams: it is not a URI.
         """
-        provider = await self._provider_of("read", uri, request)
-        return _skill_shown(await resolved(provider.get_skill(valid_uri(uri), request)), request)
+        normal = valid_uri(uri)
+        skill = await self._ask_of("read", uri, request, lambda each: each.get_skill(normal, request))
+        return _skill_shown(skill, request)
 
     # Tools, prompts and completion
 
@@ -547,6 +600,8 @@ class Catalog(Provider):
     async def merge(self, listing: str, request: Request, method: Callable[[Provider], ListMethod[T]]) -> Page[T]:
         """Return a page of a list across providers, in the order of their names.
 
+        Providers that are not available are left out, and the page may then not be kept.
+
         Raises:
             InvalidCursor: the cursor was not given out for this list.
         """
@@ -559,8 +614,14 @@ class Catalog(Provider):
         for provider in providers:
             if len(found) >= request.limit:
                 return _page(found, write_cursor(listing, provider.name, None), ttl, scopes)
-            page = await resolved(method(provider)(request.page(position, request.limit - len(found))))
-            position = None
+            part, position = request.page(position, request.limit - len(found)), None
+            try:
+                page = await resolved(method(provider)(part))
+            except ProviderUnavailable as error:
+                self._leave_out(error)
+                ttl.append(0)
+                continue
+            self._away.discard(provider.name)
             found += page.items
             if page.ttl is not None:
                 ttl.append(page.ttl)
@@ -569,6 +630,12 @@ class Catalog(Provider):
             if page.next_cursor is not None:
                 return _page(found, write_cursor(listing, provider.name, page.next_cursor), ttl, scopes)
         return _page(found, None, ttl, scopes)
+
+    def _leave_out(self, error: ProviderUnavailable) -> None:
+        """Log that a provider is not available, once until it is again."""
+        if error.provider not in self._away:
+            self._away.add(error.provider)
+            log.warning("%s; lists are without what it offers", error)
 
 
 def _page_shown(page: Page[T], request: Request, uri_of: Callable[[T], str]) -> Page[T]:

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Change",
+    "Contexts",
     "Events",
     "Hit",
     "Interest",
@@ -49,6 +51,7 @@ __all__ = [
     "Page",
     "Provider",
     "Request",
+    "RequestContext",
     "Visible",
 ]
 
@@ -91,6 +94,42 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str | None = None
 
 
+class RequestContext(Protocol):
+    """Client of a request while it is handled: to be notified of progress, and asked. ``Context`` implements it.
+
+    A question to a stateless client (2026-07-28) raises ``InputRequired``, which is no ``Exception``: the request comes
+    again with the answer, and the same questions are then answered at once.
+    """
+
+    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> object:
+        """Send a progress notification, if the client asked for progress."""
+
+    def elicitation_completed(self, id: str | None) -> object:
+        """Notify the client that a URL mode elicitation is complete."""
+
+    async def elicit(self, message: str, form: Any = str, *, key: str | None = None) -> Any:
+        """Ask the user to fill in a form."""
+
+    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Any:
+        """Ask the user to visit a URL."""
+
+    async def sample(self, messages: Any, max_tokens: int, *, key: str | None = None, **details: Any) -> Any:
+        """Ask the client's model for a message."""
+
+    async def list_roots(self, *, key: str | None = None) -> list[Any]:
+        """Ask for the client's roots."""
+
+    async def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` returned when the request came for the first time."""
+
+
+class Contexts(Protocol):
+    """Server that a request has come to, as far as providers need it."""
+
+    def open(self, request: Request, *, repeatable: bool) -> AbstractAsyncContextManager[RequestContext]:
+        """Return the context of a request; ``repeatable`` says that handling it twice does no harm."""
+
+
 class Request(msgspec.Struct):
     """Request to a provider: who asks, for which part of a list, and until when an answer is of use.
 
@@ -98,7 +137,8 @@ class Request(msgspec.Struct):
     its start; ``limit`` is the most entries that may be returned. ``deadline`` is a time of the event loop's clock.
     ``call`` and ``channel`` are the client's request and the way back to the client, where it comes from one. Where a
     URI was found by a template, ``template`` is that template, and ``values`` are its variables in the URI. ``view``
-    are the rights of the caller, None without access control.
+    are the rights of the caller, None without access control. ``contexts`` gives the ``RequestContext``; None where the
+    client cannot be asked.
     """
 
     call: Call | None = None
@@ -110,6 +150,7 @@ class Request(msgspec.Struct):
     template: str | None = None
     values: Mapping[str, object] | None = None
     view: View | None = None
+    contexts: Contexts | None = None
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether the caller may use a resource, tool or prompt; ``verb`` says how."""
@@ -127,7 +168,16 @@ class Request(msgspec.Struct):
 
     def page(self, cursor: str | None, limit: int) -> Request:
         """Return the request for another part of a list."""
-        return Request(self.call, self.channel, self.visible, cursor, limit, self.deadline, view=self.view)
+        return Request(
+            self.call,
+            self.channel,
+            self.visible,
+            cursor,
+            limit,
+            self.deadline,
+            view=self.view,
+            contexts=self.contexts,
+        )
 
 
 class Interest:

@@ -25,6 +25,7 @@ from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Connection, Description
 from carrel.server.catalog_operations import CatalogOperations
 from carrel.server.completion import CompletableFunction
+from carrel.server.contexts import ServerContexts
 from carrel.server.dispatch import Dispatch, Middleware, Need
 from carrel.server.elicitation.input_required import abandon
 from carrel.server.local import LocalProvider
@@ -156,6 +157,7 @@ class Server(Generic[State]):
             make_tasks=_make_tasks,
             shared_state=state,
         )
+        self.runtime.contexts = ServerContexts(self.runtime)
         self.catalog = self.runtime.catalog
         self._local = LocalProvider(self.runtime)
         self.catalog.put(self._local)
@@ -625,6 +627,9 @@ def _provider_of(given: Provider | Server[Any] | str | os.PathLike[str], app: Se
         from carrel.server.mount import Mounted
 
         return Mounted(given, app)
+    if not isinstance(given, str) and not hasattr(given, "__fspath__"):
+        remote = "; a client is added as carrel.host.remote.RemoteProvider(client)"
+        raise ConfigError(f"A provider is a Provider, a Server, a path or a URL, not a {type(given).__name__}{remote}")
     from carrel import sources
 
     return sources.open(given, **options)

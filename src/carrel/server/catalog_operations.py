@@ -45,6 +45,7 @@ class CatalogOperations:
         self._catalog = runtime.catalog
         self._local = local
         self._watches = watches
+        self._contexts = runtime.contexts
 
     def handlers(self) -> dict[str, Operation]:
         """Return the handlers by operation name, without those of extensions."""
@@ -129,12 +130,12 @@ class CatalogOperations:
         """Answer resources/read."""
         if call.view is not None:
             return self._read_view(call.view, call, channel)
-        return self._catalog.read_resource(call.params.uri, Request(call, channel))
+        return self._catalog.read_resource(call.params.uri, Request(call, channel, contexts=self._contexts))
 
     def _read_view(self, view: View, call: Call, channel: Channel) -> Any:
         """Answer resources/read under access rules; ``cacheScope`` is private unless all may read it for certain."""
         uri: str = call.params.uri
-        result = self._catalog.read_resource(uri, request_of(call, channel))
+        result = self._catalog.read_resource(uri, request_of(call, channel, contexts=self._contexts))
         if not view.key or (not view.differs(uri) and self._is_local("read_resource")):
             return result  # elsewhere, a link may have led anywhere
         return _private_later(result, call)
@@ -172,14 +173,16 @@ class CatalogOperations:
         raw = call.params.arguments
         if raw is UNSET or (len(memoryview(raw)) == 4 and bytes(raw) == b"null"):
             raw = NO_ARGUMENTS
-        return self._catalog.call_tool(
-            call.params.name, raw, Request(call, channel) if call.view is None else request_of(call, channel)
-        )
+        if call.view is None:
+            request = Request(call, channel, contexts=self._contexts)
+        else:
+            request = request_of(call, channel, contexts=self._contexts)
+        return self._catalog.call_tool(call.params.name, raw, request)
 
     def get_prompt(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/get."""
         given = call.params.arguments or {}
-        return self._catalog.get_prompt(call.params.name, given, request_of(call, channel))
+        return self._catalog.get_prompt(call.params.name, given, request_of(call, channel, contexts=self._contexts))
 
     def complete(self, call: Call, channel: Channel) -> Any:
         """Answer completion/complete."""

@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from inspect import iscoroutinefunction
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
+from carrel.catalog.provider import Hit, Page, Request
 from carrel.errors import ConfigError
 from carrel.wire.completion import Completion
+from carrel.wire.resources import Resource
 
 __all__ = ["CompletableFunction", "Completer", "Completers", "Run", "filter_choices", "limited"]
 
@@ -103,6 +105,19 @@ def filter_choices(choices: Iterable[str], value: str) -> list[str]:
         elif typed in text:
             contain.append(choice)
     return begin + contain
+
+
+def search_names(resources: Iterable[Resource], query: str, request: Request) -> Page[Hit]:
+    """Return the resources with a query in their title, name or URI; those that begin with it are first."""
+    if not query.strip():
+        return Page(())
+    by_name = {
+        f"{resource.title or ''} {resource.name} {resource.uri}".lstrip(): resource
+        for resource in resources
+        if request.allows("list", resource.uri)
+    }
+    found = [by_name[text] for text in filter_choices(by_name, query)][: request.limit]
+    return Page([Hit(resource, 1 - number / (len(found) + 1)) for number, resource in enumerate(found)])
 
 
 def listed_values(suggestions: Completion | Iterable[str] | None) -> Completion | list[str]:

@@ -174,7 +174,8 @@ class Context(Generic[State]):
         view = self.runtime.view_of(self.call)
         if view is not None and not view.permits(READ_RESOURCE.method):
             raise ResourceForbidden(uri, "Reading this requires a scope that the access token lacks")
-        request = Request(self.call_for(uri), self.channel, visible_to(view), view=view)
+        contexts = self.runtime.contexts
+        request = Request(self.call_for(uri), self.channel, visible_to(view), view=view, contexts=contexts)
         result: ReadResourceResult | bytes = await resolved(self.runtime.catalog.read_resource(uri, request))
         if isinstance(result, bytes):
             result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)

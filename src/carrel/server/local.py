@@ -14,7 +14,7 @@ from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.protocol.connection import Peer
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
-from carrel.server.completion import filter_choices, limited, listed_values
+from carrel.server.completion import limited, listed_values, search_names
 from carrel.server.prompts import Prompts
 from carrel.server.resources import Resources, Template
 from carrel.server.tools import Tools
@@ -108,14 +108,7 @@ class LocalProvider(Provider):
 
     def search(self, query: str, request: Request) -> Page[Hit]:
         """Return the resources with the query in their title, name or URI; those that begin with it are first."""
-        listed = (entry.resource for entry in self.resources.static)
-        by_name = {
-            f"{resource.title or ''} {resource.name} {resource.uri}".lstrip(): resource
-            for resource in listed
-            if request.allows("list", resource.uri)
-        }
-        found = [by_name[text] for text in filter_choices(by_name, query)][: request.limit]
-        return Page([Hit(resource, 1 - number / (len(found) + 1)) for number, resource in enumerate(found)])
+        return search_names((entry.resource for entry in self.resources.static), query, request)
 
     def complete(
         self,

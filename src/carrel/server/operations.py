@@ -124,7 +124,7 @@ class Operations:
         if entry.uris is not None and len(entry.uris) >= most and name not in entry.uris:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="uri")
         self._runtime.hub.subscribe(entry, name, call.params.uri)
-        self._watches.interest.notify()
+        self._watches.notify()
         return Result()
 
     async def _subscribe_later(self, call: Call, name: str, forming: Collection[Watch]) -> Result:
@@ -134,7 +134,7 @@ class Operations:
 
     def _unsubscribe(self, call: Call, name: str) -> Result:
         self._runtime.hub.unsubscribe(self._runtime.hub.sessions[call.connection], name)
-        self._watches.interest.notify()
+        self._watches.notify()
         return Result()
 
     def _subscription(self, call: Call, change: Callable[[Call, str], Any]) -> Any:
@@ -229,11 +229,11 @@ class Operations:
 
     def _open(self, entry: Subscription) -> None:
         self._runtime.hub.open(entry)
-        self._watches.interest.notify()
+        self._watches.notify()
 
     def _close(self, entry: Subscription) -> None:
         self._runtime.hub.close(entry)
-        self._watches.interest.notify()
+        self._watches.notify()
         if entry.connection is not None:
             self._listeners.give(entry.connection.client)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from carrel.catalog.access import RenamedView
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.provider import Change, ListName
+from carrel.catalog.provider import Change, Contexts, ListName
 from carrel.errors import ConfigError
 from carrel.limits import Budget, Limits
 from carrel.protocol.server import Description
@@ -101,6 +101,8 @@ class Runtime:
         """Settings of the extensions of the server, by name."""
         self.listeners: list[Callable[[Sequence[Change], Sequence[ListName]], None]] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
+        self.contexts: Contexts | None = None
+        """Gives providers the context of a request; set by the server."""
         self._outer: Runtime | None = None
         self.names: Names | None = None
         """The namespace in which another server has this one; None without one."""

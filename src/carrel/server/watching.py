@@ -30,6 +30,25 @@ PATIENCE = 5.0
 LIST_PATIENCE = 0.2
 
 
+class OwnInterest(Interest):
+    """Resources of one provider that have subscriptions. Those of others are not told to it."""
+
+    def __init__(self, provider: Provider, runtime: Runtime) -> None:
+        super().__init__()
+        self._provider = provider
+        self._runtime = runtime
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, in normal form."""
+        may_own = self._runtime.catalog.may_own
+        return [uri for uri in self._runtime.hub.uris if may_own(self._provider, uri)]
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """Do nothing: they are those of the server."""
+
+
 class Watch:
     """Watch on one provider, in a task. ``listens`` is set once no change is missed, or no more changes come."""
 
@@ -74,8 +93,7 @@ class Watches:
         self._runtime = runtime
         self._watches: dict[str, Watch] = {}
         self._acknowledging: set[asyncio.Task[None]] = set()
-        self.interest = Interest(runtime.hub.uris)
-        """The resources with subscriptions."""
+        self._interests: dict[str, OwnInterest] = {}
         self.forming: set[Watch] = set()
         """Watches on providers that do not listen for changes yet."""
 
@@ -84,12 +102,15 @@ class Watches:
         runtime = self._runtime
         if not provider.offers("watch") or not (runtime.offers_subscriptions or runtime.list_changed):
             return
-        watch = Watch(provider, runtime, self.interest, self.forming)
+        interest = OwnInterest(provider, runtime)
+        self._interests[provider.name] = interest
+        watch = Watch(provider, runtime, interest, self.forming)
         self.forming.add(watch)
         self._watches[provider.name] = watch
 
     async def end(self, name: str) -> None:
         """End the watch on a provider, if there is one."""
+        self._interests.pop(name, None)
         watch = self._watches.pop(name, None)
         if watch is not None:
             watch.task.cancel()
@@ -100,6 +121,11 @@ class Watches:
         for name in list(self._watches):
             await self.end(name)
         await asyncio.gather(*self._acknowledging, return_exceptions=True)
+
+    def notify(self) -> None:
+        """Tell the providers that are watched that there are other subscriptions than before."""
+        for interest in self._interests.values():
+            interest.notify()
 
     def forming_for(self, uris: Collection[str], lists: Collection[str]) -> list[Watch]:
         """Return the watches not listening yet, on providers of one of the URIs; all, for changes of the list."""

@@ -1,0 +1,116 @@
+"""Changes of the resources of a remote server: subscribed to for as long as there are subscribers here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+
+from carrel.catalog.provider import Change, Interest
+from carrel.client.client import Client
+from carrel.client.watch import Watch
+from carrel.errors import MCPError, MethodNotFound
+from carrel.log import Log
+from carrel.uri.parse import UriError, normalize
+
+__all__ = ["RemoteChanges"]
+
+log = Log("carrel.host")
+
+
+class RemoteChanges:
+    """Subscription on a remote server to the resources that have subscribers here. ``spell`` gives its own spelling.
+
+    An async context manager, and an async iterator of batches, the first of them empty. A new set of resources is
+    subscribed to before the old one is given up, so that no change is missed.
+    """
+
+    def __init__(self, client: Client, name: str, interest: Interest, spell: Callable[[str], str]) -> None:
+        self._client = client
+        self._name = name
+        self._interest = interest
+        self._spell = spell
+        self._batches: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
+        self._keeper: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._uris: dict[str, str] = {}
+
+    async def __aenter__(self) -> RemoteChanges:
+        self._keeper = asyncio.ensure_future(self._keep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._keeper is not None
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
+        await self._end(self._watch, self._pump)
+
+    def __aiter__(self) -> AsyncIterator[Collection[Change]]:
+        return self
+
+    async def __anext__(self) -> Collection[Change]:
+        batch = await self._batches.get()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+    def end(self) -> None:
+        """End the iteration."""
+        self._batches.put_nowait(None)
+
+    async def _keep(self) -> None:
+        """Subscribe to what has subscribers, whenever that changes."""
+        first = True
+        while True:
+            wanted = {self._spell(uri): uri for uri in self._interest.uris}
+            added = [uri for own, uri in wanted.items() if own not in self._uris]
+            if wanted.keys() != self._uris.keys():
+                await self._change(wanted)
+            # What has changed between a subscription here and the one on the remote server must not be missed.
+            self._batches.put_nowait([] if first else [Change("changed", uri) for uri in added])
+            first = False
+            await self._interest.wait()
+
+    async def _change(self, wanted: dict[str, str]) -> None:
+        old, pump = self._watch, self._pump
+        self._uris = wanted
+        self._watch = self._pump = None
+        if wanted:
+            watch = self._client.watch(*wanted)
+            try:
+                await watch.start()
+            except MethodNotFound:
+                log.debug("%s has no subscriptions", self._name)
+            except MCPError as error:
+                log.warning("%s: changes of its resources are not known: %s", self._name, error)
+                self._uris = {}  # asked for again when there is another subscription
+            else:
+                self._watch = watch
+                self._pump = asyncio.ensure_future(self._pass_on(watch))
+        await self._end(old, pump)
+
+    async def _pass_on(self, watch: Watch) -> None:
+        try:
+            async for change in watch:
+                if change.kind == "missed":
+                    self._batches.put_nowait([Change("changed", uri) for uri in self._uris.values()])
+                elif change.uri is not None:
+                    self._batches.put_nowait([Change("changed", self._normal(change.uri))])
+        except MCPError as error:
+            log.warning("%s: changes of its resources are not known any more: %s", self._name, error)
+
+    def _normal(self, uri: str) -> str:
+        if uri in self._uris:
+            return self._uris[uri]
+        try:
+            return normalize(uri)
+        except UriError:
+            return uri
+
+    @staticmethod
+    async def _end(watch: Watch | None, pump: asyncio.Task[None] | None) -> None:
+        if watch is not None:
+            await watch.close()
+        if pump is not None:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
