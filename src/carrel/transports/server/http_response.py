@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from carrel.errors import INTERNAL_ERROR
+from carrel.errors import INTERNAL_ERROR, ServerUnavailable
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Connection, Refusal
 from carrel.transports.server.direct import direct_writer
@@ -19,7 +19,10 @@ from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer
 from carrel.transports.server.session import Session
 from carrel.transports.server.streams import Stream
 
-__all__ = ["PendingResponse", "answer", "disconnected", "pump", "respond"]
+__all__ = [
+    *("RETRY_LATER", "PendingResponse", "answer", "disconnected", "end", "pump", "respond"),
+    "respond_unavailable",
+]
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -28,6 +31,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 #: How many bytes are sent to the connection at a time: the rest counts against the client's budget.
 CHUNK = 256 * 1024
 
+RETRY_LATER = (b"retry-after", b"5")
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -233,6 +237,11 @@ async def answer(send: Send, connection: Connection, id: Any, reply: bytes, extr
         pass  # the client is gone
     finally:
         connection.give(size)
+
+
+async def respond_unavailable(send: Send, error: ServerUnavailable, extra: Headers) -> None:
+    """Send the error of a request that needs the store of shared state, which has failed."""
+    await respond(send, 503, encode_error(UNSET, error.code, error.message), [RETRY_LATER, *extra])
 
 
 async def _send_body(send: Send, data: bytes) -> None:

@@ -1,0 +1,314 @@
+"""Methods of the MCP endpoint over Streamable HTTP: POST of one message, and GET and DELETE of sessions.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
+"""
+
+from __future__ import annotations
+
+from carrel.errors import (
+    HeaderMismatch,
+    InvalidMessage,
+    InvalidParams,
+    ServerUnavailable,
+)
+from carrel.protocol.connection import ErrorResponse, Ignored, Response
+from carrel.protocol.http import verify
+from carrel.protocol.methods import INITIALIZE
+from carrel.protocol.principal import Caller
+from carrel.protocol.revisions import REVISIONS
+from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
+from carrel.transports.server.application import Application
+from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.server.dispatcher import absorb, answer_batch, begin, check_load, spawn
+from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json
+from carrel.transports.server.http_response import (
+    RETRY_LATER,
+    PendingResponse,
+    Receive,
+    Send,
+    answer,
+    respond,
+)
+from carrel.transports.server.http_stream import StandingResponse
+from carrel.transports.server.session import Session
+from carrel.transports.server.sessions import SessionTable
+from carrel.transports.server.streams import MutedStream, Stream
+
+__all__ = ["Endpoint"]
+
+
+class Endpoint:
+    """Endpoint of a server. The methods answer a request, or return its response if that is not ready.
+
+    ``sessions`` are those of its clients, ``bodies`` reads the bodies of requests.
+    """
+
+    def __init__(self, app: Application, sessions: SessionTable, bodies: Bodies, authorizer: Authorizer | None) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._bodies = bodies
+        self._authorization = authorizer
+        self._limits = app.limits
+        self._in_flight: dict[str, int] = {}
+        """Number of stateless requests in flight, by client."""
+        self._stateless = frozenset(name.encode() for name, row in REVISIONS.items() if row.stateless)
+        self._known = frozenset(name.encode() for name in REVISIONS)
+
+    async def _session(self, headers: Headers, caller: Caller | None, *, required: bool) -> Session | None:
+        """Return the session that a request belongs to.
+
+        A request of a stateless revision has none, whatever its headers say.
+        """
+        version = headers.get(b"mcp-protocol-version")
+        id = headers.get(b"mcp-session-id")
+        stateless = version is not None and version in self._stateless
+        if id is None or stateless:
+            if required:
+                raise _no_session(version if stateless else None)
+            return None
+        session = await self._sessions.find(id.decode("latin-1"), owner_of(caller))
+        if session is None:
+            raise Rejection(404, "There is no such session (any more): initialize a new one")
+        if version is not None and version not in self._known:
+            raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not spoken here")
+        return session
+
+    async def post(
+        self,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None,
+        client: str,
+    ) -> PendingResponse | None:
+        """Handle the message of a POST request.
+
+        Raises:
+            Rejection: it is refused before the message is read, or has no session.
+            ServerUnavailable: the store has failed.
+        """
+        if not is_json(headers):
+            raise Rejection(415, "The content type must be application/json")
+        json, events = accepts(headers.get(b"accept", b"*/*"))
+        if not json and not events:
+            raise Rejection(406, "The Accept header must allow application/json and text/event-stream")
+        session = await self._session(headers, caller, required=False)
+        body = await self._bodies.read(headers, receive, client)
+        version = headers.get(b"mcp-protocol-version")
+        if session is None:
+            connection = self._app.connect()
+            connection.client = client
+            connection.version_header = None if version is None else version.decode("latin-1").strip(" \t")
+        else:
+            connection = session.connection
+        event = connection.receive(body)
+        permit(self._authorization, caller, event)
+        if type(event) is not Call:
+            return await self._post_other(event, session, headers, send, extra, json=json, events=events)
+        if not events and event.request.endless:
+            refusal = connection.refuse(event, _needs_stream(event))
+            await respond(send, refusal.status, refusal.reply, extra)
+            return None
+        opened, granted = None, extra
+        if event.peer.revision.stateless:
+            event.headers = headers
+            try:
+                verify(event, headers)
+            except HeaderMismatch as error:
+                refusal = connection.refuse(event, error)
+                await respond(send, refusal.status, refusal.reply, extra)
+                return None
+            session = None
+        elif session is None:
+            if event.request is not INITIALIZE:
+                if version not in self._stateless:
+                    raise _no_session()
+                refusal = connection.refuse(event, _not_stateless(version))
+                await respond(send, refusal.status, refusal.reply, extra)
+                return None
+            try:
+                session = opened = await self._sessions.open(connection, event.peer, owner_of(caller))
+            except ServerUnavailable as error:
+                await respond(send, 503, connection.refuse(event, error).reply, [RETRY_LATER, *extra])
+                return None
+            granted = [*extra, (b"mcp-session-id", session.id.encode())]
+        stream = _stream(connection, session, events=events)
+        try:
+            self._check_load(event, session)
+            reply = self._app.answer(event, stream)
+        except ServerUnavailable as error:
+            reply = connection.refuse(event, error)
+        event.headers = None  # checked already; frees memory, as a stream may live long
+        await absorb()
+        if type(reply) is Refusal:
+            if opened is not None:
+                await self._sessions.end(opened)
+            await respond(send, reply.status, reply.reply, extra)
+            return None
+        if session is not None:
+            session.save()
+            await self._app.replica.written()  # so that other replicas know of it before the client does
+        if type(reply) is bytes:
+            if stream.idle and json:
+                await answer(send, connection, event.id, reply, granted)
+                return None
+            reply = _ready(reply)
+        work = begin(self._app, event, reply)
+        if session is None:
+            self._in_flight[client] = self._in_flight.get(client, 0) + 1
+            work.add_done_callback(lambda _: self._count_down(client))
+        if caller is not None and event.request.endless:
+            lease = Lease(stream.expire)
+            lease.extend(caller)
+            work.add_done_callback(lease.cancel)
+        return PendingResponse(event.id, work, stream, connection, session, granted, json=json, events=events)
+
+    def _check_load(self, call: Call, session: Session | None) -> None:
+        """Check the limit of requests in flight of a session, or of the client of a stateless request.
+
+        Raises:
+            ServerUnavailable: the limit is reached.
+        """
+        limit = self._limits.max_requests_in_flight
+        if session is None:
+            check_load(call, self._in_flight.get(call.connection.client, 0), limit)
+        else:
+            session.in_flight.check(call, limit)
+
+    def _count_down(self, client: str) -> None:
+        count = self._in_flight[client] - 1
+        if count:
+            self._in_flight[client] = count
+        else:
+            del self._in_flight[client]
+
+    async def _post_other(
+        self,
+        event: Event,
+        session: Session | None,
+        headers: Headers,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        *,
+        json: bool,
+        events: bool,
+    ) -> PendingResponse | None:
+        """Handle a notification, a response, a batch or an invalid message."""
+        if type(event) is Refusal:
+            await respond(send, event.status, event.reply, extra)
+            return None
+        if type(event) is Batch:
+            assert session is not None  # only revisions with sessions have batches
+            stream = _stream(session.connection, session, events=events)
+            answers = spawn(self._answer_batch(event, session, stream))
+            return PendingResponse(
+                stream, answers, stream, session.connection, session, extra, json=json, events=events
+            )
+        if session is None and headers.get(b"mcp-protocol-version") not in self._stateless:
+            raise _no_session()
+        self._take(event, session)
+        await respond(send, 202, b"", extra)
+        return None
+
+    def _take(self, event: Event, session: Session | None) -> bytes | None:
+        if type(event) is Refusal:
+            return event.reply
+        if type(event) is Notification and session is not None:
+            self._sessions.take_notification(session, event)
+        elif type(event) is Response or type(event) is ErrorResponse:
+            event.deliver()
+        elif type(event) is Ignored and event.response is not None and session is not None:
+            self._sessions.pass_on(session, event.response)
+        return None
+
+    async def _answer_batch(self, batch: Batch, session: Session, stream: Stream) -> bytes:
+        replies = await answer_batch(
+            self._app, batch, stream, session.in_flight, lambda event: self._take(event, session)
+        )
+        return b"[%b]" % b",".join(replies) if replies else b""
+
+    # GET and DELETE: sessions only
+
+    async def get(self, headers: Headers, extra: list[tuple[bytes, bytes]], caller: Caller | None) -> StandingResponse:
+        """Open or resume a stream.
+
+        Raises:
+            Rejection: the request is not for a stream, or has no session.
+            ServerUnavailable: the store has failed.
+        """
+        if not accepts(headers.get(b"accept", b""))[1]:
+            raise Rejection(406, "This is an MCP endpoint: GET is for streams, and must accept text/event-stream")
+        session = await self._session(headers, caller, required=True)
+        assert session is not None
+        last = headers.get(b"last-event-id", b"").decode("latin-1")
+        after, replay = None, b""
+        fetched = None
+        found = session.find_stream(last)
+        if found is not None:
+            stream, after = found
+        else:
+            fetched = await session.fetch_stream(last)
+            stream, replay = fetched or (session.new_stream(standing=True), b"")
+        if stream.standing:
+            session.keep(stream)
+            session.listen(stream, self._limits.max_streams_per_session)
+            if fetched is not None:
+                self._app.resync(session.connection)  # something may have been missed
+        return StandingResponse(stream, session, caller, extra, after, replay)
+
+    async def delete(
+        self, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]], caller: Caller | None
+    ) -> None:
+        """End a session.
+
+        Raises:
+            Rejection: there is none.
+            ServerUnavailable: the store has failed.
+        """
+        session = await self._session(headers, caller, required=True)
+        assert session is not None
+        await self._sessions.end(session)
+        await respond(send, 204, b"", extra)
+
+
+def _stream(connection: Connection, session: Session | None, *, events: bool) -> Stream:
+    if not events:
+        return MutedStream(connection)
+    return Stream(connection) if session is None else session.new_stream()
+
+
+def _no_session(version: bytes | None = None) -> Rejection:
+    """Return the rejection of a request without a session; ``version`` is the stateless revision that it names."""
+    if version is None:
+        return Rejection(400, "The Mcp-Session-Id header is missing")
+    name = version.decode("latin-1")
+    return Rejection(
+        405,
+        f"GET and DELETE are for sessions, which revision {name} does not have: in a session, MCP-Protocol-Version is "
+        "what initialize agreed on",
+        [(b"allow", b"POST, OPTIONS")],
+    )
+
+
+def _not_stateless(version: bytes) -> InvalidParams:
+    """Return the error for a request whose header names a stateless revision but whose body does not."""
+    error = InvalidParams(
+        "Invalid params: _meta lacks io.modelcontextprotocol/protocolVersion, which revision "
+        f"{version.decode('latin-1')} of the MCP-Protocol-Version header needs; in a session, the header is what "
+        "initialize agreed on",
+        parameter="_meta",
+    )
+    error.status = 400
+    return error
+
+
+def _needs_stream(call: Call) -> InvalidMessage:
+    error = InvalidMessage(f"{call.request.method} is answered with a stream: Accept must allow text/event-stream")
+    error.status = 406
+    return error
+
+
+async def _ready(answer: bytes) -> bytes:
+    return answer
