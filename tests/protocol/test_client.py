@@ -578,7 +578,7 @@ def test_a_result_that_is_wrong_is_a_failure_that_says_where(revision: str, oper
 def test_an_answer_with_neither_result_nor_error_is_a_failure(revision: str) -> None:
     error = failed(speaking(revision), "list_tools", PageParams())
     assert isinstance(error, InvalidMessage)
-    assert str(error) == "The answer to tools/list is empty"
+    assert str(error) == "The response to tools/list has neither a result nor an error"
 
 
 # The type of a result

@@ -237,7 +237,7 @@ def test_a_member_that_is_there_twice_is_refused(
     if plain in ("jsonrpc", "method") and not first:
         assert reply["error"]["code"] in (-32600, -32601)  # the second value is none that is accepted
         return
-    assert reply["error"] == {"code": -32600, "message": f"Invalid request: {plain!r} is there twice"}
+    assert reply["error"] == {"code": -32600, "message": f"Invalid request: {plain!r} is duplicated"}
     assert reply.get("id") == (None if plain == "id" else 1)
     assert refusal.status == 400
 
@@ -268,7 +268,7 @@ def test_a_parameter_that_is_there_twice_is_refused(padding: str, method: str, n
         refusal = Connection(DESCRIPTION).receive(data)
         assert isinstance(refusal, Refusal)
         reply = json.loads(refusal.reply)
-        assert reply["error"] == {"code": -32600, "message": f"Invalid request: params: {name!r} is there twice"}
+        assert reply["error"] == {"code": -32600, "message": f"Invalid request: params: {name!r} is duplicated"}
         assert reply["id"] == 1
 
 

@@ -249,13 +249,17 @@ class Connection(Generic[W]):
         if waiting is None:
             told = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
             known = printable(id) if is_id(id) else "no request"
-            return Ignored(f"an answer to {known}, which nothing waits for{told}", response=message)
+            return Ignored(f"a response to {known}, which is not pending{told}", response=message)
         if message.error is not UNSET:
             if self.state is State.NEGOTIATING and waiting.request in OPENING:
                 self.step(Step.REFUSE)
             return ErrorResponse(waiting, id, read_error(message.error))
         if message.result is UNSET:
-            return ErrorResponse(waiting, id, InvalidMessage(f"The answer to {waiting.request.method} is empty"))
+            return ErrorResponse(
+                waiting,
+                id,
+                InvalidMessage(f"The response to {waiting.request.method} has neither a result nor an error"),
+            )
         try:
             return Response(waiting, id, self.read(waiting, message.result))
         except ProtocolError as error:

@@ -92,7 +92,7 @@ class Counter:
     def _note(self, kind: Any, name: Any) -> Any:
         if name in self._seen:
             problem = DuplicateId if name == "id" and not self._where else InvalidMessage
-            raise problem(f"Invalid request: {self._where}{name[:100]!r} is there twice")
+            raise problem(f"Invalid request: {self._where}{name[:100]!r} is duplicated")
         if len(self._seen) == MAX_MEMBERS:
             raise InvalidMessage(f"Invalid request: {self._where}more than {MAX_MEMBERS} members")
         self._seen.add(name)

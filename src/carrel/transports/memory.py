@@ -64,7 +64,7 @@ class MemoryPeer:
         """Fail all pending requests: the connection is closed."""
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(TransportError("the connection was closed before there was an answer"))
+                waiting.set_exception(TransportError("the connection was closed before a response was received"))
                 waiting.exception()  # mark as retrieved, so that asyncio does not log it
 
     def start(

@@ -115,7 +115,7 @@ async def test_a_user_who_never_comes_back_is_not_waited_for(authority: Authorit
     async def browse(url: str) -> None:
         pass
 
-    with pytest.raises(AuthorizationError, match=r"Nobody has authorized this application within 0\.1 seconds"):
+    with pytest.raises(AuthorizationError, match=r"The authorization was not completed within 0\.1 seconds"):
         await visit(user(authorize=None, open_url=browse, patience=0.1), authority.resource)
 
 

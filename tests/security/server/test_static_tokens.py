@@ -97,7 +97,7 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: py
     assert "line 2" in caplog.text
     path.unlink()
     assert not await lets_in("two")
-    assert "nobody is let in" in caplog.text
+    assert "all requests are refused" in caplog.text
     path.write_text(line("two"))
     assert await lets_in("two")
 

@@ -264,7 +264,7 @@ async def test_it_may_be_anywhere(path: str) -> None:
 
 @pytest.mark.parametrize(("path", "sse_path"), [("/mcp", "/mcp"), ("/mcp", "mcp/"), ("/", "/"), ("/a/messages", "/a")])
 def test_two_endpoints_in_one_place_are_refused(path: str, sse_path: str) -> None:
-    with pytest.raises(ConfigError, match="in the way"):
+    with pytest.raises(ConfigError, match="overlaps with"):
         Server("site").asgi(path, sse_path=sse_path)
 
 
@@ -333,7 +333,7 @@ async def test_a_header_that_names_another_revision_is_refused_with_where_to_go(
         await client.open()
         response = await client.post(PING, header)
         assert response.status == 400
-        assert response.error.endswith("is not spoken over HTTP+SSE: use /mcp")
+        assert response.error.endswith("is not supported over HTTP+SSE: use /mcp")
         assert (await exchange(here.origin, "GET", "/sse", header)).status == 400
         assert await client.ask(PING) == PONG
 

@@ -48,7 +48,7 @@ class Bearer:
         """
         parts = urlsplit(url)
         if parts.scheme.lower() != "https" and not is_loopback(parts.hostname or ""):
-            raise AuthorizationError(f"{url} is not https: no token is sent there, for everybody could read it")
+            raise AuthorizationError(f"{url} is not https: no token is sent there, because it would not be encrypted")
         if self._origin is None:
             self._origin = origin_of(url)
         if origin_of(url) != self._origin:

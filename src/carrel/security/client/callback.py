@@ -94,7 +94,7 @@ class Callback:
                 return await asyncio.shield(self._answer)
         except TimeoutError:
             raise AuthorizationError(
-                f"Nobody has authorized this application within {seconds:g} seconds. Try again, and log in on the "
+                f"The authorization was not completed within {seconds:g} seconds. Try again, and log in on the "
                 "page that the browser shows"
             ) from None
 
@@ -133,7 +133,7 @@ class Callback:
             return 405, "Only GET is answered here."
         state = given.get("state", [""])
         if not self._state or not hmac.compare_digest(state[0].encode(), self._state.encode()):
-            return 400, "Nobody waits for this answer (any more)."
+            return 400, "No authorization request is pending for this response."
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(f"{self.redirect_uri}?{parts.query}")
         return 200, FAILED if "error" in given else DONE

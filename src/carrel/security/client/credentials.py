@@ -256,7 +256,9 @@ class OAuthCredentials:
             return False
         if self._url is None:
             if parts.scheme.lower() != "https" and not is_loopback(host):
-                raise AuthorizationError(f"{url} is not https: no token is sent there, for everybody could read it")
+                raise AuthorizationError(
+                    f"{url} is not https: no token is sent there, because it would not be encrypted"
+                )
             self._url = canonical(url.partition("#")[0].partition("?")[0])
             self.hosts.add(host)
             if is_loopback(host):
@@ -447,7 +449,7 @@ class OAuthCredentials:
                 await self._forget()
                 raise AuthorizationError(
                     f"{url} does not accept the access tokens that {token.issuer} issues for "
-                    f"{token.resource or 'it'}: whoever runs it has to look at that"
+                    f"{token.resource or 'it'}: the configuration of the server has to be checked"
                 )
             self._renewals.append(now)
             with suppress(TokenRefused):

@@ -92,7 +92,7 @@ class StaticTokens(BearerAuthorization):
         try:
             self._entries, problems = self._read()
         except ConfigError as error:
-            self._entries, problems = [], [f"{error}; nobody is let in"]
+            self._entries, problems = [], [f"{error}; all requests are refused"]
         for problem in problems:
             log.error("%s", problem)
         log.info("%s: %d tokens", self._path, len(self._entries))

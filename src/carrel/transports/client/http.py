@@ -168,7 +168,7 @@ class HTTPTransport(HTTPTransportBase):
         elif id is not None:
             name = self._endpoint.name
             if response.status in (202, 204):
-                raise TransportError(f"{name} took the request, but gave no answer ({response.status})")
+                raise TransportError(f"{name} accepted the request, but sent no response ({response.status})")
             raise TransportError(
                 f"{name} answered with the content type {printable(kind, 100) or '(none)'}, which is neither "
                 "application/json nor text/event-stream. Is it the URL of an MCP server?"
@@ -184,7 +184,7 @@ class HTTPTransport(HTTPTransportBase):
         if error is not None:
             self._receiver.fail(id, read_error(error))
             return
-        raise TransportError(f"{self._endpoint.name} answered with something that is no answer to the request")
+        raise TransportError(f"{self._endpoint.name} sent a message that is not a response to the request")
 
     async def _take_events(self, response: ClientResponse, stream: EventStream, id: Id | None) -> bool:
         """Deliver the messages of an SSE stream until it ends; return whether the response to ``id`` was among them."""
@@ -303,7 +303,7 @@ class HTTPTransport(HTTPTransportBase):
                     stream = EventStream(self._options.max_message)  # the server has forgotten the last event id
                     continue
                 if not is_passing(failure):
-                    log.debug("nothing is listened to: %s", failure)
+                    log.debug("no stream for messages of the server: %s", failure)
                     return
                 wanted = failure.retry_after if isinstance(failure, HTTPStatusError) else None
                 backoff.failures += 1

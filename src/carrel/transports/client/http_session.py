@@ -236,7 +236,7 @@ class HTTPSession:
                 "give that URL instead if it is the right one",
             )
         if hops > MAX_REDIRECTS:
-            raise HTTPStatusError(response.status, f"{self.name} leads in circles, by way of {where}")
+            raise HTTPStatusError(response.status, f"{self.name} redirects in a loop, by way of {where}")
         assert leads is not None
         leads = leads.with_fragment(None)
         if response.status == 308 and len(self._moved) < MAX_REDIRECTS:
@@ -324,7 +324,7 @@ class HTTPSession:
             why = printable(reason_of(error), 300)
             return TransportError(f"{self.name} cannot be reached: {why}", delivered=False)
         if isinstance(error, aiohttp.ServerDisconnectedError):
-            return TransportError(f"{self.name} closed the connection without an answer")
+            return TransportError(f"{self.name} closed the connection without a response")
         why = printable(f"{type(error).__name__} {error}".rstrip().replace(self._address, self.name), 300)
         return TransportError(f"The connection to {self.name} failed: {why}")
 

@@ -117,7 +117,7 @@ class StreamableHTTP:
                 authorization=authorization,
             )
             if self._sse.owns(self._path):
-                raise ConfigError(f"the endpoint of HTTP+SSE at {sse_path} is in the way of {path}")
+                raise ConfigError(f"the endpoint of HTTP+SSE at {sse_path} overlaps with {path}")
 
     # Starting and stopping
 
@@ -271,7 +271,9 @@ class StreamableHTTP:
             elif method == "OPTIONS" and b"origin" in headers:
                 await respond(send, 204, b"", self._origins.preflight(headers))
             else:
-                raise Rejection(405, f"{method} is not for this endpoint", [(b"allow", b"GET, POST, DELETE, OPTIONS")])
+                raise Rejection(
+                    405, f"{method} is not allowed at this endpoint", [(b"allow", b"GET, POST, DELETE, OPTIONS")]
+                )
         except Rejection as refusal:
             body = encode_error(UNSET, INVALID_REQUEST, str(refusal))
             await respond(send, refusal.status, body, [*refusal.headers, *extra])

@@ -69,9 +69,9 @@ class Endpoint:
             return None
         session = await self._sessions.find(id.decode("latin-1"), owner_of(caller))
         if session is None:
-            raise Rejection(404, "There is no such session (any more): initialize a new one")
+            raise Rejection(404, "There is no such session: it does not exist, or has ended; initialize a new one")
         if version is not None and version not in self._known:
-            raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not spoken here")
+            raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not supported")
         return session
 
     async def post(

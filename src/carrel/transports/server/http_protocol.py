@@ -158,7 +158,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self._state == HEAD:
             limit = self._limits.header_timeout
-            self._refuse(408, f"The headers did not come within {limit:g} seconds (header_timeout)")
+            self._refuse(408, f"The headers were not received within {limit:g} seconds (header_timeout)")
         elif self._state == DISCARD:
             self.transport.abort()
         else:
@@ -279,7 +279,7 @@ class LimitedProtocol(HttpToolsProtocol):
         host = headers.get(b"host")
         if version != "1.1":
             if version != "1.0":
-                raise Refused(505, "Only HTTP/1.1 and HTTP/1.0 are spoken")
+                raise Refused(505, "Only HTTP/1.1 and HTTP/1.0 are supported")
             if coding is not None:
                 raise Refused(400, "HTTP/1.0 has no Transfer-Encoding")
         elif host is None:
@@ -292,7 +292,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _check_target(self, host: bytes | None) -> None:
         """Check a request target that is not a path: its host takes precedence over the Host header."""
         if self.parser.get_method() == b"CONNECT":
-            raise Refused(501, "This is not a proxy")
+            raise Refused(501, "This server is not a proxy")
         authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
         if self.url != b"*" and authority.lower() != (host or b"").lower():
             raise Refused(400, "The target of the request has another host than the Host header")

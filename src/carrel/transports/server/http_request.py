@@ -61,7 +61,7 @@ def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
         elif name == b"accept":
             headers[name] += b", " + value
         elif name in SINGLE or name.startswith(b"mcp-"):
-            raise Rejection(400, f"The {name.decode('latin-1')} header is there more than once")
+            raise Rejection(400, f"The {name.decode('latin-1')} header is repeated")
     return headers
 
 
@@ -95,10 +95,10 @@ class Bodies:
                     if message.get("more_body", False):
                         return await self._read_more(message.get("body", b""), receive, client)
             except TimeoutError:
-                problem = f"The body did not come within {timeout:g} seconds (body_timeout)"
+                problem = f"The body was not received within {timeout:g} seconds (body_timeout)"
                 raise Rejection(408, problem, [(b"connection", b"close")]) from None
         if message["type"] == "http.disconnect":
-            raise Rejection(400, "The client went away")
+            raise Rejection(400, "The client has disconnected")
         body: bytes = message.get("body", b"")
         if len(body) > limit:
             raise too_long(limit)
@@ -121,7 +121,7 @@ class Bodies:
                     return bytes(body)
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Rejection(400, "The client went away")
+                    raise Rejection(400, "The client has disconnected")
                 piece, more = message.get("body", b""), message.get("more_body", False)
         finally:
             budget.give(client, taken)

@@ -139,7 +139,7 @@ class PendingResponse:
         elif reply:
             await answer(send, self._connection, self._key, reply, self._extra)
         elif reply is None and (self._session is None or self._session.closed):
-            error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the answer was there")
+            error = encode_error(UNSET, INTERNAL_ERROR, "The session or the server ended before the response was ready")
             await respond(send, 503, error, self._extra)
         else:
             await respond(send, 202, b"", self._extra)  # cancelled by the client, or a batch without requests

@@ -49,7 +49,7 @@ GRACE = 5.0
 #: Prefixes of encoded error responses without a request id.
 ANONYMOUS = tuple(encode_error(id, 0, "").partition(b'{"code"')[0] for id in (None, UNSET))
 
-NO_SESSION = "There is no such session (any more): open the stream again"
+NO_SESSION = "There is no such session: it does not exist, or has ended; open the stream again"
 
 
 class Listener(Stream):
@@ -211,10 +211,12 @@ class HTTPWithSSE:
         listening = path.rstrip("/") != self._messages
         method, allowed = scope["method"], "GET" if listening else "POST"
         if method != allowed:
-            raise Rejection(405, f"{method} is not for this endpoint of HTTP+SSE", [(b"allow", allowed.encode())])
+            raise Rejection(
+                405, f"{method} is not allowed at this endpoint of HTTP+SSE", [(b"allow", allowed.encode())]
+            )
         version = headers.get(b"mcp-protocol-version", b"").decode("latin-1").strip(" \t")
         if version and (version not in REVISIONS or REVISIONS[version].stateless):
-            complaint = f"MCP-Protocol-Version {version[:50]!r} is not spoken over HTTP+SSE: use {self._alternative}"
+            complaint = f"MCP-Protocol-Version {version[:50]!r} is not supported over HTTP+SSE: use {self._alternative}"
             raise Rejection(400, complaint)
         if listening:
             await self._listen(scope, headers, receive, send, extra, caller)
