@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -19,6 +21,16 @@ settings.load_profile("carrel")
 
 #: Values of parameters that make a test slow: ways to connect other than in memory, and the older revisions.
 SLOW = {"stdio", "http", "2024-11-05", "2025-03-26", "2025-06-18"}
+
+#: Line that marks all tests of a file as slow.
+ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files whose tests are all marked slow where slow tests are not run: importing them takes seconds."""
+    if config.option.markexpr != "not slow" or not collection_path.match("test_*.py"):
+        return None
+    return ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) is not None or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,12 +73,14 @@ async def test_over_http_each_question_is_told_with_its_call_however_many_are_in
     assert [result.text for result in results] == ["0", "1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 async def test_on_stdio_in_a_session_the_only_call_in_flight_is_the_one_that_asks() -> None:
     command = [sys.executable, "-c", SCRIPT]
     async with Client(command, revision=NOVEMBER, handlers=Handlers(elicit_form=fill_in)) as client:
         assert (await client.call_tool("ask", user_data="mine")).text == "call_tool mine"
 
 
+@pytest.mark.slow
 async def test_on_stdio_in_a_session_several_calls_in_flight_are_all_that_is_known() -> None:
     known: list[tuple[object, list[object]]] = []
     both = asyncio.Event()

@@ -152,6 +152,7 @@ async def test_a_call_that_takes_too_long_is_given_up_on_both_sides(way: str, re
         await until(app.cancelled)
 
 
+@pytest.mark.slow
 async def test_progress_keeps_a_call_alive() -> None:
     async with reach("memory") as client:
         with pytest.raises(RequestTimeout):

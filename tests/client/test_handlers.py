@@ -320,6 +320,7 @@ async def test_a_form_handler_declares_forms_and_a_page_handler_pages() -> None:
         assert told == declared
 
 
+@pytest.mark.slow
 @BOTH
 async def test_the_time_limit_does_not_run_while_a_user_is_asked(revision: str) -> None:
     async def think(form: Form) -> dict[str, Any]:

@@ -494,6 +494,7 @@ async def test_a_skill_is_called_as_its_directory_and_described(uri: str, frontm
         assert peer.asked == []
 
 
+@pytest.mark.slow
 async def test_a_skill_as_large_as_may_be_is_read():
     data = "x" * (MAX_BYTES - GOOD.size)
     uris = [f"skill://pdf/{number}" for number in range(MAX_FILES - 2)]
@@ -679,6 +680,7 @@ def test_values_are_the_same_as_in_json(one: Any, other: Any):
     assert is_equal([1], [1.0])
 
 
+@pytest.mark.slow
 def test_the_client_says_what_is_missing_to_read_frontmatter(tmp_path: Path):
     (tmp_path / "yaml.py").write_text("raise ImportError('no yaml')")
     script = (

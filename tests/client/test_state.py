@@ -35,6 +35,7 @@ async def test_a_server_that_cannot_be_reached_is_the_reason_of_the_state() -> N
     assert seen[1].reason is raised.value
 
 
+@pytest.mark.slow
 async def test_a_lost_connection_is_told_with_its_reason_and_made_again_with_the_next_request() -> None:
     async with reach("stdio") as client:
         seen: list[StateChange] = []

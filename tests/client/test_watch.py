@@ -131,6 +131,7 @@ async def test_a_server_without_subscriptions_says_so(revision: str) -> None:
             assert revision in HANDSHAKES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
 async def test_after_a_lost_process_it_is_started_again_and_something_may_have_been_missed(revision: str) -> None:
     async with reach("stdio", revision, retries=QUICK) as client, client.watch("memo://1") as changes:

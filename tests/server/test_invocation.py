@@ -167,6 +167,7 @@ async def test_a_function_that_holds_up_the_event_loop_is_named_in_the_log_once(
     assert record.getMessage().startswith("tool slow held up the event loop for ")
 
 
+@pytest.mark.slow
 async def test_a_function_that_only_waits_or_runs_in_a_thread_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
     app = Server("s", limits=Limits(slow_handler_seconds=0.4))
 

@@ -292,6 +292,7 @@ async def test_a_folder_that_is_not_there_is_one_clear_error(tmp_path: Path) -> 
             pass
 
 
+@pytest.mark.slow
 def test_a_server_without_skills_loads_nothing_for_them() -> None:
     code = (
         "import sys, carrel; carrel.Server('x')\n"

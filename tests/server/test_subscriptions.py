@@ -171,6 +171,7 @@ async def test_what_cannot_exist_cannot_be_subscribed_to(revision: str) -> None:
             assert await result(peer, method, uri="y://anything") == {}
 
 
+@pytest.mark.slow
 async def test_the_number_of_subscriptions_is_limited_and_the_limit_is_said() -> None:
     app = everything()
     async with memory.connect(app, NOVEMBER) as peer:
@@ -415,6 +416,7 @@ async def test_tools_and_prompts_announce_each_change_too() -> None:
 # Storms
 
 
+@pytest.mark.slow
 async def test_a_storm_of_changes_is_a_few_notifications() -> None:
     app = everything()
     async with memory.connect(app, NOVEMBER) as peer:

@@ -433,6 +433,7 @@ def fastest(action: Callable[[], object]) -> float:
     return min(times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern", ["a", "%41", "%e7%b3%96", "a%2F", "é", "/", "/.", "?", "#", ":", "@", "[", "%", "\\", "//%2e%2e"]
 )

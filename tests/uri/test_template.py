@@ -355,6 +355,7 @@ ADVERSARIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("template", "patterns"), ADVERSARIES, ids=[template[:30] for template, _ in ADVERSARIES])
 def test_matching_is_linear_in_a_hostile_uri(template: str, patterns: list[str]) -> None:
     compiled = UriTemplate(template)

@@ -645,6 +645,7 @@ async def test_without_the_library_that_seals_it_is_said_what_to_install(
         assert (await client.request("resources/read", uri="memo://x"))["result"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_ask_loads_nothing_for_it() -> None:
     program = """
 import asyncio, sys

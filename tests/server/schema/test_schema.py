@@ -94,6 +94,7 @@ def test_what_is_not_json_is_refused(value):
         Validator({}).validate(value)
 
 
+@pytest.mark.slow
 def test_deep_values_are_refused_before_they_end_the_process():
     validator = Validator({"type": "array", "items": {"$ref": "#"}})
     validator.validate(nested(MAX_INSTANCE_DEPTH - 1, []))
@@ -179,6 +180,7 @@ def test_data_that_looks_like_a_reference_is_not_one():
     Validator({"properties": {"$ref": {"type": "string"}}}).validate({"$ref": "http://127.0.0.1:9/a"})
 
 
+@pytest.mark.slow
 def test_a_reference_that_hides_in_data_is_not_fetched_either():
     asked = []
 
@@ -408,6 +410,7 @@ def test_a_schema_is_a_copy():
     validator.validate({"a": 1})
 
 
+@pytest.mark.slow
 def test_the_validator_is_loaded_at_the_first_use():
     code = """
 import sys

@@ -943,6 +943,7 @@ print([name for name in ("pydantic", "jsonschema_rs", "annotated_types") if name
     assert in_a_fresh_process(IMPORTS + code) == "[]"
 
 
+@pytest.mark.slow
 def test_without_pydantic_ambiguous_unions_are_refused_at_registration():
     code = """
 import dataclasses
@@ -961,6 +962,7 @@ except ConfigError as error:
     assert in_a_fresh_process(IMPORTS + code).startswith("Parameter value of function cannot be an argument")
 
 
+@pytest.mark.slow
 def test_without_pydantic_constraints_that_nobody_would_check_are_refused():
     code = """
 import annotated_types, typing
