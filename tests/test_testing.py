@@ -308,7 +308,7 @@ def test_every_test_of_the_contract_has_a_provider_that_it_finds() -> None:
         "test_completion_suggests_what_goes_on_from_what_is_typed",
         "test_templates_are_templates",
         "test_tools_are_described_as_the_protocol_wants",
-        "test_what_is_no_skill_is_not_found",
+        "test_a_uri_that_is_no_skill_is_not_found",
         "test_what_is_over_the_limit_is_refused_with_advice",
     }
     assert tests - set(FOUND) == alike

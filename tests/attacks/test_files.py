@@ -90,7 +90,7 @@ def deep_farm(folder: Path) -> None:
         (folder / f"link{number}").symlink_to("/".join([*names, "chain0"]))
 
 
-def test_a_farm_of_links_holds_nobody_up(folder: Path) -> None:
+def test_a_farm_of_links_does_not_delay_other_requests(folder: Path) -> None:
     farm(folder)
     with under_attack("serve", str(folder)) as server, server.honest_reads(f"file://{folder}/a.txt") as reads:
         names = list_all(server)
@@ -253,7 +253,7 @@ def test_no_page_takes_more_than_its_work_and_each_gets_somewhere(make: Callable
 
 
 @pytest.mark.parametrize("make", [farm, many_ignore_files, hostile_patterns("?*" * 40), deep_and_wide, fan])
-def test_nothing_else_that_is_asked_takes_long(make: Callable[[Path], None], folder: Path) -> None:
+def test_other_requests_about_hostile_folders_do_not_take_long(make: Callable[[Path], None], folder: Path) -> None:
     make(folder)
     options = ["--follow-symlinks"] if make is fan else []
     uri = f"file://{folder}"

@@ -99,7 +99,7 @@ def padded(size: int) -> bytes:
 # Sizes
 
 
-def test_headers_without_end_are_refused_and_nobody_waits(tmp_path: Path) -> None:
+def test_endless_headers_are_refused_and_delay_no_other_client(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.honest_reads(uri(tmp_path)) as reads:
         until(lambda: len(reads.seconds) > 5)
         before = server.rss()
@@ -322,7 +322,9 @@ def until(condition: Any) -> None:
         pytest.param(POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, id="no chunk"),
     ],
 )
-def test_what_is_no_request_is_refused_and_the_connection_closed(server: Server, request_: bytes, status: int) -> None:
+def test_an_invalid_http_request_is_refused_and_its_connection_closed(
+    server: Server, request_: bytes, status: int
+) -> None:
     assert talk(server, request_ + REQUEST)[0] == status
 
 

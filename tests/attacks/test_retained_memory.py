@@ -124,7 +124,7 @@ def test_connections_that_ask_for_much_and_read_nothing_cost_no_more_than_the_sh
         reads.check(worst=5.0)
 
 
-def test_what_can_be_resumed_in_many_sessions_costs_no_more_than_the_share_of_their_client():
+def test_replayable_events_of_many_sessions_fit_the_share_of_their_client():
     with under_attack(script=KEPT) as server, Client(server.port) as client:
         assert client.open() == 200
         before = server.rss()
@@ -162,7 +162,7 @@ def test_subscriptions_are_weighed_by_the_length_of_their_uris():
         assert "result" in json.loads(other.post("resources/subscribe", uri="doc://x")[1])
 
 
-def test_what_clients_say_of_themselves_is_weighed():
+def test_client_information_counts_against_the_budget():
     with under_attack(script=KEPT) as server, Client(server.port) as client:
         before = server.rss()
         statuses = [client.open(experimental={"x" * 2_000_000: {}}) for _ in range(100)]

@@ -117,7 +117,7 @@ async def test_the_user_may_say_how_long_where_the_server_does_not(clock: Clock)
     assert cache.get("s", "p", READ, URI) is None
 
 
-async def test_what_is_left_of_the_time_is_told(cache: Cache, clock: Clock):
+async def test_the_remaining_ttl_of_a_cached_result_is_told(cache: Cache, clock: Clock):
     cache.put("s", "p", READ, URI, text(ttl=10_000))
     clock.now += 4
     found = cache.get("s", "p", READ, URI)
@@ -236,7 +236,7 @@ def everything(ttl: int = 1000) -> list[CacheableResult]:
 
 
 @pytest.mark.parametrize("number", range(4))
-async def test_what_comes_out_is_what_went_in(cache: Cache, number: int):
+async def test_a_cached_result_equals_the_one_that_was_stored(cache: Cache, number: int):
     result = everything()[number]
     assert cache.put("s", "p", "any", "k", result)
     found = cache.get("s", "p", "any", "k")
@@ -434,7 +434,7 @@ async def test_an_answer_that_was_on_its_way_for_too_long_is_not_kept(cache: Cac
 # How much
 
 
-async def test_what_is_least_recently_used_goes_first(clock: Clock):
+async def test_the_least_recently_used_result_is_evicted_first(clock: Clock):
     cache = Cache(max_entries=2, clock=clock)
     for key in ("1", "2"):
         cache.put("s", "p", READ, key, text(key))

@@ -49,7 +49,7 @@ async def text_of(client: Client, uri: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["memory", "http"])
-async def test_what_the_server_lets_us_keep_is_not_asked_twice(way: str) -> None:
+async def test_cacheable_results_are_not_requested_twice(way: str) -> None:
     async with Cache() as cache, served(way, make_counter(), LATEST, cache=cache) as client:
         assert [await text_of(client, "count://reads") for _ in range(3)] == ["1", "1", "1"]
         _ = await client.list_resources()
@@ -71,7 +71,7 @@ async def test_a_server_that_says_nothing_of_it_is_asked_every_time() -> None:
         assert [await text_of(client, "count://reads") for _ in range(3)] == ["1", "2", "3"]
 
 
-async def test_what_a_user_has_answered_is_not_kept() -> None:
+async def test_results_that_needed_user_input_are_not_cached() -> None:
     names = iter(["Ada", "Grace"])
 
     async def fill_in(form: Form) -> dict[str, Any]:
@@ -133,7 +133,7 @@ async def test_a_skill_that_has_changed_since_it_was_listed_is_not_loaded(folder
             await skill.instructions()
 
 
-async def test_what_is_not_in_a_skill_is_not_read(folder: Path) -> None:
+async def test_uris_outside_a_skill_are_not_read(folder: Path) -> None:
     async with served("memory", make_skilled(folder), LATEST) as client:
         skill = await client.skills.get_skill("skill://meeting-notes/SKILL.md")
         with pytest.raises((ResourceForbidden, ResourceMismatch)):
@@ -168,7 +168,7 @@ async def test_resources_of_the_web_are_fetched_where_they_are(uri: str, monkeyp
     assert fetched == [uri]
 
 
-async def test_what_may_not_be_fetched_is_asked_of_the_server() -> None:
+async def test_forbidden_https_resources_are_read_from_the_server() -> None:
     app = Server("pages")
     app.resources.add("https://127.0.0.1/secret", "from the server", name="page")
     async with served("memory", app, LATEST, fetch_web=True) as client:

@@ -29,7 +29,7 @@ async def cache() -> Any:
         yield cache
 
 
-async def test_what_is_fresh_is_not_asked_again_and_other_requests_are(cache: Cache) -> None:
+async def test_fresh_results_are_not_requested_again_and_others_are(cache: Cache) -> None:
     partner = Partner(answers={"resources/read": read(**FRESH)})
     async with connected(partner, cache=cache) as client:
         for uri in ("a:b", "a:b", "a:c", "a:b", "A:b", "a:%62"):
@@ -51,7 +51,7 @@ async def test_results_of_rounds_are_not_kept(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("hints", [{}, {"ttlMs": 0, "cacheScope": "public"}, {"ttlMs": -5, "cacheScope": "public"}])
-async def test_what_is_not_fresh_is_asked_each_time(cache: Cache, hints: Any) -> None:
+async def test_stale_results_are_requested_each_time(cache: Cache, hints: Any) -> None:
     partner = Partner(answers={"resources/read": read(**hints)})
     async with connected(partner, cache=cache) as client:
         await client.read_resource("a:b")
@@ -60,7 +60,7 @@ async def test_what_is_not_fresh_is_asked_each_time(cache: Cache, hints: Any) ->
 
 
 @pytest.mark.parametrize(("scope", "asked"), [("private", 2), ("public", 1)])
-async def test_what_is_private_is_for_those_who_asked_it(cache: Cache, scope: str, asked: int) -> None:
+async def test_private_results_are_cached_per_principal(cache: Cache, scope: str, asked: int) -> None:
     class Who:
         def __init__(self, principal: str) -> None:
             self.principal = principal
@@ -83,7 +83,7 @@ async def test_what_is_private_is_for_those_who_asked_it(cache: Cache, scope: st
     assert len(partner.sent_of("resources/read")) == asked
 
 
-async def test_what_has_changed_is_not_fresh_any_more(cache: Cache) -> None:
+async def test_a_change_notification_makes_cached_results_stale(cache: Cache) -> None:
     partner = Partner(
         answers={"resources/read": read(**FRESH), "tools/list": {"tools": [], "resultType": "complete", **FRESH}}
     )

@@ -98,7 +98,7 @@ async def test_completions_know_what_is_there_already(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_is_not_there_is_said_in_one_way(revision: str) -> None:
+async def test_missing_resources_prompts_and_completions_are_errors(revision: str) -> None:
     async with reach("memory", revision) as client:
         with pytest.raises(ResourceNotFound) as missing:
             await client.read_resource("memo://none")

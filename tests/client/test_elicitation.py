@@ -73,7 +73,7 @@ def capabilities(partner: Partner) -> dict[str, Any]:
         ({"elicit_form": nothing, "elicit_url": agree}, {"form": {}, "url": {}}),
     ],
 )
-async def test_what_is_there_to_answer_is_declared_as_the_revision_has_it(
+async def test_capabilities_follow_from_the_handlers_in_every_revision(
     revision: str, handlers: Any, declared: Any
 ) -> None:
     partner = Partner(revision)
@@ -223,7 +223,7 @@ async def test_a_page_is_neither_looked_at_nor_opened_by_the_client() -> None:
         ({"elicit_url": agree}, {"mode": "url", "message": "?"}, -32602),
     ],
 )
-async def test_what_was_not_declared_or_makes_no_sense_is_an_error(handlers: Any, params: Any, code: int) -> None:
+async def test_undeclared_or_invalid_elicitation_is_an_error(handlers: Any, params: Any, code: int) -> None:
     assert (await elicited(NOVEMBER, params, handlers=Handlers(**handlers)))["code"] == code
 
 
@@ -232,7 +232,7 @@ async def test_revisions_without_elicitation_have_none(revision: str) -> None:
     assert (await elicited(revision, FORM, handlers=Handlers(elicit_form=nothing)))["code"] == -32601
 
 
-async def test_news_of_a_page_that_nobody_visits_do_no_harm() -> None:
+async def test_completion_of_an_elicitation_that_was_not_visited_is_ignored() -> None:
     pages: list[Page] = []
 
     async def visit(page: Page) -> bool:

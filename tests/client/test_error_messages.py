@@ -69,13 +69,13 @@ def make_curious() -> Server:
         (SHOP, {"log_level": "loud"}, "no log level 'loud'; they are debug, info"),
     ],
 )
-def test_what_is_no_server_or_no_option_is_said_at_once(target: Any, options: dict[str, Any], words: str) -> None:
+def test_an_invalid_server_or_option_is_an_error_at_once(target: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Client(target, **options)
 
 
 @pytest.mark.parametrize(("auth", "words"), [("Bearer abc", "without 'Bearer' before it"), (7, "not int")])
-def test_what_is_no_token_is_said_at_once(auth: Any, words: str) -> None:
+def test_an_invalid_token_is_an_error_at_once(auth: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         HTTPOptions(auth=auth)
 
@@ -232,7 +232,7 @@ async def test_a_watch_that_was_not_entered_does_not_wait_for_ever(revision: str
 
 
 @BOTH
-async def test_what_cannot_be_watched_is_said_at_once(revision: str) -> None:
+async def test_invalid_arguments_of_a_watch_are_errors_at_once(revision: str) -> None:
     async with Client(make_shelf(), revision=revision) as client:
         uris: Any = ["memo://1"]
         with pytest.raises(ConfigError, match=r"client\.watch\(\*uris\)"):
@@ -287,7 +287,7 @@ async def test_a_page_is_agreed_to_by_nothing_but_true() -> None:
             await client.call_tool("page")
 
 
-async def test_whoever_asks_is_shown_without_what_may_be_secret() -> None:
+async def test_the_address_of_the_server_is_shown_to_users_without_secrets() -> None:
     shown: list[str] = []
 
     async def fill_in(form: Any) -> None:

@@ -125,7 +125,7 @@ async def test_a_form_may_be_declined_and_cancelled(revision: str, answer: Any, 
 
 
 @BOTH
-async def test_what_does_not_fit_the_form_is_not_sent(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_answers_that_do_not_match_the_form_are_not_sent(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     async def fill_in(form: Form) -> dict[str, Any]:
         return {"name": 7}
 
@@ -293,7 +293,7 @@ async def test_several_rounds_of_questions_end_in_one_result(way: str, revision:
 
 @pytest.mark.parametrize("revision", [OLDEST, JUNE, NOVEMBER, LATEST])
 @pytest.mark.parametrize("tool", ["visit", "page", "think", "where"])
-async def test_a_server_is_told_what_nobody_answers(tool: str, revision: str) -> None:
+async def test_requests_without_a_handler_are_refused(tool: str, revision: str) -> None:
     async with Client(make_asker(), revision=revision) as client:
         try:
             result = await client.call_tool(tool)
@@ -341,7 +341,7 @@ async def test_the_time_limit_does_not_run_while_a_user_is_asked(revision: str) 
     ],
     ids=["role", "content", "model", "reason"],
 )
-async def test_what_a_model_said_is_checked_before_it_is_sent(
+async def test_sampling_results_are_checked_before_they_are_sent(
     wrong: dict[str, Any], revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Server("curious")

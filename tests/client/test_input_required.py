@@ -166,7 +166,7 @@ async def test_a_round_concerns_its_own_request_only(transport: str) -> None:
         required({"x": {"method": "elicitation/create", "params": {"mode": "telepathy", "message": "?"}}}),
     ],
 )
-async def test_what_was_not_offered_or_makes_no_sense_ends_the_request(result: dict[str, Any]) -> None:
+async def test_undeclared_or_invalid_input_requests_end_the_request(result: dict[str, Any]) -> None:
     partner = Partner(answers={"tools/call": result})
     async with connected(partner, handlers=Handlers(sample=sample)) as client:
         with pytest.raises(ProtocolError):

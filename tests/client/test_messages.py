@@ -283,7 +283,7 @@ async def test_an_answer_after_a_cancellation_does_no_harm(transport: str) -> No
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_was_answered_is_never_cancelled(revision: str) -> None:
+async def test_an_answered_request_is_never_cancelled(revision: str) -> None:
     partner = Partner(revision)
     async with connected(partner) as client:
         await client.call_tool("t")

@@ -79,21 +79,21 @@ async def test_a_server_that_was_only_slow_is_asked_once_more(tmp_path: Path) ->
         ("silent", {"revision": LATEST, "timeout": 0.3}, RequestTimeout, "within 0.3 seconds"),
     ],
 )
-async def test_what_cannot_be_agreed_on_is_said(
+async def test_failed_negotiation_raises_an_error_with_the_reason(
     way: str, options: dict[str, Any], error: type[MCPError], told: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=told):
         await meet(way, tmp_path / "log", **options)
 
 
-async def test_what_was_found_out_is_remembered(tmp_path: Path) -> None:
+async def test_the_negotiated_revision_is_remembered(tmp_path: Path) -> None:
     log = tmp_path / "log"
     await meet("unknown method", log)
     log.unlink()
     assert await meet("unknown method", log) == (NOVEMBER, GREETING)
 
 
-async def test_what_is_remembered_and_not_true_any_more_is_found_out_again() -> None:
+async def test_an_outdated_negotiated_revision_is_negotiated_again() -> None:
     app = make_shelf()
     revisions = app.description.revisions
     with over_http(app) as origin:

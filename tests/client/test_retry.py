@@ -89,7 +89,7 @@ async def test_a_server_over_http_that_is_away_for_a_while_is_waited_for() -> No
         assert (await asyncio.wait_for(reading, 20)).contents[0].text == "memo 1"
 
 
-async def test_nobody_there_is_said_with_the_address() -> None:
+async def test_a_refused_connection_names_the_address() -> None:
     port = free_port()
     with pytest.raises(TransportError, match=rf"127\.0\.0\.1:{port}"):
         async with Client(f"http://127.0.0.1:{port}/mcp", retries=QUICK):
@@ -109,7 +109,7 @@ async def test_a_program_that_ends_at_once_is_quoted() -> None:
             pass
 
 
-async def test_what_a_server_writes_on_standard_error_can_be_followed(tmp_path: Path) -> None:
+async def test_standard_error_of_a_server_can_be_followed(tmp_path: Path) -> None:
     lines: list[str] = []
     script = tmp_path / "server.py"
     script.write_text(
@@ -140,7 +140,7 @@ async def test_what_a_server_writes_on_standard_error_can_be_followed(tmp_path: 
         ("read_resource", PeerError(-32603, "Internal error"), False),
     ],
 )
-def test_what_is_asked_again_is_what_can_be(operation: str, error: MCPError, asked_again: bool) -> None:
+def test_only_repeatable_requests_are_retried(operation: str, error: MCPError, asked_again: bool) -> None:
     assert (Retries().pause(error, 1, safe=row_of(operation).idempotent) is not None) == asked_again
 
 
@@ -154,12 +154,12 @@ def test_pauses_grow_up_to_a_bound_are_never_the_same_and_honour_the_server() ->
     assert retries.pause(HTTPStatusError(429, "slowly", retry_after=30), 1, safe=True) == 30
 
 
-def test_what_its_caller_declares_repeatable_is_repeated() -> None:
+def test_calls_declared_repeatable_are_retried() -> None:
     assert Retries().pause(TransportError(), 1, safe=True) is not None
 
 
 @BOTH
-async def test_what_is_under_way_when_a_session_ends_is_still_answered(revision: str) -> None:
+async def test_requests_in_flight_when_a_session_ends_are_still_answered(revision: str) -> None:
     app, began, go = Server("slow"), asyncio.Event(), asyncio.Event()
 
     @app.tool()

@@ -68,7 +68,7 @@ async def test_a_root_has_no_way_up_in_it(root: Any, uri: str) -> None:
         *(Root(uri="https://example.com/"), Root(uri="/etc"), Root(uri="file:///a/../b"), "file:///a\x00b"),
     ],
 )
-async def test_what_is_no_file_uri_or_leads_elsewhere_is_never_told_to_a_server(root: Any) -> None:
+async def test_roots_that_are_not_local_file_uris_are_never_sent(root: Any) -> None:
     assert await listed(NOVEMBER, lambda _: [root]) == {"code": -32603, "message": "Internal error"}
     with pytest.raises(ConfigError):
         async with connected(Partner(), handlers=Handlers(roots=[root])):

@@ -154,7 +154,7 @@ async def test_a_skill_is_had_by_its_uri_and_nothing_is_read(peer: Peer):
 
 
 @pytest.mark.parametrize("uri", ["skill://nobody/SKILL.md", "skill://pdf", "skill://pdf/references/FORMS.md", "no uri"])
-async def test_what_is_no_skill_is_not_found(peer: Peer, uri: str):
+async def test_a_uri_that_is_no_skill_is_not_found(peer: Peer, uri: str):
     with pytest.raises(ResourceNotFound):
         await get_skill(peer, uri)
 
@@ -225,7 +225,7 @@ async def test_the_skill_file_is_verified_before_any_other_is_read(peer: Peer, f
     assert peer.read == [URI]
 
 
-async def test_what_was_verified_once_is_not_fetched_again_and_cannot_be_changed(peer: Peer, folder: Path):
+async def test_verified_files_are_not_fetched_again_and_cannot_be_changed(peer: Peer, folder: Path):
     skill = await get_skill(peer, URI)
     first = await skill.read("references/FORMS.md")
     assert isinstance(first, TextResourceContents)

@@ -116,7 +116,7 @@ async def test_a_task_can_be_cancelled(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
-async def test_whoever_no_longer_waits_for_a_task_cancels_it(revision: str) -> None:
+async def test_cancelling_the_wait_for_a_task_cancels_the_task(revision: str) -> None:
     app = make_worker()
     async with Client(app, revision=revision) as client:
         _ = await client.list_tools()

@@ -32,7 +32,7 @@ async def result_of(output: Any, content: Any, revision: str = LATEST, **fields:
         return (await client.call_tool("t")).structured_content
 
 
-async def test_what_a_tool_says_of_itself_changes_nothing() -> None:
+async def test_annotations_of_a_tool_change_no_behaviour() -> None:
     harmless = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False, "openWorldHint": False}
     partner = Partner()
     calls = 0

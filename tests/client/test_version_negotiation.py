@@ -128,7 +128,7 @@ async def test_a_handshake_asks_for_a_version_that_is_spoken_and_the_answer_is_k
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("version", ["1999-01-01", "2027-01-01", "", LATEST])
-async def test_a_version_that_nobody_speaks_ends_the_connection(version: str, transport: str) -> None:
+async def test_an_unknown_version_ends_the_connection(version: str, transport: str) -> None:
     answer = {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
     partner = Partner(JUNE, {"initialize": answer})
     with pytest.raises(ProtocolError, match="The server speaks"):

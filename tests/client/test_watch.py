@@ -56,7 +56,7 @@ async def test_two_watches_of_one_resource_hear_both(revision: str) -> None:
         assert await following(first) == Change("resource", "memo://1")
 
 
-async def test_what_happens_often_before_anybody_looks_is_there_once() -> None:
+async def test_repeated_changes_before_the_next_look_are_one_change() -> None:
     client: Any = None
     watch = Watch(client, [], ())
     for uri in ("memo://1", "memo://1", "memo://2", "memo://1"):
@@ -76,7 +76,7 @@ async def test_a_change_within_a_watched_resource_is_heard() -> None:
     assert await following(watch) == Change("resource", "files:///folder/x")
 
 
-async def test_who_never_looks_learns_that_something_was_missed_and_costs_no_memory() -> None:
+async def test_an_unread_watch_reports_missed_changes_and_is_bounded() -> None:
     client: Any = None
     watch = Watch(client, [], ())
     for number in range(MAX_WAITING + 1):
@@ -96,7 +96,7 @@ async def test_a_watch_that_is_left_ends_the_subscription(revision: str) -> None
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
-async def test_whoever_waits_for_a_change_waits_no_longer_than_the_watch(revision: str) -> None:
+async def test_waiting_for_a_change_ends_with_the_watch(revision: str) -> None:
     async with reach("memory", revision) as client:
         watch = client.watch("memo://1")
         await watch.start()

@@ -296,7 +296,7 @@ async def test_nothing_says_who_asks(site: Web, monkeypatch: pytest.MonkeyPatch,
         *((429, ResourceError), (500, ResourceError), (503, ResourceError)),
     ],
 )
-async def test_what_the_web_server_refuses_is_told(site: Web, status: int, error: type[Exception]):
+async def test_refusals_of_the_web_server_are_errors(site: Web, status: int, error: type[Exception]):
     url = site.serve("/a", b"secret", f"{status} X")
     with pytest.raises(error) as caught:
         await site.fetch(url)
@@ -518,7 +518,7 @@ async def test_a_name_that_redirects_to_itself_does_not_lead_elsewhere(site: Web
 # Certificates
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(site: Web):
+async def test_a_certificate_of_an_unknown_authority_is_refused(site: Web):
     with pytest.raises(ResourceError, match="cannot be fetched"):
         await fetch(site.serve("/a", b"x"))
     assert site.seen == []
@@ -594,7 +594,7 @@ def peak_memory() -> int:
         ("gzip, gzip", gzip.compress(gzip.compress(b"x", mtime=0), mtime=0)),
     ],
 )
-async def test_what_is_compressed_wrongly_or_unasked_is_an_error(site: Web, encoding: str, body: bytes):
+async def test_invalid_or_unsupported_compression_is_an_error(site: Web, encoding: str, body: bytes):
     with pytest.raises(ResourceError) as caught:
         await site.fetch(site.serve("/a", body, Content_Encoding=encoding))
     assert type(caught.value) is ResourceError
@@ -650,14 +650,14 @@ async def test_redirects_share_the_time(site: Web):
         b"SSH-2.0-OpenSSH\r\n",
     ],
 )
-async def test_what_is_no_proper_answer_is_an_error(site: Web, answer: bytes):
+async def test_an_invalid_http_response_is_an_error(site: Web, answer: bytes):
     site.pages["/a"] = answer
     with pytest.raises(ResourceError) as caught:
         await site.fetch(site.url("/a"))
     assert type(caught.value) is ResourceError
 
 
-async def test_a_place_where_nobody_is_is_an_error(site: Web):
+async def test_an_unreachable_host_is_an_error(site: Web):
     with pytest.raises(ResourceError, match="cannot be fetched"):
         await site.fetch(site.url("/", "nobody.example"))
     with socket.socket() as unused:

@@ -200,7 +200,7 @@ async def test_a_compressed_answer_is_measured_unpacked(issuer: Issuer):
         ({"active": True, "sub": "alice", "iss": "https://other.example"}, InvalidToken),
     ],
 )
-async def test_answers_about_a_token_that_do_not_let_anybody_in(issuer: Issuer, answer: object, error: type[Exception]):
+async def test_introspection_responses_that_admit_no_client(issuer: Issuer, answer: object, error: type[Exception]):
     issuer.publish(answer, "/introspect")
     guard = Introspection(
         f"{issuer.url}/introspect",

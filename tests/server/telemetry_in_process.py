@@ -90,7 +90,7 @@ async def test_the_trace_goes_on_from_the_client_and_into_the_tool() -> None:
         ("tools/call", {"name": "nothing"}, "-32602"),
     ],
 )
-async def test_what_went_wrong_is_marked(method: str, params: dict[str, str], kind: str) -> None:
+async def test_failed_requests_are_marked_in_spans(method: str, params: dict[str, str], kind: str) -> None:
     async with memory.connect(server()) as peer:
         await peer.request(method, params)
     (span,) = EXPORTER.get_finished_spans()

@@ -195,7 +195,7 @@ async def test_uris_of_pages_may_be_spelled_in_any_way() -> None:
 
 
 @pytest.mark.parametrize("uri", ["https://example.com/page", "ui:page", "ui://", "", "ui://a b"])
-def test_what_is_not_the_uri_of_a_page_is_refused(uri: str) -> None:
+def test_a_uri_that_does_not_name_a_page_is_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="not the URI of a page"):
         Server("x").ui(uri, PAGE)
     with pytest.raises(ConfigError, match="not the URI of a page"):
@@ -215,12 +215,12 @@ def test_what_is_not_the_uri_of_a_page_is_refused(uri: str) -> None:
         ({"html": b"bytes"}, "text, or the Path"),
     ],
 )
-def test_what_a_page_cannot_ask_for_is_refused(details: dict[str, Any], reason: str) -> None:
+def test_invalid_details_of_a_page_are_refused(details: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         Server("x").ui(URI, **{"html": PAGE, **details})
 
 
 @pytest.mark.parametrize("visibility", [["user"], "everybody", [1]])
-def test_a_tool_is_for_models_or_pages_and_nobody_else(visibility: Any) -> None:
+def test_an_invalid_visibility_of_a_tool_is_refused(visibility: Any) -> None:
     with pytest.raises(ConfigError, match="visibility"):
         Server("x").tools.add(lambda: "x", name="x", visibility=visibility)

@@ -74,7 +74,7 @@ async def test_all_pages_of_a_list_have_the_same_scope(scope: Any) -> None:
 
 
 # requirement: 2026-07-28:server/utilities/caching#security-considerations-1
-async def test_results_are_private_unless_somebody_says_otherwise() -> None:
+async def test_results_are_private_unless_they_are_declared_public() -> None:
     async with memory.connect(everything(), LATEST) as peer:
         for method, params in CACHEABLE.items():
             assert (await result(peer, method, **params))["cacheScope"] == "private"

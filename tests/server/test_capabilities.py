@@ -21,7 +21,7 @@ LISTS = ("tools", "prompts", "resources", "resourceTemplates")
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_there_is_is_declared(revision: str) -> None:
+async def test_capabilities_follow_from_what_is_registered(revision: str) -> None:
     app = everything()
     await app.start()
     capabilities = (await declared(app, revision))["capabilities"]
@@ -32,7 +32,7 @@ async def test_what_there_is_is_declared(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_is_declared_is_listed(revision: str) -> None:
+async def test_declared_kinds_are_listed_even_when_empty(revision: str) -> None:
     app = everything()
     async with memory.connect(app, revision) as peer:
         assert {tool["name"] for tool in await listed(peer, "tools")} == {f"tool{n}" for n in range(5)} | {

@@ -99,7 +99,7 @@ async def test_parameters_with_few_values_complete_themselves() -> None:
         assert (await complete(peer, "p", "free", "r"))["values"] == []
 
 
-async def test_what_completes_itself_can_be_read_back() -> None:
+async def test_suggested_values_name_resources_that_can_be_read() -> None:
     app = Server("s")
 
     @app.resource("x://{value}")
@@ -204,7 +204,7 @@ async def test_sync_completers_run_off_the_event_loop() -> None:
 
 
 @pytest.mark.parametrize("revision", [OLDEST, LATEST])
-async def test_what_cannot_be_completed_is_named(revision: str) -> None:
+async def test_an_unknown_completion_argument_is_named(revision: str) -> None:
     app = Server("s")
 
     @app.resource("x://{a}")
@@ -297,7 +297,7 @@ def test_a_completer_needs_something_to_complete() -> None:
         fixed.complete("a")
 
 
-def test_what_begins_with_it_comes_before_what_contains_it() -> None:
+def test_suggestions_that_begin_with_the_value_come_first() -> None:
     assert filter_choices(["abc", "cab", "Abd", "x", "straße"], "ab") == ["abc", "Abd", "cab"]
     assert filter_choices(["STRASSE"], "straß") == ["STRASSE"]
     assert filter_choices(["a", "b"], "") == ["a", "b"]

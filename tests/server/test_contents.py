@@ -42,7 +42,7 @@ def test_a_list_of_contents_stays_several() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), [object()], {"a": object()}, Contents(object()), lambda: 0])
-def test_what_has_no_json_is_a_type_error(value: Any) -> None:
+def test_values_without_json_are_type_errors(value: Any) -> None:
     with pytest.raises(TypeError):
         contents_of(value, "a:b", None)
 
@@ -96,5 +96,5 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
         (5, False),
     ],
 )
-def test_what_has_to_be_read_from_disk_is_known_beforehand(value: Any, expected: bool) -> None:
+def test_values_with_paths_are_recognised_before_they_are_read(value: Any, expected: bool) -> None:
     assert returns_paths(value) is expected

@@ -88,7 +88,7 @@ async def test_every_kind_of_handler_may_know_who_asks(revision: str, kind: str,
     ]
 
 
-async def test_a_client_that_says_nothing_of_itself_is_nobody() -> None:
+async def test_a_client_without_client_info_is_none_in_the_context() -> None:
     app = Server("s")
 
     @app.tool()

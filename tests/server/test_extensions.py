@@ -71,7 +71,7 @@ async def test_a_method_of_an_extension_is_answered_like_any_other(answer: Any) 
         assert (await ask(peer, noteId="none"))["error"]["code"] == -32602
 
 
-async def test_its_parameters_are_checked_before_anybody_sees_them() -> None:
+async def test_parameters_of_extension_methods_are_checked_before_the_handler() -> None:
     async with memory.connect(served()) as peer:
         assert (await ask(peer))["error"]["message"] == "Invalid params: noteId is missing"
         assert (await ask(peer, noteId=7))["error"]["code"] == -32602
@@ -116,7 +116,7 @@ async def test_a_client_that_declares_it_is_answered(settings: dict[str, Any]) -
         assert (await ask(peer, noteId="7"))["result"]["text"] == "The note 7"
 
 
-async def test_what_a_client_says_of_an_extension_can_be_read() -> None:
+async def test_the_settings_of_a_client_for_an_extension_can_be_read() -> None:
     seen = []
 
     def look(call: Any, channel: Any) -> Result:
@@ -191,7 +191,7 @@ def test_an_identifier_has_a_prefix_and_a_name(name: str) -> None:
     "name",
     ["", "a", "/a", "a/", "1a/b", "a-/b", "a..b/c", ".a/b", "a_b/c", "a/-b", "a/b-", "a/b/c", "é/a", "a/é", "a /b"],
 )
-def test_what_is_no_identifier_is_refused(name: str) -> None:
+def test_invalid_extension_identifiers_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not the identifier of an extension"):
         Extension(name=name)
 

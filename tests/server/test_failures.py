@@ -200,7 +200,7 @@ async def test_errors_of_the_tree_are_told_as_the_tree_says(raised: MCPError, to
         assert await error(peer, "resources/read", uri="x://1") == told
 
 
-async def test_what_is_plain_to_the_client_is_in_the_log_even_if_it_is_of_our_tree(
+async def test_hidden_errors_are_logged_even_if_they_are_mcp_errors(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = Server("s")
@@ -245,7 +245,7 @@ def test_errors_carry_what_they_are_about() -> None:
 
 @pytest.mark.parametrize("way", ["sync", "async", "waiting"])
 @pytest.mark.parametrize("mask", [False, True])
-async def test_what_a_tool_raises_is_in_the_log_under_the_reference_of_its_answer(
+async def test_exceptions_of_tools_are_logged_under_the_reference_in_the_response(
     way: str, mask: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Server("s", mask_errors=mask)
@@ -339,7 +339,7 @@ async def test_words_meant_for_the_model_are_no_error_in_the_log_and_none_of_a_r
         ("localhost", False, False),
     ],
 )
-def test_who_listens_for_other_machines_is_told_to_mask_errors(
+def test_listening_beyond_loopback_without_masked_errors_logs_a_warning(
     host: str, mask: bool, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("carrel.transports.server.uvicorn.serve", lambda app, **options: None)

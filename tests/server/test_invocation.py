@@ -181,7 +181,7 @@ async def test_a_function_that_only_waits_or_runs_in_a_thread_is_not_named(caplo
     assert caplog.records == []
 
 
-async def test_what_is_thrown_into_a_measured_function_arrives_there() -> None:
+async def test_exceptions_thrown_into_a_measured_function_arrive_there() -> None:
     app = Server("s")
     begun, seen = asyncio.Event(), list[BaseException]()
 

@@ -106,7 +106,7 @@ async def test_a_server_runs_once_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("where", ["lifespan", "hook", "provider"])
-async def test_what_fails_at_the_start_stops_what_has_started(where: str) -> None:
+async def test_a_failing_start_stops_what_has_started(where: str) -> None:
     notes: list[str] = []
 
     @asynccontextmanager
@@ -146,7 +146,7 @@ async def test_what_fails_at_the_start_stops_what_has_started(where: str) -> Non
         await app.start()
 
 
-async def test_what_fails_at_the_end_does_not_keep_the_rest_from_ending() -> None:
+async def test_a_failing_shutdown_hook_does_not_stop_the_others() -> None:
     notes: list[str] = []
     app = Server("s")
     app.add_provider(Noted("a", notes))
@@ -175,7 +175,7 @@ async def test_stopping_what_does_not_run_does_nothing() -> None:
     await app.stop()
 
 
-async def test_what_is_watched_is_no_longer_watched_after_the_end() -> None:
+async def test_watches_on_providers_end_with_the_server() -> None:
     class Watched(Numbers):
         def __init__(self) -> None:
             super().__init__("w", 1)

@@ -118,7 +118,7 @@ async def test_a_cursor_survives_the_end_of_the_list_being_cut_off() -> None:
         assert (names(page), "nextCursor" in page) == ([], False)
 
 
-async def test_a_cursor_may_be_used_twice_and_by_anybody() -> None:
+async def test_a_cursor_may_be_used_twice_and_by_other_clients() -> None:
     app = shelf(5, page_size=2)
     async with memory.connect(app) as peer:
         cursor = (await result(peer, "resources/list"))["nextCursor"]
@@ -304,7 +304,7 @@ async def test_a_cursor_that_is_no_text_is_an_invalid_parameter(bad: Any) -> Non
 
 
 @given(st.text(max_size=40), st.text(max_size=40) | st.none())
-def test_what_is_encoded_is_decoded(provider: str, position: str | None) -> None:
+def test_written_cursors_are_read_back(provider: str, position: str | None) -> None:
     assert read_cursor("list", write_cursor("list", provider, position)) == (provider, position)
     with pytest.raises(InvalidCursor, match="another list"):
         read_cursor("list", write_cursor("other", provider, position))

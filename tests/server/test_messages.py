@@ -156,7 +156,7 @@ async def test_exceptions_are_not_sent_as_log_messages(revision: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_sent_on_stdio_is_one_message_on_each_line() -> None:
+def test_each_line_on_stdio_is_one_message() -> None:
     text = 'lines\nand\r\nmore\u2028\u2029\x85\x0b\x0c\x00"\\'
     with running() as child:
         child.open(JUNE)

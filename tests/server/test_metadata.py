@@ -42,7 +42,7 @@ def test_a_struct_or_a_dict_in_either_spelling_is_read(value: Any) -> None:
         (ToolAnnotations(title=object()), "annotations"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_none_of_these_is_refused_in_words(value: Any, told: str) -> None:
+def test_invalid_metadata_values_are_refused_in_words(value: Any, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_struct(value, ToolAnnotations, "annotations")
 

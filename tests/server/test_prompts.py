@@ -166,7 +166,7 @@ async def test_arguments_have_the_types_of_the_parameters() -> None:
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_is_missing_or_unknown_is_named(revision: str) -> None:
+async def test_missing_or_unknown_prompt_arguments_are_named(revision: str) -> None:
     app = Server("s")
 
     @app.prompt()
@@ -213,7 +213,7 @@ async def test_arguments_of_any_name_are_welcome_where_the_function_says_so() ->
         lambda: 1 / 0,
     ],
 )
-async def test_what_is_no_message_is_an_internal_error(
+async def test_an_invalid_prompt_message_is_an_internal_error(
     make: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Server("s")

@@ -237,7 +237,7 @@ async def test_a_file_that_is_gone_is_an_internal_error_that_names_no_path(
     assert len(caplog.records) == 1
 
 
-async def test_what_has_no_json_cannot_be_registered_and_cannot_be_returned(caplog: pytest.LogCaptureFixture) -> None:
+async def test_values_without_json_cannot_be_registered_or_returned(caplog: pytest.LogCaptureFixture) -> None:
     app = Server("s")
     with pytest.raises(ConfigError, match="x://a"):
         app.resources.add("x://a", {"a": object()})
@@ -293,7 +293,7 @@ async def test_a_resource_that_is_too_large_names_the_limit() -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "no-scheme", "://x", "x:// y", "1x://a", "x://%zz", "x://a\x00", "x://\\a", "\n"])
-async def test_what_is_no_uri_is_an_invalid_parameter_that_is_named(uri: str) -> None:
+async def test_an_invalid_uri_is_an_invalid_parameter_that_is_named(uri: str) -> None:
     app = Server("s")
     app.resources.add("x://1", "one")
     async with memory.connect(app) as peer:

@@ -151,7 +151,7 @@ async def test_a_search_returns_as_much_as_was_asked_for_and_never_more_than_100
         ("search_resources", {"query": "x", "limit": -5}, "limit"),
     ],
 )
-async def test_what_cannot_be_done_is_told_to_the_model(
+async def test_errors_of_resource_tools_are_told_to_the_model(
     revision: str, name: str, arguments: dict[str, Any], told: str
 ) -> None:
     async with memory.connect(library(), revision) as peer:

@@ -100,7 +100,7 @@ async def test_one_skill_is_had_by_the_uri_of_its_skill_file() -> None:
         ),
     ],
 )
-async def test_what_is_no_skill_here_is_invalid_params(uri: str) -> None:
+async def test_an_unknown_skill_is_invalid_params(uri: str) -> None:
     app = served(EXAMPLES)
     app.resources.add("memo://1", "text")
     async with memory.connect(app) as peer:
@@ -215,7 +215,7 @@ async def test_directories_of_shared_folders_are_read_too(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("uri", ["skill://tool/SKILL.md", "skill://nobody", "memo://1", "file:///etc", "no uri", ""])
-async def test_what_is_no_directory_is_invalid_params(uri: str, tmp_path: Path) -> None:
+async def test_a_uri_that_is_no_directory_is_invalid_params(uri: str, tmp_path: Path) -> None:
     skill(tmp_path, "tool")
     app = served(tmp_path)
     app.resources.add("memo://1", "text")

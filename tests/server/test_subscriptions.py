@@ -66,7 +66,9 @@ def everything(**details: Any) -> Server:
 @pytest.mark.parametrize("subscribe", [True, False])
 @pytest.mark.parametrize("list_changed", [True, False])
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_is_declared_is_what_is_done(revision: str, subscribe: bool, list_changed: bool) -> None:
+async def test_declared_subscription_capabilities_are_honoured(
+    revision: str, subscribe: bool, list_changed: bool
+) -> None:
     app = everything(subscribe=subscribe, list_changed=list_changed)
     async with memory.connect(app, revision) as peer:
         if revision == LATEST:
@@ -106,7 +108,7 @@ async def test_what_is_declared_is_what_is_done(revision: str, subscribe: bool, 
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_what_there_is_nothing_of_is_not_declared_nor_announced_and_its_lists_are_empty(
+async def test_empty_kinds_are_neither_declared_nor_announced_and_their_lists_are_empty(
     revision: str,
 ) -> None:
     app = Server("s")
@@ -161,7 +163,7 @@ async def test_a_session_hears_of_what_it_subscribed_to_until_it_unsubscribes(re
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
-async def test_what_cannot_exist_cannot_be_subscribed_to(revision: str) -> None:
+async def test_subscribing_to_an_impossible_uri_is_refused(revision: str) -> None:
     app = everything()
     async with memory.connect(app, revision) as peer:
         for method in ("resources/subscribe", "resources/unsubscribe"):
@@ -307,7 +309,7 @@ async def test_streams_end_gracefully_when_the_server_stops() -> None:
     assert len(app.runtime.hub) == 0
 
 
-async def test_what_was_noticed_before_the_end_is_told_before_the_end() -> None:
+async def test_pending_notifications_are_sent_before_the_end() -> None:
     app = everything()
     async with memory.connect(app) as peer:
         stream, _ = await listen(peer, resourceSubscriptions=["x://1"])
@@ -364,7 +366,7 @@ async def test_a_member_of_a_template_is_named_as_it_was_asked_for() -> None:
         assert contents[0]["text"] == "Lem Solaris"
 
 
-def test_what_is_no_uri_may_be_said_to_have_changed() -> None:
+def test_reporting_a_change_of_an_invalid_uri_does_no_harm() -> None:
     everything().resources.changed("no uri", "", "\ud800")
 
 
@@ -504,7 +506,7 @@ async def test_many_threads_at_once_do_no_harm() -> None:
         assert len(found) == len(set(found)) == 2 + 8 * 50
 
 
-async def test_changes_before_the_start_and_after_the_end_are_told_to_nobody() -> None:
+async def test_changes_before_the_start_and_after_the_end_send_no_notifications() -> None:
     app = everything()
     app.resources.changed("x://1")
     async with memory.connect(app, NOVEMBER) as peer:

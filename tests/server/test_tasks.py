@@ -320,7 +320,7 @@ async def test_a_tool_says_whether_it_can_be_a_task_and_is_held_to_it() -> None:
         assert refused["error"]["code"] == -32601
 
 
-async def test_what_is_over_cannot_be_cancelled_and_what_is_cancelled_stays_so() -> None:
+async def test_a_finished_task_cannot_be_cancelled_and_a_cancelled_one_stays_so() -> None:
     app = server()
     async with memory.connect(app, NOVEMBER) as peer:
         id = await begin(peer, "work", gate="e")

@@ -289,7 +289,7 @@ async def test_the_result_of_a_task_is_that_of_the_call() -> None:
         assert later.get("error") == wrong.get("error")
 
 
-async def test_what_was_cancelled_has_an_error_for_a_result() -> None:
+async def test_the_result_of_a_cancelled_task_is_an_error() -> None:
     async with memory.connect(Workshop().app, NOVEMBER) as peer:
         id = (await begin(peer, "work"))["taskId"]
         waiting = peer.start("tasks/result", {"taskId": id})
@@ -298,7 +298,7 @@ async def test_what_was_cancelled_has_an_error_for_a_result() -> None:
         assert first["error"]["code"] == (await error(peer, "tasks/result", taskId=id))["code"] == -32602
 
 
-async def test_what_is_over_stays_as_it_ended() -> None:
+async def test_a_finished_task_keeps_its_status() -> None:
     shop = Workshop()
     async with memory.connect(shop.app, NOVEMBER) as peer:
         id = (await begin(peer, "quick", arguments={"text": "x"}))["taskId"]
@@ -309,7 +309,7 @@ async def test_what_is_over_stays_as_it_ended() -> None:
         assert await result(peer, "tasks/get", taskId=id) == before
 
 
-async def test_what_was_cancelled_stays_so_although_the_work_goes_on() -> None:
+async def test_a_cancelled_task_stays_cancelled_while_its_function_runs() -> None:
     shop = Workshop()
     async with memory.connect(shop.app, NOVEMBER) as peer:
         id = (await begin(peer, "stubborn"))["taskId"]
@@ -361,7 +361,7 @@ def test_tasks_over_http_are_requests_as_any_other() -> None:
 
 
 @pytest.mark.slow
-def test_a_task_of_somebody_else_does_not_exist(tmp_path: Path) -> None:
+def test_a_task_of_another_client_is_not_found(tmp_path: Path) -> None:
     (alice, one), (bob, two) = make_token("alice", ["mcp"]), make_token("bob", ["mcp"])
     (tmp_path / "tokens").write_text(f"{one}\n{two}\n")
     guard = StaticTokens(tmp_path / "tokens", scopes={"*": "mcp"})

@@ -502,7 +502,7 @@ async def test_structured_says_whether_there_is_structured_output() -> None:
 
 
 @pytest.mark.parametrize("revision", [JUNE, NOVEMBER, LATEST])
-async def test_what_a_listed_output_schema_promises_is_always_there(revision: str) -> None:
+async def test_results_of_tools_with_an_output_schema_are_always_structured(revision: str) -> None:
     app = Server("s")
 
     @app.tool()
@@ -750,7 +750,7 @@ async def test_a_tool_may_raise_an_error_of_the_protocol(failure: Any) -> None:
         assert await error(peer, "tools/call", name="picky") == {"code": failure.code, "message": str(failure)}
 
 
-async def test_what_a_tool_cannot_say_in_json_fails(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tool_result_without_json_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     app = Server("s")
     caplog.set_level(logging.INFO)
 

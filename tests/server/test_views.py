@@ -82,7 +82,7 @@ def test_a_page_is_encoded_once_for_each_view_and_never_given_to_another():
         assert not app.resources.static.pages
 
 
-def test_what_depends_on_the_caller_is_kept_by_nobody_for_others():
+def test_results_that_depend_on_the_caller_are_private_to_caches():
     with guarded_app(shelf(), RULES) as server:
         for caller in (server.principal("vault"), server.principal()):
             for method in ("resources/list", "resources/templates/list"):
@@ -96,7 +96,7 @@ def test_what_depends_on_the_caller_is_kept_by_nobody_for_others():
         assert server.ask(server.principal(), "resources/list")["result"]["cacheScope"] == "public"
 
 
-def test_what_a_link_may_lead_to_is_kept_by_nobody_for_others(tmp_path: Path):
+def test_resources_that_links_may_lead_to_are_private_to_caches(tmp_path: Path):
     (tmp_path / "a.txt").touch()
     app = Server("links", scope="public")
     app.add_provider(FilesSource(tmp_path))

@@ -30,7 +30,7 @@ def test_a_path_and_a_file_url_name_a_folder(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["./with:colon", "c:/notes", "c:", "1:2", "notes", "./x:y:z", "a b:c"])
-def test_what_is_no_url_is_a_path(target: str) -> None:
+def test_a_target_that_is_not_a_url_is_a_path(target: str) -> None:
     assert isinstance(sources.open(target), FilesSource)
 
 

@@ -117,7 +117,7 @@ async def test_a_request_can_be_cancelled(shop):
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_what_is_in_work_when_the_client_leaves_is_cancelled(shop, begun):
+async def test_requests_in_flight_are_cancelled_when_the_client_disconnects(shop, begun):
     async with memory.connect(shop.app) as peer:
         waiting = peer.start("tools/call", {"name": "wait"})
         if begun:

@@ -337,9 +337,7 @@ async def test_scopes_that_the_token_has_are_not_asked_for_again(authority: Auth
 
 
 @pytest.mark.parametrize("header", ["", 'Bearer error="invalid_request"', 'Basic realm="x"', 'Bearer scope="a"'])
-async def test_a_refusal_that_no_token_helps_against_is_left_to_whoever_asked(
-    authority: Authority, user: Make, header: str
-):
+async def test_a_refusal_without_a_usable_challenge_is_not_retried(authority: Authority, user: Make, header: str):
     who = user()
     await visit(who, authority.resource)
     assert not await who.refused(authority.resource, 403, [header], None, sent=await who.headers(authority.resource))
@@ -467,7 +465,7 @@ async def test_a_token_that_another_process_has_renewed_is_used(authority: Autho
     assert len(authority.at("/token")) == 2  # not a third time, with a refresh token that has been used
 
 
-async def test_what_is_kept_and_makes_no_sense_is_not_used(authority: Authority, user: Make):
+async def test_invalid_stored_tokens_are_not_used(authority: Authority, user: Make):
     store = MemoryStore()
     await visit(user(store=store), authority.resource)
     for name in list(store._texts):
@@ -475,7 +473,7 @@ async def test_what_is_kept_and_makes_no_sense_is_not_used(authority: Authority,
     assert await visit(user(store=store), authority.resource) == 200
 
 
-async def test_who_asks_is_told_apart(authority: Authority, user: Make):
+async def test_principals_of_users_are_told_apart(authority: Authority, user: Make):
     store = MemoryStore()
     one, other = user(store=store), user()
     assert one.principal == other.principal  # nobody yet

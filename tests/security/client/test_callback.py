@@ -155,6 +155,6 @@ async def test_a_port_that_is_taken_is_named():
 @pytest.mark.parametrize(
     "uri", ["http://0.0.0.0/x", "https://127.0.0.1/x", "http://example.org/", "http://127.0.0.1/?a=b"]
 )
-def test_nobody_waits_anywhere_else(uri: str):
+def test_a_callback_uri_beyond_loopback_is_refused(uri: str):
     with pytest.raises(ConfigError, match="is not on this machine"):
         Callback(uri)

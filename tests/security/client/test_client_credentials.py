@@ -283,12 +283,12 @@ async def test_a_token_that_does_not_do_is_told_in_words(authority: Authority):
         lambda: ClientCredentials("a", "s", key=PrivateKey(ECKey.generate_key("P-256").as_pem(private=True))),
     ],
 )
-def test_what_makes_no_sense_is_refused_at_once(make: Callable[[], Any]):
+def test_invalid_client_credentials_are_refused_at_once(make: Callable[[], Any]):
     with pytest.raises(ConfigError):
         make()
 
 
-async def test_who_asks_is_told_apart_by_what_it_is_known_by(authority: Authority, closing: Any):
+async def test_principals_of_applications_are_told_apart(authority: Authority, closing: Any):
     authority.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
     found = set()
     for name in ("a", "b", "a"):

@@ -129,7 +129,7 @@ async def test_a_user_may_take_longer_to_log_in_than_a_server_to_answer(auth: Pr
     assert len(person.pages) == 2
 
 
-async def test_a_second_process_needs_nobody(auth: Provider, site: str):
+async def test_a_second_process_needs_no_login(auth: Provider, site: str):
     person, store = Person(auth), MemoryStore()
     principals = set()
     for _ in range(2):

@@ -48,7 +48,7 @@ async def test_an_application_on_the_web_says_that_it_is_one(authority: Authorit
     assert authority.requests()[0]["redirect_uri"] == "https://app.example/callback"
 
 
-async def test_what_was_registered_by_hand_comes_first(authority: Authority, user: Make):
+async def test_a_preregistered_client_comes_first(authority: Authority, user: Make):
     authority.metadata["client_id_metadata_document_supported"] = True
     who = user(client_id="by-hand", client_metadata_url=DOCUMENT)
     assert await visit(who, authority.resource) == 200
@@ -180,7 +180,7 @@ async def test_a_client_that_is_known_everywhere_has_tokens_of_one_server(
     assert len(authority.requests()) == 1  # it stays with the one that it has
 
 
-async def test_what_was_registered_by_hand_goes_to_no_other_server(authority: Authority, other: Authority, user: Make):
+async def test_a_preregistered_client_is_used_with_no_other_server(authority: Authority, other: Authority, user: Make):
     who = user(client_id="by-hand", client_secret="my-secret", issuer=authority.url)
     authority.protected["authorization_servers"] = [other.url]
     with pytest.raises(AuthorizationError, match="credentials are not sent to another one"):

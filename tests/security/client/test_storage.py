@@ -125,7 +125,7 @@ def test_files_are_in_the_configuration_of_the_user(monkeypatch: pytest.MonkeyPa
     assert default_directory() == tmp_path / "carrel" / "credentials"
 
 
-async def test_nothing_of_a_long_text_stays_in_the_keyring():
+async def test_all_parts_of_a_long_entry_are_removed_from_the_keyring():
     ring = Ring()
     store = KeyringStore(ring)
     await store.put("a", LONG)

@@ -64,7 +64,7 @@ def test_a_malformed_header_is_a_bad_request(known: tuple[StaticTokens, str], he
 
 
 @pytest.mark.parametrize("header", [None, b"", b"Basic YTpi", b"Bearertoken", b"DPoP abc", b"Digest x=1"])
-def test_who_brings_no_token_is_asked_for_one_and_blamed_for_nothing(known: tuple[StaticTokens, str], header: bytes):
+def test_a_request_without_a_token_gets_a_challenge_without_an_error(known: tuple[StaticTokens, str], header: bytes):
     found = identify(known[0], header)
     assert isinstance(found, Challenge)
     assert found.status == 401

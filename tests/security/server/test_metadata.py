@@ -120,7 +120,7 @@ def test_pages_may_read_the_document_and_the_challenge_if_their_origin_may_call(
         assert request(f"{origin}{WELL_KNOWN}/mcp", None, stranger, method="GET").status == 403
 
 
-def test_only_its_own_machine_gets_in_while_nobody_said_how_the_server_is_called(issuer: Issuer):
+def test_without_a_configured_resource_only_loopback_hosts_are_admitted(issuer: Issuer):
     """The Host header is the client's: with it, a token for a neighbour could be made to look like one for this."""
     guard = Authorization(issuer.url)
     with over_http(build(), authorization=guard, allowed_hosts=["*"]) as origin:

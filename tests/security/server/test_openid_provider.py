@@ -213,7 +213,7 @@ def test_new_keys_are_found_when_they_are_needed_and_old_ones_are_forgotten():
             assert auth.asked("/jwks") == 2
 
 
-def test_while_the_provider_is_down_known_keys_do_and_nobody_else_is_blamed():
+def test_cached_keys_verify_tokens_while_the_provider_is_down():
     with provider() as auth:
         authorization = Authorization(auth.issuer, keys_ttl=60)
         with over_http(build(), authorization=authorization) as origin:
@@ -280,7 +280,7 @@ def test_introspection_is_found_by_the_issuer_and_looks_at_the_audience(auth: Pr
         assert ask(url, "resources/read", "never-issued", uri="memo://open").status == 401
 
 
-def test_a_server_that_may_not_ask_about_tokens_lets_nobody_in(auth: Provider, caplog: pytest.LogCaptureFixture):
+def test_a_server_that_may_not_introspect_tokens_admits_no_client(auth: Provider, caplog: pytest.LogCaptureFixture):
     authorization = Introspection(issuer=auth.issuer, client_id="resource-server", client_secret="wrong")
     with over_http(build(), authorization=authorization) as origin:
         url = f"{origin}/mcp"

@@ -254,7 +254,7 @@ def test_scopes_hold_others():
     assert scopes.expand([]) == set()
 
 
-def test_what_clients_should_ask_for_at_first_is_what_everything_needs():
+def test_scopes_supported_are_those_that_every_request_needs():
     assert Scopes(RULES, {}).basic == {"base"}
     assert Scopes({"tools/call": "t", "tools/call x": "x", "s://*": "s"}, {}).basic == {"t"}
     assert Scopes(RULES, {}).known == {
@@ -387,7 +387,7 @@ def names_a_file(uri: str) -> bool:
 
 @pytest.mark.parametrize("path", PROTECTED)
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_a_scope_protects_is_there_for_those_who_have_it(server: Guarded, verb: str, path: str):
+def test_protected_resources_are_visible_with_their_scope(server: Guarded, verb: str, path: str):
     uri = f"{server.root.as_uri()}/{quote(path)}"
     assert server.denies(server.principal("other"), verb, uri, path)
     folder = (server.root / path).is_dir()
@@ -398,7 +398,7 @@ def test_what_a_scope_protects_is_there_for_those_who_have_it(server: Guarded, v
 
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), path=st.sampled_from(["open/readme.txt", "private.txt", "open"]))
-def test_what_no_rule_protects_is_there_for_all(server: Guarded, data: st.DataObject, path: str):
+def test_unprotected_resources_are_visible_to_all(server: Guarded, data: st.DataObject, path: str):
     scheme = data.draw(SCHEMES.filter(lambda text: text != "file:////"))
     uri = f"{scheme}{str(server.root).removeprefix('/')}/{path}"
     assert "result" in server.ask(server.principal(), "resources/read", uri=uri)

@@ -312,7 +312,7 @@ def test_an_optional_value_need_not_be_given() -> None:
     assert form.read({"value": "small"}) is Size.S
 
 
-def test_nothing_is_a_form_too() -> None:
+def test_a_form_without_fields_is_valid() -> None:
     form = form_of(None)
     assert form.schema == {"type": "object", "properties": {}}
     assert form.read({}) is None
@@ -434,7 +434,7 @@ class Nested:
     ],
     ids=str,
 )
-def test_what_no_client_can_show_is_refused(kind: Any, told: str) -> None:
+def test_forms_that_no_client_can_show_are_refused(kind: Any, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         form_of(kind)
 

@@ -127,7 +127,7 @@ async def test_roots_that_are_no_file_uris_are_logged_and_left_out(
 
 
 @pytest.mark.parametrize("revision", WITH_FORMS)
-async def test_what_is_read_on_the_way_may_ask_too(revision: str) -> None:
+async def test_a_resource_read_by_a_handler_may_ask_too(revision: str) -> None:
     app = asking_app()
     app.add_resource_tools()
 
@@ -271,7 +271,7 @@ async def test_a_client_is_told_when_the_user_is_done_with_the_page() -> None:
         "",
     ],
 )
-async def test_nobody_is_sent_to_an_address_that_is_no_page_or_not_what_it_looks_like(url: str) -> None:
+async def test_misleading_or_invalid_urls_are_not_sent_for_elicitation(url: str) -> None:
     app = Server("shop")
 
     @app.tool()
@@ -547,7 +547,7 @@ async def test_surroundings_are_not_asked_for_where_that_takes_a_capability_of_i
 
 
 @pytest.mark.parametrize("odd", [{"form": None}, {"form": True}, {"other": 1}, {}])
-async def test_who_declares_no_mode_of_elicitation_means_forms(odd: dict[str, Any]) -> None:
+async def test_elicitation_without_modes_means_forms(odd: dict[str, Any]) -> None:
     for revision in WITH_FORMS:
         async with answering(asking_app(), revision, ANSWERS, elicitation=odd) as client:
             assert await client.text("greet") == "Hello, Ada!"
@@ -768,7 +768,7 @@ async def test_a_function_in_a_thread_cannot_ask_but_may_return_what_does() -> N
             assert not (await client.call("outside")).get("isError")
 
 
-async def test_nobody_is_asked_after_the_call() -> None:
+async def test_a_question_after_the_call_is_refused() -> None:
     app = Server("curious")
     kept: list[Context] = []
 
@@ -786,7 +786,7 @@ async def test_nobody_is_asked_after_the_call() -> None:
 
 
 @pytest.mark.parametrize("revision", WITH_FORMS)
-async def test_what_never_asks_is_read_as_before(revision: str) -> None:
+async def test_resources_that_never_ask_are_read_as_before(revision: str) -> None:
     app = asking_app()
     app.resources.add("memo://plain", "plain")
     async with memory.connect(app, revision) as peer:

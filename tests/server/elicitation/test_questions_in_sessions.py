@@ -106,7 +106,7 @@ async def test_answers_may_come_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("id", [0, 2, -1, "1", 1.0, "greet", 10**30, "", None])
-async def test_an_answer_to_a_question_that_nobody_asked_changes_nothing(id: Any) -> None:
+async def test_a_response_to_an_unknown_request_changes_nothing(id: Any) -> None:
     async with memory.connect(House().app, NOVEMBER, **CAPABLE) as peer:
         client = Respondent(peer, {})
         client.reply(id, accepted(value="nobody"))
@@ -210,7 +210,7 @@ async def test_a_question_is_not_waited_for_for_ever(revision: str) -> None:
     assert (told["method"], told["params"]["requestId"]) == (CANCELLED, question["id"])
 
 
-async def test_what_waits_beside_the_question_that_failed_is_taken_back() -> None:
+async def test_questions_beside_a_failed_one_are_cancelled() -> None:
     house = House()
     async with memory.connect(house.app, NOVEMBER, **CAPABLE) as peer:
         reply, first = await ask(peer, "beside")
@@ -223,7 +223,7 @@ async def test_what_waits_beside_the_question_that_failed_is_taken_back() -> Non
         assert peer.dispatcher.connection.waiting == {}
 
 
-async def test_a_client_that_goes_away_leaves_nobody_waiting() -> None:
+async def test_a_question_ends_when_its_client_disconnects() -> None:
     house = House()
     async with memory.connect(house.app, NOVEMBER, **CAPABLE) as peer:
         await ask(peer)
@@ -295,7 +295,7 @@ async def connect_as(app: Server, who: str) -> MemoryPeer:
     return peer
 
 
-async def test_a_task_asks_again_whoever_comes_for_its_result_after_its_session() -> None:
+async def test_a_task_asks_again_the_client_that_fetches_its_result_after_its_session() -> None:
     house = House()
 
     @house.app.tool(task="required")

@@ -107,7 +107,7 @@ async def test_questions_of_two_calls_are_on_two_streams() -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
-async def test_who_takes_no_events_is_told_so_and_not_asked(revision: str) -> None:
+async def test_a_client_that_accepts_no_events_cannot_be_asked(revision: str) -> None:
     async with serving_quiz() as site:
         session = await open_session(site, revision)
         reply = await session.call("capital", headers={"Accept": "application/json"})
@@ -116,7 +116,7 @@ async def test_who_takes_no_events_is_told_so_and_not_asked(revision: str) -> No
         assert (await session.post(request(2, "ping"))).status == 200
 
 
-async def test_who_takes_events_only_can_be_asked() -> None:
+async def test_a_client_that_accepts_only_events_can_be_asked() -> None:
     async with serving_quiz() as site:
         session = await open_session(site)
         call = await session.call("capital", headers={"Accept": "text/event-stream"})
@@ -260,7 +260,7 @@ def registering_quiz() -> Quiz:
     return quiz
 
 
-async def test_a_task_asks_on_the_stream_of_whoever_comes_for_its_result() -> None:
+async def test_a_task_asks_on_the_stream_of_the_request_for_its_result() -> None:
     async with serving_quiz(registering_quiz()) as site:
         session = await open_session(site)
         task = await start_task(session)
@@ -274,7 +274,7 @@ async def test_a_task_asks_on_the_stream_of_whoever_comes_for_its_result() -> No
         assert (reply["id"], text_of(reply)) == ("fetch", "Ada")
 
 
-async def test_a_task_does_not_ask_where_nobody_can_hear_it() -> None:
+async def test_a_task_does_not_ask_on_a_response_without_events() -> None:
     async with serving_quiz(registering_quiz()) as site:
         session = await open_session(site)
         task = await start_task(session)

@@ -35,14 +35,14 @@ VALUE = {"answers": {"a": {"secret": "Solaris"}}, "digests": {"a": b"\x00\xff"},
 # Sealing
 
 
-def test_what_was_sealed_can_be_opened_and_looks_different_every_time() -> None:
+def test_a_sealed_state_can_be_opened_and_differs_every_time() -> None:
     state_cipher = RequestStateCipher([KEY])
     one, other = state_cipher.seal(VALUE, b"x"), state_cipher.seal(VALUE, b"x")
     assert one != other
     assert state_cipher.open(one, b"x") == state_cipher.open(other, b"x") == VALUE
 
 
-def test_nothing_of_it_can_be_read() -> None:
+def test_a_request_state_is_encrypted() -> None:
     state = RequestStateCipher([KEY]).seal(VALUE, b"x")
     assert b"Solaris" not in base64.b64decode(state)
     assert "Solaris" not in state
@@ -75,7 +75,7 @@ def test_no_bit_of_it_can_be_changed() -> None:
         lambda state: '{"answers": {}}',
     ],
 )
-def test_what_is_not_a_whole_state_is_refused(change: Callable[[str], str]) -> None:
+def test_a_truncated_request_state_is_refused(change: Callable[[str], str]) -> None:
     state_cipher = RequestStateCipher([KEY])
     with pytest.raises(InvalidParams, match="requestState is not valid"):
         state_cipher.open(change(state_cipher.seal(VALUE, b"x")), b"x")
@@ -88,13 +88,13 @@ def test_any_text_is_refused_in_the_same_way(text: str) -> None:
         RequestStateCipher([KEY]).open(text, b"x")
 
 
-def test_it_does_not_open_for_another_request() -> None:
+def test_a_request_state_does_not_open_for_another_request() -> None:
     state_cipher = RequestStateCipher([KEY])
     with pytest.raises(InvalidParams, match="requestState is not valid"):
         state_cipher.open(state_cipher.seal(VALUE, b"x"), b"y")
 
 
-def test_it_has_its_time() -> None:
+def test_a_request_state_expires() -> None:
     with pytest.raises(InvalidParams, match="requestState has expired"):
         RequestStateCipher([KEY]).open(RequestStateCipher([KEY], ttl=-1).seal(VALUE, b"x"), b"x")
 
@@ -201,7 +201,7 @@ async def test_a_result_that_asks_has_the_form_of_every_result() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"inputResponses": {}}, {"inputResponses": {"sure": YES, "wrong": ADA}}])
-async def test_what_was_not_answered_is_asked_again(given: dict[str, Any]) -> None:
+async def test_unanswered_questions_are_asked_again(given: dict[str, Any]) -> None:
     counter = Counter()
     async with memory.connect(counter.app, LATEST, **CAPABLE) as peer:
         reply = await ask(peer)
@@ -247,7 +247,7 @@ async def test_an_answer_that_was_given_cannot_be_changed_later() -> None:
     assert third["result"]["content"][0]["text"] == "Ada True 1"
 
 
-async def test_who_knows_the_questions_may_answer_at_once() -> None:
+async def test_input_responses_may_come_with_the_first_request() -> None:
     async with memory.connect(Counter().app, LATEST, **CAPABLE) as peer:
         reply = await ask(peer, inputResponses={"name": ADA, "sure": YES, "other": 5})
     assert reply["result"]["content"][0]["text"] == "Ada True 1"
@@ -387,7 +387,7 @@ async def ask_as(app: Server, peer: MemoryPeer, who: str | None, **params: Any) 
 
 
 @pytest.mark.parametrize("thief", [None, "eve", "Ada", ""])
-async def test_a_state_is_refused_from_somebody_else(thief: str | None) -> None:
+async def test_a_request_state_is_refused_from_another_principal(thief: str | None) -> None:
     app = Counter().app
     async with memory.connect(app, LATEST, **CAPABLE) as peer:
         state = state_of(await ask_as(app, peer, "ada"))
@@ -476,7 +476,7 @@ async def test_a_client_that_lost_further_questions_may_send_the_same_answers_ag
     assert len(sold) == 1
 
 
-async def test_what_may_be_repeated_anyway_takes_a_state_again() -> None:
+async def test_repeatable_requests_take_a_state_again() -> None:
     app, sold = vending()
     async with memory.connect(app, LATEST, **CAPABLE) as peer:
         state = state_of(await ask(peer, "hold"))
@@ -510,7 +510,7 @@ async def test_a_state_is_verified_before_a_handler_does_anything() -> None:
     assert done == []
 
 
-async def test_what_is_remembered_of_used_states_is_bounded_and_forgotten_when_they_expire(
+async def test_records_of_used_states_are_bounded_and_removed_when_they_expire(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -578,7 +578,7 @@ async def test_any_replica_that_has_the_key_goes_on(
     ],
     ids=repr,
 )
-async def test_what_is_done_once_gives_the_same_in_every_run(value: Any, kept: Any, revision: str) -> None:
+async def test_a_step_that_ran_once_returns_the_same_in_every_round(value: Any, kept: Any, revision: str) -> None:
     app = Server("curious")
     seen = []
 
@@ -594,7 +594,7 @@ async def test_what_is_done_once_gives_the_same_in_every_run(value: Any, kept: A
     assert seen == [kept] * (3 if revision == LATEST else 2)
 
 
-async def test_what_failed_was_not_done() -> None:
+async def test_a_failed_step_may_be_run_again() -> None:
     app = Server("curious")
     attempts = []
 
@@ -617,7 +617,7 @@ async def test_what_failed_was_not_done() -> None:
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
-async def test_what_json_cannot_hold_cannot_be_kept(revision: str) -> None:
+async def test_values_without_json_cannot_be_in_a_request_state(revision: str) -> None:
     app = Server("curious")
 
     @app.tool()

@@ -221,7 +221,7 @@ def test_a_local_class_is_known_if_the_function_uses_it():
     assert decode(Signature(function), value={"a": 1}) == {"value": Local(1)}
 
 
-def test_what_has_no_signature_is_refused():
+def test_callables_without_a_signature_are_refused():
     def function(): ...
 
     function.__signature__ = "unknown"
@@ -288,7 +288,7 @@ def test_a_classmethod_object_is_refused_with_a_hint():
         Signature(Tools.__dict__["run"])
 
 
-def test_what_a_partial_has_bound_is_neither_listed_nor_taken_from_callers():
+def test_arguments_bound_by_a_partial_are_neither_listed_nor_taken_from_callers():
     def function(path: str, key: str) -> str:
         return path + key
 
@@ -504,7 +504,7 @@ def test_a_default_of_none_makes_a_parameter_optional():
     assert signature.input_schema["properties"]["value"]["anyOf"][1] == {"type": "null"}
 
 
-def test_what_json_cannot_say_is_left_out_of_the_schema():
+def test_defaults_without_json_are_left_out_of_the_schema():
     for default in (float("nan"), [float("inf")], object(), lambda: 1):
         assert "default" not in taking(Any, default=default).input_schema["properties"]["value"]
 
@@ -640,7 +640,7 @@ def test_mappings_of_other_kinds_become_objects():
     assert to_jsonable(Frozen()) == {"a": 1}
 
 
-def test_what_has_no_json_is_a_type_error():
+def test_values_without_json_are_type_errors():
     for write in (to_jsonable, to_json):
         with pytest.raises(TypeError, match="no JSON for a Context"):
             write([Context()])
@@ -674,7 +674,7 @@ def test_arguments_become_keyword_arguments():
         ({"a": 1, "p": [1]}, "p", "Argument `p` must be an object or null, not an array"),
     ],
 )
-def test_what_does_not_fit_is_named_in_plain_words(arguments, parameter, message):
+def test_invalid_arguments_are_named_in_plain_words(arguments, parameter, message):
     def function(
         a: int, b: Colour = Colour.RED, c: Annotated[int, msgspec.Meta(ge=0)] = 0, p: Point | None = None
     ) -> None: ...
@@ -729,7 +729,7 @@ def test_the_path_leads_to_what_does_not_fit(annotation, value, path, message):
         (b'{"value": ' + b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_object_of_arguments_is_refused(data, message):
+def test_arguments_that_are_not_an_object_are_refused(data, message):
     assert message in str(refusal(taking(Any), data))
 
 
@@ -858,7 +858,7 @@ def test_pydantic_models_are_validated_by_pydantic_and_the_rest_is_not():
     )
 
 
-def test_what_is_written_in_the_signature_is_strict_and_models_have_their_own_rules():
+def test_parameters_are_strict_and_models_have_their_own_rules():
     assert refusal(taking(Annotated[int, Field(ge=0)]), {"value": "5"}).parameter == "value"
     assert decode(taking(Book), value={"title": "a", "pageCount": "5"})["value"].pages == 5
 
@@ -963,7 +963,7 @@ except ConfigError as error:
 
 
 @pytest.mark.slow
-def test_without_pydantic_constraints_that_nobody_would_check_are_refused():
+def test_without_pydantic_unchecked_constraints_are_refused():
     code = """
 import annotated_types, typing
 def function(value: typing.Annotated[int, annotated_types.Gt(1)]): ...
@@ -1184,7 +1184,7 @@ SIGNATURES = [(taking(annotation), strategy) for annotation, strategy in ROUND_T
 
 @given(st.data())
 @settings(max_examples=300, deadline=None)
-def test_what_is_encoded_decodes_to_the_same(data):
+def test_encoded_values_decode_to_the_same(data):
     signature, strategy = data.draw(st.sampled_from(SIGNATURES))
     value = data.draw(strategy)
     assert signature.decode(to_json({"value": value})) == {"value": value}

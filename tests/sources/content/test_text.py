@@ -63,7 +63,7 @@ def test_text_is_recognised_in_its_encoding_and_decoded_with_its_line_endings(da
     ],
     ids=range(11),
 )
-def test_what_is_not_text_is_told_from_text(data: bytes) -> None:
+def test_binary_data_is_told_from_text(data: bytes) -> None:
     assert decode(data) is None
 
 

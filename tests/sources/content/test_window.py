@@ -270,7 +270,7 @@ async def test_a_log_with_a_hole_at_its_beginning_has_an_end_that_is_text(
     assert tail.text == "温度 22°\n"
 
 
-async def test_what_is_not_text_has_bytes_only(put: Callable[..., Path], share: Callable[..., Any]) -> None:
+async def test_binary_files_have_byte_windows_only(put: Callable[..., Path], share: Callable[..., Any]) -> None:
     put("data.bin", bytes(range(256)) * 10)
     source = await share()
     for query in ("lines=1-2", "tail=3"):
@@ -360,7 +360,7 @@ async def test_a_line_beyond_what_is_looked_through_is_refused_with_the_place_th
     assert len(contents.text) == 2_000_000
 
 
-def test_what_the_number_of_a_line_tells_is_refused_before_anything_is_read() -> None:
+def test_line_numbers_beyond_the_scan_limit_are_refused_before_reading() -> None:
     def read_at(offset: int, size: int) -> bytes:
         raise AssertionError("nothing has to be read")
 

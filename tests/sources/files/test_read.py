@@ -222,7 +222,7 @@ async def test_a_folder_that_goes_away_has_nothing_to_list_until_it_is_back(
 
 
 @pytest.mark.parametrize("kind", ["missing", "pipe", "below a file"])
-async def test_what_cannot_be_shared_is_refused_at_the_start_in_one_line(kind: str, tmp_path: Path) -> None:
+async def test_paths_that_cannot_be_shared_are_refused_at_the_start_in_one_line(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     if kind == "pipe":
         os.mkfifo(path)

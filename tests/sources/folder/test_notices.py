@@ -141,7 +141,7 @@ async def test_wherever_descriptors_run_out_it_is_an_error(
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EPERM])
-async def test_what_cannot_be_read_is_left_out_of_a_list_and_named_in_the_log_once(
+async def test_unreadable_files_are_left_out_of_lists_and_logged_once(
     number: int,
     put: Put,
     folder: Path,
@@ -166,7 +166,7 @@ async def test_what_cannot_be_read_is_left_out_of_a_list_and_named_in_the_log_on
     assert len(await Caller(source).resources()) == 6
 
 
-async def test_what_is_not_there_or_not_shared_is_not_worth_a_warning(
+async def test_missing_and_excluded_files_are_not_logged(
     put: Put, folder: Path, share: Share, warnings: Callable[[], list[str]]
 ) -> None:
     put("a.txt")
@@ -368,7 +368,7 @@ def test_whatever_happens_on_a_walk_it_closes_what_it_opened(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no users to be")
-async def test_what_may_not_be_read_leaves_nothing_open() -> None:
+async def test_an_unreadable_file_leaves_no_descriptor_open() -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         root.chmod(0o755)

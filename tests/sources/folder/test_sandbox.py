@@ -236,7 +236,7 @@ async def test_the_same_place_may_be_spelled_as_rfc_8089_allows(put: Callable[..
         assert (await Caller(source).read_resource(uri))[0].text == "same"
 
 
-async def test_what_is_left_out_is_left_out_of_every_answer(put: Callable[..., Path], share: Share) -> None:
+async def test_excluded_files_are_in_no_response(put: Callable[..., Path], share: Share) -> None:
     put(".gitignore", "*.key\n/build/\n")
     put("sub/.gitignore", "local*\n")
     put(".git/config", SECRET)
@@ -397,7 +397,7 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
-async def test_what_may_not_be_read_is_forbidden_and_does_not_spoil_the_rest(share: Share) -> None:
+async def test_an_unreadable_file_is_forbidden_and_others_are_listed(share: Share) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         root.chmod(0o755)

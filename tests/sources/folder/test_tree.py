@@ -123,7 +123,7 @@ def walk(tree: Tree, limit: int, work: float = PAGE, after: Position | None = ST
     st.integers(1, 4),
     st.integers(20, 500),
 )
-def test_what_comes_and_goes_makes_a_listing_neither_skip_nor_repeat_anything_else(
+def test_changes_during_a_listing_neither_skip_nor_repeat_other_entries(
     tmp_path_factory: pytest.TempPathFactory, files: set[tuple[str, ...]], events: list[object], limit: int, work: int
 ) -> None:
     folder = tmp_path_factory.mktemp("tree")

@@ -175,7 +175,7 @@ async def test_a_directory_that_is_replaced_by_another_is_listened_to(folder: Pa
     await ear.until("changed", "a/newer.txt")
 
 
-async def test_what_is_left_out_makes_no_noise(folder: Path, put: Put, listen: Listen) -> None:
+async def test_changes_of_excluded_files_are_not_reported(folder: Path, put: Put, listen: Listen) -> None:
     put(".gitignore", "*.log\n/build/\n")
     put("build/out/a.o")
     put(".hidden/x")
@@ -375,7 +375,7 @@ async def test_polling_is_possible_where_nothing_else_is(
     await ear.until("removed", "sub/b.txt")
 
 
-def test_polling_is_for_file_systems_that_tell_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_is_for_file_systems_without_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WATCHFILES_FORCE_POLLING", raising=False)
     assert not must_poll(str(tmp_path))
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "false")

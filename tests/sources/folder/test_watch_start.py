@@ -169,7 +169,7 @@ async def test_a_listener_that_wants_nothing_of_a_source_does_not_wait(app):
     assert (await peer.notification())["method"] == "notifications/subscriptions/acknowledged"
 
 
-async def test_what_waits_when_the_server_stops_is_answered(slow):
+async def test_requests_that_wait_for_a_watch_are_answered_when_the_server_stops(slow):
     app = Server("s")
     app.add_provider(slow)
     await app.start()

@@ -151,7 +151,7 @@ async def test_the_folder_may_be_a_skill_itself(tmp_path: Path, put: Put, serve:
         ("---\nname: tool\nname: tool\ndescription: d\n---\n", "twice"),
     ],
 )
-async def test_what_is_not_a_valid_skill_is_not_served_and_the_log_says_why_once(
+async def test_an_invalid_skill_is_not_served_and_logged_once(
     text: str, reason: str, put: Put, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "carrel.sources")
@@ -486,7 +486,7 @@ async def test_links_out_are_followed_if_that_was_asked_for(put: Put, serve: Ser
     assert skill.uri == "skill://tool/SKILL.md"
 
 
-async def test_a_pipe_in_a_skill_is_no_file_of_it_and_holds_up_nobody(put: Put, serve: Serve, folder: Path) -> None:
+async def test_a_pipe_in_a_skill_is_not_listed_and_does_not_block(put: Put, serve: Serve, folder: Path) -> None:
     put("tool/SKILL.md", head("tool"))
     os.mkfifo(folder / "tool" / "pipe")
     (folder / "other").mkdir()

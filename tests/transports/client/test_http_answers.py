@@ -24,7 +24,7 @@ from support.transport_recorder import Asker
 # Answers that are none
 
 
-async def test_nobody_listens() -> None:
+async def test_a_refused_connection_is_an_error_that_was_not_delivered() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     async with Asker(HTTPTransport(f"http://127.0.0.1:{port}/mcp")) as client:
@@ -279,7 +279,7 @@ async def test_a_compressed_answer_is_read() -> None:
     assert (await outcome_of(answer))["result"]["text"] == "x" * 10_000
 
 
-async def test_what_is_not_compressed_although_it_says_so_is_told() -> None:
+async def test_invalid_compression_of_a_response_is_an_error() -> None:
     async def answer(asked: Asked) -> None:
         await asked.respond(200, b"not gzip", content_type="application/json", content_encoding="gzip")
 

@@ -169,7 +169,7 @@ async def test_a_long_message_is_sent() -> None:
         assert await client.call("echo", text="x" * 5_000_000) == {"length": 5_000_000}
 
 
-async def test_what_is_in_the_query_is_not_told() -> None:
+async def test_the_query_of_the_url_is_not_in_errors() -> None:
     async def refuse(asked: Asked) -> None:
         assert asked.target == "/mcp?key=secret"
         if asked.id == 1:

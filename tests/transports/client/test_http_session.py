@@ -100,7 +100,7 @@ async def test_a_session_that_is_gone_is_begun_anew_without_its_id(revision: str
 
 
 @pytest.mark.parametrize("revision", SESSIONS)
-async def test_a_session_that_is_gone_is_noticed_by_whoever_only_listens(revision: str) -> None:
+async def test_an_ended_session_is_noticed_by_a_client_that_only_listens(revision: str) -> None:
     partner = in_session(revision)
     gone = asyncio.Event()
 

@@ -169,7 +169,7 @@ async def test_only_the_first_endpoint_counts() -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(200, "text/html"), (200, "application/json"), (202, "")])
-async def test_what_is_no_stream_is_told(status: int, kind: str) -> None:
+async def test_a_response_that_is_not_a_stream_is_an_error(status: int, kind: str) -> None:
     async def page(asked: Asked) -> None:
         await asked.respond(status, b"<html>", **({"content_type": kind} if kind else {}))
 

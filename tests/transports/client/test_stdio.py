@@ -206,7 +206,7 @@ async def test_a_message_is_one_line_whatever_is_in_it() -> None:
 
 
 @on_both_loops
-async def test_what_is_not_a_message_does_no_harm_and_line_ends_may_be_those_of_windows() -> None:
+async def test_invalid_lines_are_ignored_and_crlf_ends_lines() -> None:
     async with talking("junk") as child:
         assert await child.read() == b"Starting up..."
         assert await child.read() == b"\xff\xfe\x00"
@@ -287,7 +287,7 @@ async def test_much_in_one_turn_of_the_event_loop_is_too_much_as_well() -> None:
 
 @pytest.mark.parametrize("how", ["close", "kill"])
 @on_both_loops
-async def test_who_waits_for_room_is_let_go_at_the_end(how: str, tmp_path: pathlib.Path) -> None:
+async def test_senders_that_wait_for_room_are_released_at_the_end(how: str, tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "never")
     async with talking("idle", str(tmp_path / "never"), grace=0.1) as child:
         while (full := child.say(b"x" * 100_000)) is None:
@@ -433,7 +433,7 @@ async def test_a_child_gets_its_arguments_as_they_are_its_variables_its_director
     + [("killed", str(int(number)), f"was ended by {number.name}") for number in (signal.SIGSEGV, signal.SIGKILL)],
 )
 @on_both_loops
-async def test_it_is_said_how_a_server_has_ended(how: str, argument: str, expected: str) -> None:
+async def test_the_exit_status_of_a_server_is_in_the_error(how: str, argument: str, expected: str) -> None:
     async with talking(how, argument) as child:
         assert await child.read_error() == f"The server {sys.executable!r} {expected}"
     assert len(child.listener.errors) == 1
@@ -448,7 +448,7 @@ async def test_a_server_that_ends_at_once_shows_its_standard_error() -> None:
 
 
 @on_both_loops
-async def test_what_a_server_said_before_its_end_arrives_before_the_news() -> None:
+async def test_messages_of_a_server_arrive_before_the_error_of_its_end() -> None:
     async with talking("unfinished") as child:
         assert "exit status 1" in await child.read_error()
         assert await child.read() == b'{"whole": true}'
@@ -464,7 +464,7 @@ async def test_a_server_that_closes_one_of_its_streams_is_lost_and_ended(how: st
 
 
 @on_both_loops
-async def test_nothing_is_sent_to_a_server_that_has_ended() -> None:
+async def test_a_request_to_a_server_that_has_ended_is_not_sent() -> None:
     async with talking("status", "3") as child:
         await child.read_error()
         assert child.say(b"{}") is None
@@ -480,7 +480,7 @@ async def test_nothing_is_sent_to_a_server_that_has_ended() -> None:
 
 @pytest.mark.parametrize("kind", ["willing", "stubborn"])
 @on_both_loops
-async def test_what_a_server_left_behind_is_ended_although_nobody_closes(kind: str) -> None:
+async def test_child_processes_of_a_server_are_ended_without_a_close(kind: str) -> None:
     async with talking("orphan", kind, grace=0.2) as child:
         orphan = int(await child.read())
         assert "has ended with exit status 0" in await child.read_error()
@@ -501,7 +501,7 @@ async def test_a_server_takes_its_leave_when_its_input_is_closed(tmp_path: pathl
 
 
 @on_both_loops
-async def test_what_was_sent_last_is_written_before_the_end(tmp_path: pathlib.Path) -> None:
+async def test_the_last_message_is_written_before_the_end(tmp_path: pathlib.Path) -> None:
     async with talking("tidy", str(tmp_path / "note")) as child:
         await child.read()
         child.say(b"{}")
@@ -633,7 +633,7 @@ async def main():
     ],
     ids=["return", "exit", "failure", "loop", "closing", "interrupt"],
 )
-def test_no_process_is_left_when_nobody_has_closed(leave: str, run: str) -> None:
+def test_no_process_is_left_when_the_client_was_not_closed(leave: str, run: str) -> None:
     program = LEAVES.format(tests=str(SERVERS.parent.parent), leave=leave, run=run)
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with parent, asyncio.Runner() as runner:

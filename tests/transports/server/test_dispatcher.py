@@ -66,7 +66,7 @@ async def talk(shop):
     await shop.app.stop()
 
 
-async def test_what_is_ready_is_returned_and_what_is_not_is_sent(talk, shop):
+async def test_responses_that_are_ready_are_returned_and_others_sent(talk, shop):
     talk = talk()
     assert text_of(talk.give(call(1, "echo", text="x"))) == "x"
     assert talk.give(call(2, "wait")) is None
@@ -245,7 +245,7 @@ async def test_at_the_end_work_gets_its_grace_and_is_answered(talk, shop):
 
 
 @pytest.mark.parametrize("kind", ["call", "batch"])
-async def test_what_takes_longer_is_cancelled(talk, shop, kind):
+async def test_requests_that_outlast_the_grace_period_are_cancelled(talk, shop, kind):
     talk = talk("2025-03-26")
     talk.give(call(1, "wait") if kind == "call" else [call(1, "wait")])
     await talk.dispatcher.close(0.01)

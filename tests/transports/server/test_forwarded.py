@@ -68,6 +68,6 @@ def test_addresses_and_networks_are_trusted():
 
 
 @pytest.mark.parametrize("proxy", ["proxy.example", "10.0.0.1/8", "*", ""])
-def test_what_is_no_network_is_refused(proxy):
+def test_an_invalid_network_is_refused(proxy):
     with pytest.raises(ConfigError, match="trusted_proxies"):
         TrustedProxies([proxy])

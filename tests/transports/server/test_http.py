@@ -46,7 +46,7 @@ async def test_an_answer_is_json_although_it_has_to_be_waited_for(site, shop):
 
 
 @SERVERS
-async def test_what_comes_before_the_answer_makes_it_a_stream(serve, shop, http):
+async def test_a_message_before_the_response_makes_it_a_stream(serve, shop, http):
     shop.go.set()
     site = await serve(http=http)
     reply = await site.ask("tools/call", name="steps", arguments={"n": 2}, _meta={"progressToken": "p"})
@@ -94,7 +94,7 @@ async def test_a_client_that_takes_json_only_gets_its_answer_however_much_there_
     assert text_of(await reply.json()) == "done"
 
 
-async def test_messages_that_nobody_awaited_one_by_one_all_arrive(site, shop):
+async def test_messages_sent_without_awaiting_each_all_arrive(site, shop):
     @shop.app.tool()
     async def at_once(ctx: Context) -> str:
         await asyncio.gather(*(ctx.info(number) for number in range(1000)))
@@ -267,7 +267,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(serve, body)
     await client.closed()
 
 
-async def test_a_client_that_goes_away_within_its_body_hurts_nobody(site):
+async def test_a_client_may_disconnect_within_a_request_body(site):
     client = await site.connect()
     await client.send(
         b"POST /mcp HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
@@ -328,7 +328,7 @@ async def test_a_notification_is_accepted_without_a_body(site, message):
         assert await reply.body() == b""
 
 
-async def test_a_response_that_nobody_waits_for_is_accepted(site):
+async def test_a_response_to_no_request_is_accepted(site):
     session = await site.open()
     reply = await session.post({"jsonrpc": "2.0", "id": 7, "result": {}})
     assert (reply.status, await reply.body()) == (202, b"")
@@ -472,7 +472,7 @@ async def test_pipelined_requests_are_answered_in_order(site):
     assert [(await (await client.read()).json())["id"] for _ in range(20)] == list(range(20))
 
 
-async def test_what_is_refused_leaves_the_connection_usable(site):
+async def test_a_refused_request_leaves_the_connection_usable(site):
     client = await site.connect()
     for status, headers in ((415, {"Content-Type": "x"}), (406, {"Accept": "x"}), (403, {"Origin": "http://evil"})):
         reply = await site.post(initialize(), headers, client)

@@ -48,7 +48,7 @@ async def test_listening_without_accepting_a_stream_is_refused_at_once(accept):
             assert "text/event-stream" in error["error"]["message"]
 
 
-async def test_what_is_not_acceptable_is_not_sent():
+async def test_a_media_type_that_is_not_accepted_is_not_sent():
     with over_http(Server("refusing")) as origin:
         async with httpx2.AsyncClient() as client:
             headers = {**JSON_HEADERS, **modern_headers("server/discover")}

@@ -144,7 +144,7 @@ async def is_gone(origin: str, endpoint: str) -> Response:
 # The stream and the endpoint
 
 
-async def test_a_stream_says_first_where_to_post_by_a_relative_uri_with_an_id_that_nobody_can_guess(here: Site) -> None:
+async def test_the_first_event_of_a_stream_is_the_relative_endpoint_uri_with_an_unguessable_id(here: Site) -> None:
     ids = set()
     for _ in range(3):
         async with listening(here.origin) as client:
@@ -159,7 +159,7 @@ async def test_a_stream_says_first_where_to_post_by_a_relative_uri_with_an_id_th
     assert len(ids) == 3
 
 
-async def test_what_is_posted_is_accepted_and_answered_on_the_stream(here: Site) -> None:
+async def test_a_posted_message_is_accepted_and_answered_on_the_stream(here: Site) -> None:
     async with listening(here.origin) as client:
         await client.open()
         assert await client.ask(PING) == PONG
@@ -249,14 +249,14 @@ async def test_streamable_http_is_served_beside_it(here: Site) -> None:
 # Where it is
 
 
-async def test_it_is_off_unless_it_is_asked_for() -> None:
+async def test_http_sse_is_disabled_by_default() -> None:
     with site(sse_path=None) as here:
         assert (await exchange(here.origin, "GET", "/sse", ("Accept", "text/event-stream"))).status == 404
         assert (await exchange(here.origin, "POST", "/sse/messages", JSON, body=b"{}")).status == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/old/sse", "old/sse/"])
-async def test_it_may_be_anywhere(path: str) -> None:
+async def test_the_endpoint_of_http_sse_may_have_any_path(path: str) -> None:
     with site(sse_path=path) as here:
         async with listening(here.origin, path="/" + path.strip("/")) as client:
             await client.open()
@@ -349,7 +349,7 @@ async def test_a_header_that_names_another_revision_is_refused_with_where_to_go(
         ("?sessionId=%FF%00", 404),
     ],
 )
-async def test_a_session_that_nobody_has_is_refused(here: Site, query: str, status: int) -> None:
+async def test_an_unknown_session_is_refused(here: Site, query: str, status: int) -> None:
     async with listening(here.origin):
         response = await exchange(here.origin, "POST", f"/sse/messages{query}", JSON, body=json.dumps(PING).encode())
         assert response.status == status
@@ -452,7 +452,7 @@ async def test_a_body_that_never_comes_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"null", b"[]", b'{"jsonrpc":"2.0","id":1,"method":"pi\xffng"}', b"[" * 9999]
 )
-async def test_what_is_no_message_is_refused_in_the_response_and_the_session_goes_on(here: Site, body: bytes) -> None:
+async def test_an_invalid_message_is_refused_in_the_response_and_the_session_goes_on(here: Site, body: bytes) -> None:
     async with listening(here.origin) as client:
         await client.open()
         response = await client.post(body)
@@ -462,7 +462,7 @@ async def test_what_is_no_message_is_refused_in_the_response_and_the_session_goe
         assert client.heard == []
 
 
-async def test_what_is_refused_by_its_id_is_refused_on_the_stream(here: Site) -> None:
+async def test_a_refused_request_is_answered_on_the_stream(here: Site) -> None:
     async with listening(here.origin) as client:
         assert (await client.ask(read(1, "memo://text")))["error"]["code"] == -32602  # before the handshake
         await client.open()
@@ -629,6 +629,6 @@ def test_changes_of_the_same_thing_wait_once_for_a_reader_that_stalls() -> None:
     assert asyncio.run(change()) == 1
 
 
-def test_it_is_not_loaded_unless_it_is_asked_for() -> None:
+def test_http_sse_is_not_imported_unless_it_is_enabled() -> None:
     code = "import sys, carrel.transports.server.http; sys.exit('carrel.transports.server.http_sse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=False).returncode == 0

@@ -194,7 +194,7 @@ async def test_answers_and_streams_pass_through_middleware(shop, middleware):
             assert (await session.post(request(1, "ping"))).status == 200
 
 
-async def test_what_is_not_http_is_turned_away(app):
+async def test_websocket_connections_are_closed(app):
     sent = []
 
     async def send(message):

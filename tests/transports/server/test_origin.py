@@ -179,7 +179,7 @@ def test_an_allowed_origin_is_that_scheme_host_and_port(origin):
     assert check(Origins((), ["https://app.example"]), "localhost", origin) is not None
 
 
-def test_what_was_found_good_with_one_header_is_not_good_with_another():
+def test_a_remembered_host_does_not_allow_another_origin():
     origins = Origins((), ())
     for port in range(2 * MAX_REMEMBERED):
         assert check(origins, f"localhost:{port}", "http://localhost") is None

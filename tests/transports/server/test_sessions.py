@@ -63,7 +63,7 @@ async def test_a_second_initialize_is_refused_and_the_session_lives_on(site):
     ids=["ping", "list", "notification", "response", "batch"],
 )
 @pytest.mark.parametrize("version", [None, "2025-03-26", "2025-11-25"])
-async def test_what_needs_a_session_is_a_400_without_one(site, message, version):
+async def test_requests_of_sessions_are_a_400_without_one(site, message, version):
     reply = await site.post(message, {"MCP-Protocol-Version": version})
     assert reply.status == 400
 
@@ -99,7 +99,7 @@ async def test_a_session_that_was_ended_is_a_404_on_every_method(site, shop):
     assert (await session.delete()).status == 404
 
 
-async def test_a_session_that_nobody_uses_ends(serve, shop):
+async def test_an_idle_session_ends(serve, shop):
     site = await serve(limits=Limits(session_ttl=0.3), keep_alive=0.05)
     idle, listening, working = await site.open(), await site.open(), await site.open()
     await idle.subscribe("memo://text")

@@ -100,7 +100,7 @@ def test_many_messages_in_one_write_are_answered_in_order():
 
 
 @pytest.mark.parametrize("line", [b"\xff\xfe{}", b'{"jsonrpc":"2.0","id":1,"method":"pi\xffng"}', b"{", b"\x00"])
-def test_what_is_not_json_in_utf8_is_a_parse_error_and_the_next_message_is_answered(line):
+def test_invalid_json_or_utf8_is_a_parse_error_and_the_next_message_is_answered(line):
     with running() as child:
         child.open()
         child.send(line + b"\n", ping(2))
@@ -221,7 +221,7 @@ def test_a_function_that_hangs_in_a_thread_does_not_keep_the_process():
         assert child.finish() == []
 
 
-def test_nothing_to_read_is_an_end():
+def test_a_closed_standard_input_ends_the_server():
     with open(os.devnull) as nothing:
         done = subprocess.run(
             [sys.executable, SERVERS / "plain.py"], stdin=nothing, capture_output=True, timeout=20, env=environment()
@@ -373,7 +373,7 @@ def test_stray_output_ends_up_on_standard_error():
         assert expected in strays
 
 
-def test_nobody_else_reads_what_the_client_sends():
+def test_standard_input_is_read_by_the_transport_only():
     with running() as child:
         child.open()
         child.send(call(1, "child_reads"), ping(2))

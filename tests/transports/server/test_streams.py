@@ -137,7 +137,7 @@ async def test_a_broken_stream_goes_on_and_can_be_fetched(site, shop, revision):
     assert not shop.cancelled.is_set()
 
 
-async def test_an_answer_that_came_while_nobody_was_connected_can_be_fetched(site, shop):
+async def test_a_response_that_came_while_the_client_was_disconnected_can_be_fetched(site, shop):
     session = await site.open()
     reply = await session.call("steps", n=1)
     primed = await reply.event()
@@ -225,7 +225,7 @@ async def test_ids_that_mean_nothing_open_a_new_stream(site, shop):
         stream.client.close()
 
 
-async def test_what_is_kept_for_a_client_that_is_away_is_bounded(site, shop):
+async def test_messages_for_a_disconnected_client_are_bounded(site, shop):
     @shop.app.tool()
     async def talk(ctx: Context) -> str:
         await ctx.report_progress(0)
@@ -296,9 +296,7 @@ def long(shop):
         return "x" * 1_000_000
 
 
-async def test_what_can_be_had_again_of_all_sessions_of_a_client_is_bounded_and_the_oldest_goes_first(
-    serve, shop, long
-):
+async def test_replayable_events_of_a_client_are_bounded_and_the_oldest_are_dropped_first(serve, shop, long):
     site = await serve(limits=Limits(max_kept_bytes_per_client=5_000_000))
     sessions = [await site.open() for _ in range(12)]
     others = await site.open(address="127.0.0.2")
