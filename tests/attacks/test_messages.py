@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.measured_server import under_attack
 
 SERVER = """
@@ -38,7 +36,6 @@ app.run("http", port=0, on_started=lambda url: print(url, file=sys.stderr, flush
 
 
 def test_hostile_text_and_values_do_not_stop_a_server_with_patterns_and_recursive_schemas(tmp_path: Path) -> None:
-    pytest.importorskip("pydantic")
     script = tmp_path / "server.py"
     script.write_text(SERVER)
     tree: object = 0

@@ -58,19 +58,26 @@ class HonestReads:
         self._body, headers = request
         self._headers = headers if token is None else {**headers, "Authorization": f"Bearer {token}"}
         self._stop = threading.Event()
-        self._begun = threading.Event()
+        self._answered = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="honest reads")
         self.seconds: list[float] = []
         self.problems: list[str] = []
 
     def __enter__(self) -> HonestReads:
         self._thread.start()
-        self._begun.wait(PATIENCE)
+        self.wait_for(1)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(PATIENCE)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many requests more have been answered."""
+        with self._answered:
+            wanted = len(self.seconds) + count
+            assert self._answered.wait_for(lambda: len(self.seconds) >= wanted, PATIENCE), "reads are not answered"
+        assert not self.problems
 
     def _run(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10, source_address=(HONEST, 0))
@@ -88,8 +95,9 @@ class HonestReads:
             except (OSError, http.client.HTTPException) as error:
                 self.problems.append(repr(error))
                 connection.close()
-            self.seconds.append(time.perf_counter() - started)
-            self._begun.set()
+            with self._answered:
+                self.seconds.append(time.perf_counter() - started)
+                self._answered.notify_all()
         connection.close()
 
     def _ask(self, connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
@@ -147,6 +155,11 @@ class Server:
         if answer.headers.get_content_type() == "text/event-stream":
             text = re.findall(r"^data: ?(.+)$", text, re.MULTILINE)[-1]
         return json.loads(text)
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time that the server has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def honest_reads(self, uri: str, token: str | None = None) -> HonestReads:
         """Return a client elsewhere that reads a resource again and again while it is entered."""

@@ -214,7 +214,7 @@ class ClientConnection:
             return await waiter.future
         finally:
             if id in self.connection.waiting:
-                self._give_up(id, "nobody waits for the answer any more")
+                self._give_up(id, "The caller no longer waits for the response")
 
     @staticmethod
     async def _wait_for_room(full: Awaitable[None], future: asyncio.Future[Any]) -> None:

@@ -142,7 +142,7 @@ async def test_a_secret_is_not_sent_to_an_issuer_that_the_server_has_made_up(
 ):
     who = closing(ClientCredentials("app", "secret", issuer=authority.url))
     authority.protected["authorization_servers"] = [provider.url]
-    with pytest.raises(AuthorizationError, match="credentials are not sent to another one"):
+    with pytest.raises(AuthorizationError, match="is sent to no other server"):
         await visit(who, authority.resource)
     assert provider.asked == []
 

@@ -110,8 +110,8 @@ def check_issuer(registered_with: str | None, offered: Collection[str], url: str
     """
     if registered_with is not None and registered_with not in offered:
         raise AuthorizationError(
-            f"{url} uses the authorization server {', '.join(offered)[:300]}, but this client is registered with "
-            f"{registered_with}: its credentials are not sent to another one"
+            f"{url} goes by {', '.join(offered)[:300]}, and this client is registered with {registered_with}: what it "
+            "is known by there is sent to no other server"
         )
 
 

@@ -449,7 +449,7 @@ class OAuthCredentials:
                 await self._forget()
                 raise AuthorizationError(
                     f"{url} does not accept the access tokens that {token.issuer} issues for "
-                    f"{token.resource or 'it'}: the configuration of the server has to be checked"
+                    f"{token.resource or 'it'}: its operator has to look into that"
                 )
             self._renewals.append(now)
             with suppress(TokenRefused):

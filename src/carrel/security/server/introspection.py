@@ -48,7 +48,7 @@ class Introspection(ResourceServer):
         options.setdefault("remember", REMEMBER)
         super().__init__([issuer], **options)
         if not client_id or not client_secret:
-            raise ConfigError("Introspection needs a client_id and a client_secret")
+            raise ConfigError("Introspection needs a client_id and a client_secret: authorization servers require them")
         if method not in ("basic", "post"):
             raise ConfigError(f"method must be 'basic' or 'post', not {method!r}")
         self._url = None if url is None else check_url(url, "url")

@@ -170,8 +170,8 @@ class ResourceServer(BearerAuthorization):
 def misdirected() -> Challenge:
     """Return a 421 response for a request whose host is not known to be this server's."""
     message = (
-        "This server refuses requests at this address, because it does not know its public URL. "
-        "Configure it: resource='https://…'"
+        "This server refuses requests at this address, because it does not know the URL that clients use. "
+        "Its operator has to configure it: resource='https://…'"
     )
     return Challenge(421, message, [])
 
