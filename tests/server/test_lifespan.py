@@ -196,14 +196,14 @@ async def test_watches_on_providers_end_with_the_server() -> None:
     async with memory.connect(app):
         await asyncio.wait_for(source.watching.wait(), 10)
     assert source.ended.is_set()
-    assert app._watches._watches == {}
+    assert app.watches._watches == {}
 
 
 async def test_a_server_that_tells_no_changes_watches_nothing() -> None:
     app = Server("s", subscribe=False, list_changed=False)
     app.add_provider(Numbers("a", 1))
     async with memory.connect(app):
-        assert app._watches._watches == {}
+        assert app.watches._watches == {}
 
 
 def test_a_server_serves_on_transports_that_there_are() -> None:

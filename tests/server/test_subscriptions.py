@@ -600,7 +600,7 @@ async def test_a_source_that_can_no_longer_be_watched_is_logged_and_still_read(
     app.add_provider(source)
     async with memory.connect(app, JUNE) as peer:
         source.changes.put_nowait(OSError("inotify is exhausted"))
-        (watch,) = app._watches._watches.values()
+        (watch,) = app.watches._watches.values()
         await asyncio.wait_for(asyncio.gather(watch.task, return_exceptions=True), 10)
         assert (await result(peer, "resources/read", uri="live:1"))["contents"][0]["text"] == "live:1"
     assert len(caplog.records) == 1

@@ -161,9 +161,9 @@ class Server(Generic[State]):
         self.catalog = self.runtime.catalog
         self._local = LocalProvider(self.runtime)
         self.catalog.put(self._local)
-        self._watches = Watches(self.runtime)
-        self._operations = CatalogOperations(self.runtime, self._local, self._watches)
-        self.runtime.operations.update(Operations(self.runtime, self._watches, self.announced).handlers())
+        self.watches = Watches(self.runtime)
+        self._operations = CatalogOperations(self.runtime, self._local, self.watches)
+        self.runtime.operations.update(Operations(self.runtime, self.watches, self.announced).handlers())
         self.runtime.operations.update(self._operations.handlers())
         # Operations refused where nothing of their kind is there; lists are answered all the same, empty.
         kinds: dict[str | None, Need] = {
@@ -313,7 +313,7 @@ class Server(Generic[State]):
             KeyError: it is not here.
         """
         name = provider if isinstance(provider, str) else provider.name
-        await self._watches.end(name)
+        await self.watches.end(name)
         await self.catalog.remove(name)
         self.runtime.announce(lists=LISTS)
 
@@ -487,7 +487,7 @@ class Server(Generic[State]):
 
     async def _start_provider(self, provider: Provider) -> None:
         await self.catalog.add(provider)
-        self._watches.begin(provider)
+        self.watches.begin(provider)
         self.runtime.announce(lists=LISTS)
 
     def _observe(self) -> None:
@@ -503,7 +503,7 @@ class Server(Generic[State]):
     async def stop(self) -> None:
         """End the subscriptions gracefully, stop the providers, leave the lifespan."""
         self.end_streams()
-        await self._watches.stop()
+        await self.watches.stop()
         await self.runtime.stop()
         stack, self._stack = self._stack, None
         async with stack or AsyncExitStack() as rest:

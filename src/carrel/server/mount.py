@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from carrel.catalog.provider import Change, Events, ListName
+from carrel.catalog.provider import Change, Events, Interest, ListName
 from carrel.catalog.transforms import Transform
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
     from carrel.protocol.server import Description
     from carrel.server.runtime import Operation, Runtime
+    from carrel.server.watching import Watches
 
 __all__ = ["Mounted"]
 
@@ -31,6 +33,7 @@ class Mountable(Protocol):
     runtime: Runtime
     catalog: Catalog
     gate: Gate | None
+    watches: Watches
 
     async def start(self) -> None:
         """Start the server."""
@@ -63,6 +66,7 @@ class Mounted(Transform):
         super().__init__(server.catalog)
         self.name = server.name
         self._server = server
+        self._stopped = asyncio.Event()
         server.runtime.join(outer.runtime)
         for extension in {one.name: one for one in server.description.extended.values()}.values():
             if extension is SKILLS:
@@ -83,14 +87,35 @@ class Mounted(Transform):
         def publish(changes: Sequence[Change], lists: Sequence[ListName]) -> None:
             events.publish(changes, lists)
 
+        self._stopped.clear()
         await self._server.start()
         self._server.runtime.listeners.append(publish)
 
     async def stop(self) -> None:
         """Stop the server."""
+        self._stopped.set()
         self._server.runtime.listeners.clear()
         await self._server.stop()
 
-    def offers(self, method: str) -> bool:
-        """Return whether the server has anything of a kind. It reports changes itself, and is not watched."""
-        return method != "watch" and super().offers(method)
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield an empty batch once the providers of the server listen, and tell them what has subscribers.
+
+        The server reports the changes themselves as events.
+        """
+        watches = self._server.watches
+        watches.outer = interest
+        watches.notify()
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await watches.wait(list(watches.forming))
+            yield ()
+            while not self._stopped.is_set():
+                told = asyncio.ensure_future(interest.wait())
+                try:
+                    await asyncio.wait((told, stopped), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    told.cancel()
+                watches.notify()
+        finally:
+            stopped.cancel()
+            watches.outer = None

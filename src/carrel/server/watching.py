@@ -33,16 +33,16 @@ LIST_PATIENCE = 0.2
 class OwnInterest(Interest):
     """Resources of one provider that have subscriptions. Those of others are not told to it."""
 
-    def __init__(self, provider: Provider, runtime: Runtime) -> None:
+    def __init__(self, provider: Provider, watches: Watches) -> None:
         super().__init__()
         self._provider = provider
-        self._runtime = runtime
+        self._watches = watches
 
     @property
     def uris(self) -> Collection[str]:
         """URIs with a subscription, in normal form."""
-        may_own = self._runtime.catalog.may_own
-        return [uri for uri in self._runtime.hub.uris if may_own(self._provider, uri)]
+        may_own = self._watches.runtime.catalog.may_own
+        return [uri for uri in self._watches.uris if may_own(self._provider, uri)]
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
@@ -90,19 +90,21 @@ class Watches:
     """Watches on all providers of a server that can be watched."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+        self.runtime = runtime
         self._watches: dict[str, Watch] = {}
         self._acknowledging: set[asyncio.Task[None]] = set()
+        self.outer: Interest | None = None
+        """Subscriptions of the server in whose catalog this one is."""
         self._interests: dict[str, OwnInterest] = {}
         self.forming: set[Watch] = set()
         """Watches on providers that do not listen for changes yet."""
 
     def begin(self, provider: Provider) -> None:
         """Begin to watch a provider, if it can be watched and clients are notified of anything."""
-        runtime = self._runtime
+        runtime = self.runtime
         if not provider.offers("watch") or not (runtime.offers_subscriptions or runtime.list_changed):
             return
-        interest = OwnInterest(provider, runtime)
+        interest = OwnInterest(provider, self)
         self._interests[provider.name] = interest
         watch = Watch(provider, runtime, interest, self.forming)
         self.forming.add(watch)
@@ -122,6 +124,12 @@ class Watches:
             await self.end(name)
         await asyncio.gather(*self._acknowledging, return_exceptions=True)
 
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, here or on the server in whose catalog this one is."""
+        uris = self.runtime.hub.uris
+        return uris if self.outer is None else {*uris, *self.outer.uris}
+
     def notify(self) -> None:
         """Tell the providers that are watched that there are other subscriptions than before."""
         for interest in self._interests.values():
@@ -133,7 +141,7 @@ class Watches:
             return []
         if "resources_list_changed" in lists:
             return list(self.forming)
-        providers = {id(self._runtime.catalog.find(uri)) for uri in uris}
+        providers = {id(self.runtime.catalog.find(uri)) for uri in uris}
         return [watch for watch in self.forming if id(watch.provider) in providers]
 
     def acknowledge_later(self, work: Coroutine[Any, Any, None]) -> None:

@@ -146,7 +146,7 @@ async def test_a_subscription_is_answered_when_its_source_listens(app, slow):
     assert "result" in await answer
     slow.heard.put_nowait([Change("changed", "slow:1")])
     assert (await peer.notification())["params"]["uri"] == "slow:1"
-    assert not app._watches.forming
+    assert not app.watches.forming
     assert "result" in await peer.request("resources/subscribe", {"uri": "slow:2"})
 
 
@@ -187,7 +187,7 @@ async def test_a_listener_that_goes_away_meanwhile_is_forgotten(app, slow):
     await peer.dispatcher.close()
     await old.dispatcher.close()
     slow.go.set()
-    while app._watches.forming:
+    while app.watches.forming:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (len(app.runtime.hub), list(app.runtime.hub.uris)) == (0, [])
