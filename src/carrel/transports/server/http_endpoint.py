@@ -6,6 +6,8 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 
 from __future__ import annotations
 
+import asyncio
+
 from carrel.errors import (
     HeaderMismatch,
     InvalidMessage,
@@ -140,7 +142,8 @@ class Endpoint:
             reply = self._app.answer(event, stream)
         except ServerUnavailable as error:
             reply = connection.refuse(event, error)
-        event.headers = None  # checked already; frees memory, as a stream may live long
+        if isinstance(reply, asyncio.Future):  # a stream that may live long, whose handler has seen them
+            event.headers = None
         await absorb()
         if type(reply) is Refusal:
             if opened is not None:
