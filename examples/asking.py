@@ -38,9 +38,9 @@ class Reservation:
 async def reserve(evening: str, context: Context) -> str:
     """Reserve a table for an evening."""
     wish = await context.elicit(f"A table on {evening}:", Reservation)
-    if wish.content is None:
+    if wish.data is None:
         return "Nothing was reserved."
-    name, guests, diet = wish.content.name, wish.content.guests, wish.content.diet.value
+    name, guests, diet = wish.data.name, wish.data.guests, wish.data.diet.value
     table = await context.once("table", lambda: random.randint(1, 20))  # the same one when this is run again
     sure = await context.elicit(f"Table {table} for {guests} on {evening}, {diet}. Reserve it?", None)
     if not sure.accepted:

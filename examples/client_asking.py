@@ -34,10 +34,10 @@ class Application:
 async def join(context: Context) -> str:
     """Join the club."""
     form = await context.elicit("Who would like to join?", Application)
-    if form.content is None:
+    if form.data is None:
         return "Nobody joined."
     visit = await context.elicit_url("Please pay the fee.", "https://club.example/pay?member=1")
-    return f"{form.content.name} joins for {form.content.plan}. {'Thank you!' if visit.accepted else 'Not paid yet.'}"
+    return f"{form.data.name} joins for {form.data.plan}. {'Thank you!' if visit.accepted else 'Not paid yet.'}"
 
 
 async def ask(prompt: str) -> str:

@@ -31,7 +31,7 @@ def make_counter() -> Server:
     @app.resource("count://who")
     async def who(context: Context) -> str:
         answer = await context.elicit("Who?", str)
-        return str(answer.content)
+        return str(answer.data)
 
     @app.tool()
     def touch() -> str:

@@ -21,7 +21,7 @@ app = Server("asker")
 
 @app.tool()
 async def ask(context: Context) -> str:
-    return str((await context.elicit("Who?", str)).content)
+    return str((await context.elicit("Who?", str)).data)
 
 
 app.run()
@@ -33,7 +33,7 @@ def make_asker() -> Server:
 
     @app.tool()
     async def ask(number: int, context: Context) -> str:
-        return str((await context.elicit(f"Who is {number}?", str)).content)
+        return str((await context.elicit(f"Who is {number}?", str)).data)
 
     @app.tool()
     async def think(context: Context) -> str:

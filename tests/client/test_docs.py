@@ -198,7 +198,7 @@ def kitchen(asked: list[Any]) -> Server:
     async def reserve(evening: str, context: Context) -> str:
         wish = await context.elicit(f"A table on {evening}:", Reservation)
         paid = await context.elicit_url("Please pay", "https://example.org/pay")
-        asked.append((wish.content, paid.action))
+        asked.append((wish.data, paid.action))
         return "Reserved."
 
     @app.tool()

@@ -42,7 +42,7 @@ def make_asker() -> Server:
     @app.tool()
     async def visit(context: Context) -> str:
         answer = await context.elicit("Who comes?", Visit)
-        return f"{answer.action}: {answer.content}"
+        return f"{answer.action}: {answer.data}"
 
     @app.tool()
     async def page(context: Context, url: str = "https://example.org/pay?id=1") -> str:
@@ -70,7 +70,7 @@ def make_asker() -> Server:
         name = await context.elicit("Name?", str, key="name")
         answer = await context.sample("Hello?", max_tokens=5, key="model")
         roots = await context.list_roots(key="roots")
-        return f"{name.content} {answer.text} {len(roots)}"
+        return f"{name.data} {answer.text} {len(roots)}"
 
     return app
 

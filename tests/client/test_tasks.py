@@ -43,7 +43,7 @@ def make_worker() -> Server:
     @app.tool(task="required")
     async def curious(context: Context) -> str:
         answer = await context.elicit("Who is there?", Name)
-        return f"hello {answer.content.name}"
+        return f"hello {answer.data.name}"
 
     @app.tool(task="required")
     async def endless() -> str:

@@ -278,7 +278,7 @@ async def test_sampling(ctx: Context, prompt: Annotated[str, "The prompt to send
 async def test_elicitation(ctx: Context, message: Annotated[str, "The message to show the user"]) -> str:
     """Asks the user."""
     answer = await ctx.elicit(message, User)
-    return f"User response: action={answer.action}, content={answer.content}"
+    return f"User response: action={answer.action}, content={answer.data}"
 
 
 @app.tool(structured=False)
@@ -294,7 +294,7 @@ async def test_elicitation_sep1330_enums(ctx: Context) -> str:
 
 
 def completed(answer: Elicited[Any]) -> str:
-    return f"Elicitation completed: action={answer.action}, content={answer.content}"
+    return f"Elicitation completed: action={answer.action}, content={answer.data}"
 
 
 # Tools that ask, in rounds
@@ -307,7 +307,7 @@ def asks_for(name: str, kind: str = "string") -> dict[str, Any]:
 
 async def name_of(ctx: Context, message: str = "What is your name?", key: str = "user_name") -> str:
     answer: Elicited[dict[str, str]] = await ctx.elicit(message, asks_for("name"), key=key)
-    return "stranger" if answer.content is None else answer.content["name"]
+    return "stranger" if answer.data is None else answer.data["name"]
 
 
 async def capital_of(ctx: Context) -> str:
@@ -365,7 +365,7 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
     """Asks one thing after the other."""
     name = await name_of(ctx, "Step 1: What is your name?", "step1")
     color = await ctx.elicit("Step 2: What is your favorite color?", asks_for("color"), key="step2")
-    return f"{name} likes {json.dumps(color.content)}."
+    return f"{name} likes {json.dumps(color.data)}."
 
 
 @app.tool(structured=False)
@@ -415,7 +415,7 @@ async def protocol_error_job() -> str:
 async def confirm_delete(ctx: Context, filename: str) -> str:
     """A tool that asks before it does something."""
     answer = await ctx.elicit(f"Delete {filename}?", asks_for("confirm", "boolean"))
-    done = answer.accepted and answer.content["confirm"]
+    done = answer.accepted and answer.data["confirm"]
     return f"Deleted {filename}" if done else f"Kept {filename}"
 
 
@@ -425,7 +425,7 @@ async def multi_input(ctx: Context) -> str:
     name, sure = await asyncio.gather(
         ctx.elicit("What is your name?", asks_for("name")), ctx.elicit("Sure?", asks_for("confirm", "boolean"))
     )
-    return f"{name.content} {sure.content}"
+    return f"{name.data} {sure.data}"
 
 
 @app.tool(task="required", detaches=True, structured=False)
@@ -443,7 +443,7 @@ async def test_tool_with_task(ctx: Context) -> str:
 async def test_input_required_result_prompt(ctx: Context) -> str:
     """A prompt that asks what it is to be about."""
     answer = await ctx.elicit("What context should the prompt use?", asks_for("context"), key="user_context")
-    return f"Use this context: {answer.content}"
+    return f"Use this context: {answer.data}"
 
 
 @app.prompt()

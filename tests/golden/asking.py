@@ -66,7 +66,7 @@ def build() -> Server:
 
     async def name_of(context: Context) -> str:
         answer = await context.elicit("What is your name?", NAME, key="name")
-        return str(answer.content["name"]) if answer.accepted else f"somebody who says {answer.action}"
+        return str(answer.data["name"]) if answer.accepted else f"somebody who says {answer.action}"
 
     @app.tool(description="Ask for a name.", structured=False)
     async def greet(context: Context) -> str:
@@ -82,11 +82,11 @@ def build() -> Server:
 
     @app.tool(description="Ask with every kind of field.", structured=False)
     async def join(context: Context) -> str:
-        return repr((await context.elicit("Who are you?", FORM, key="form")).content)
+        return repr((await context.elicit("Who are you?", FORM, key="form")).data)
 
     @app.tool(description="Ask to choose several.", structured=False)
     async def choose(context: Context) -> str:
-        return repr((await context.elicit("Which?", SEVERAL, key="several")).content)
+        return repr((await context.elicit("Which?", SEVERAL, key="several")).data)
 
     @app.tool(description="Send the user to a page.", structured=False)
     async def pay(context: Context) -> str:
@@ -154,7 +154,7 @@ def build() -> Server:
         number = await context.once("number", lambda: 7)
         name = await name_of(context)
         sure = await context.elicit(f"Book table {number} for {name}?", bool, key="sure")
-        return f"Table {number} for {name}: {sure.content}"
+        return f"Table {number} for {name}: {sure.data}"
 
     return app
 

@@ -14,7 +14,7 @@ def build() -> Server:
     async def confirm(context: Context) -> str:
         """Ask, and say what was answered."""
         answer = await context.elicit("Sure?", bool)
-        return f"{answer.action} {answer.content}"
+        return f"{answer.action} {answer.data}"
 
     @app.tool(task="required")
     async def refuse() -> str:

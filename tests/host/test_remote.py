@@ -53,7 +53,7 @@ def remote_app() -> Server:
         app.runs += 1
         size = await context.elicit("Which size?", int)
         colour = await context.elicit("Which colour?", str)
-        return f"{size.content} {colour.content}"
+        return f"{size.data} {colour.data}"
 
     @app.tool
     async def think(context: Context) -> str:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from carrel import Context, Implementation, Limits, Server
+from carrel.protocol.server import Call
+from carrel.security import StaticTokens
+from carrel.security.server.static_tokens import make_token
+from carrel.server.dispatch import Next
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
-from carrel.wire.base import LoggingLevel
+from carrel.wire.base import LoggingLevel, Result
+from support.http_requests import ask, initialize, request
+from support.http_server import over_http
 from support.memory_client import ALL, HANDSHAKES, JUNE, LATEST, MARCH, NOVEMBER, OLDEST, PREFIX, call, result
 
 LEVELS = get_args(LoggingLevel)
@@ -535,3 +542,32 @@ async def test_a_client_with_too_many_requests_at_a_time_is_told(caplog: pytest.
         go.set()
         assert all("result" in reply for reply in await asyncio.gather(*waiting))
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+def test_handlers_see_the_headers_of_their_request_without_credentials(revision: str, tmp_path: Path) -> None:
+    app = Server("headers")
+
+    @app.tool
+    async def told(context: Context) -> str:
+        await asyncio.sleep(0)
+        return f"{context.headers.get(b'x-team', b'').decode()} {b'authorization' in context.headers}"
+
+    @app.middleware
+    async def late(call: Call, next: Next) -> Result:
+        await asyncio.sleep(0)
+        return await next(call)
+
+    token, line = make_token("alice", [])
+    (tmp_path / "tokens").write_text(f"{line}\n")
+    with over_http(app, authorization=StaticTokens(tmp_path / "tokens")) as origin:
+        url, team = f"{origin}/mcp", {"x-team": "blue"}
+        if revision == "2026-07-28":
+            answers = [ask(url, "tools/call", token, team, name="told").result]
+        else:
+            headers = {**team, "mcp-session-id": initialize(url, token, revision)}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "told"}}
+            answers = [request(url, body, headers, token).result]
+            if revision == "2025-03-26":
+                answers += [reply["result"] for reply in request(url, [body, {**body, "id": 2}], headers, token).body]
+    assert {answer["content"][0]["text"] for answer in answers} == {"blue False"}

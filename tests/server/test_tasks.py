@@ -41,7 +41,7 @@ def server() -> Server:
     @app.tool(task="optional")
     async def confirm(context: Context) -> str:
         answer = await context.elicit("Sure?", bool)
-        return f"{answer.action} {answer.content}"
+        return f"{answer.action} {answer.data}"
 
     @app.tool(task="required")
     async def must(fail: str = "") -> str:
@@ -56,7 +56,7 @@ def server() -> Server:
         first = await context.elicit("Name?", str)
         await context.detach()
         second = await context.elicit("Again?", str)
-        return f"{first.content} {second.content}"
+        return f"{first.data} {second.data}"
 
     @app.tool()
     async def plain() -> str:

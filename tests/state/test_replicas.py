@@ -46,7 +46,7 @@ class Replica:
         @app.tool()
         async def greet(context: Context) -> str:
             answer = await context.elicit("Who?", str)
-            return f"Hello {answer.content}"
+            return f"Hello {answer.data}"
 
         @app.tool(task="optional")
         async def index() -> str:
@@ -61,7 +61,7 @@ class Replica:
         @app.tool(task="optional")
         async def order(context: Context) -> str:
             answer = await context.elicit("For whom?", str)
-            return f"for {answer.content}"
+            return f"for {answer.data}"
 
         @app.tool()
         async def talk(context: Context) -> str:

@@ -199,7 +199,7 @@ async def elicit_form(form: Form) -> ElicitResult:
     answer = await relay.ask(lambda context, key: context.elicit(form.message, form.schema, key=key))
     if answer.action != "accept":
         return ElicitResult(action=answer.action)
-    return ElicitResult(action="accept", content=answer.content or {})
+    return ElicitResult(action="accept", content=answer.data or {})
 
 
 async def elicit_url(page: Page) -> ElicitResult:

@@ -146,7 +146,7 @@ class Call(msgspec.Struct):
     params: Any
     raw: Raw
     headers: Mapping[bytes, bytes] | None = None
-    """The headers of a stateless request over HTTP, by lower-case name."""
+    """The headers of the HTTP request, by lower-case name, without credentials; None on stdio."""
     principal: Principal | None = None
     """The authenticated caller, where the transport has authenticated the request."""
     view: View | None = None

@@ -187,7 +187,7 @@ class Context(Generic[State]):
         """Ask the user to fill in a form (form mode elicitation).
 
         ``form`` is a class with simple fields (dataclass, TypedDict, struct, pydantic model), one simple type, a flat
-        JSON Schema, or None for a confirmation without fields. Returns an ``Elicited``, whose ``content`` is of that
+        JSON Schema, or None for a confirmation without fields. Returns an ``Elicited``, whose ``data`` is of that
         type. An answer that does not fit is asked for again. ``key`` names the question where several are asked in an
         order that may change.
 

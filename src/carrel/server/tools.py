@@ -276,7 +276,7 @@ class Tools:
         entry = self.entries.entries.get(name)
         if entry is None:
             raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
-        if call.headers is not None and entry.header_parameters():
+        if call.headers is not None and call.peer.revision.stateless and entry.header_parameters():
             verify_parameters(entry.header_parameters(), call.headers, _read_object(raw))
         try:
             if entry.input is None:

@@ -457,7 +457,7 @@ async def test_a_form_has_the_words_of_its_revision(revision: str) -> None:
 
     @app.tool()
     async def order(context: Context) -> str:
-        return repr((await context.elicit("What do you want?", Order)).content)
+        return repr((await context.elicit("What do you want?", Order)).data)
 
     answer = accepted(drink="tea", color="#0000FF", cups=2)
     async with answering(app, revision, {ELICIT: answer}) as client:
@@ -485,7 +485,7 @@ async def test_the_dialect_of_a_schema_is_named_where_there_is_a_place_for_it() 
 
     @app.tool()
     async def fill(context: Context) -> str:
-        return str((await context.elicit("?", {**SCHEMA, "properties": {"username": {"type": "string"}}})).content)
+        return str((await context.elicit("?", {**SCHEMA, "properties": {"username": {"type": "string"}}})).data)
 
     for revision in (JUNE, NOVEMBER, LATEST):
         async with answering(app, revision, {ELICIT: accepted(username="ada")}) as client:

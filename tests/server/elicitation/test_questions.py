@@ -36,7 +36,7 @@ def asking_app() -> Server:
 
     async def name_of(context: Context) -> str:
         answer = await context.elicit("What is your name?")
-        return answer.content if answer.accepted else answer.action
+        return answer.data if answer.accepted else answer.action
 
     @app.tool()
     async def greet(context: Context) -> str:
@@ -136,7 +136,7 @@ async def test_a_resource_read_by_a_handler_may_ask_too(revision: str) -> None:
         before = await context.elicit("Before?")
         contents = (await context.read_resource("memo://name")).contents
         after = await context.elicit("After?")
-        return f"{before.content} {contents[0].text} {after.content}"  # type: ignore[union-attr]
+        return f"{before.data} {contents[0].text} {after.data}"  # type: ignore[union-attr]
 
     def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return accepted(value=params["message"])
@@ -565,7 +565,7 @@ async def test_several_questions_travel_together(revision: str) -> None:
         name, model, roots = await asyncio.gather(
             context.elicit("Name?"), context.sample("Capital?", 5), context.list_roots()
         )
-        return f"{name.content}, {model.text}, {roots[0].name}"
+        return f"{name.data}, {model.text}, {roots[0].name}"
 
     async with answering(app, revision, ANSWERS) as client:
         assert await client.text("ask") == "Ada, Paris, Home"
@@ -582,7 +582,7 @@ async def test_several_questions_travel_together_in_a_task_group(revision: str) 
         async with asyncio.TaskGroup() as group:
             name = group.create_task(context.elicit("Name?"))
             inner = group.create_task(nested(context))
-        return f"{name.result().content}, {inner.result()}"
+        return f"{name.result().data}, {inner.result()}"
 
     async def nested(context: Context) -> str:
         async with asyncio.TaskGroup() as group:
@@ -600,7 +600,7 @@ async def test_questions_follow_each_other_as_often_as_it_takes(revision: str) -
 
     @app.tool()
     async def ask(context: Context) -> str:
-        return ", ".join([str((await context.elicit(f"{number}?", int)).content) for number in range(5)])
+        return ", ".join([str((await context.elicit(f"{number}?", int)).data) for number in range(5)])
 
     def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return accepted(value=int(params["message"].rstrip("?")) * 10)
@@ -622,7 +622,7 @@ async def test_a_handler_cannot_go_on_without_an_answer_by_mistake(revision: str
     @app.tool()
     async def swallow(context: Context) -> str:
         try:
-            return str((await context.elicit("Name?")).content)
+            return str((await context.elicit("Name?")).data)
         except BaseException:
             return "no answer"
 
@@ -717,7 +717,7 @@ async def test_a_handler_may_go_on_without_a_model_that_answers_malformed(revisi
         try:
             return (await context.sample("?", 5)).text
         except ProtocolError:
-            return (await context.elicit("What do you say?", str)).content or ""
+            return (await context.elicit("What do you say?", str)).data or ""
 
     async with answering(app, revision, {SAMPLE: {"role": "assistant"}, ELICIT: accepted(value="I")}) as client:
         assert await client.text("ask") == "I"

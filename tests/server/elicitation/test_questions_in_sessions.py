@@ -63,7 +63,7 @@ class House:
             self.ends.put_nowait(error)
             raise
         self.ends.put_nowait(answer)
-        return answer.content
+        return answer.data
 
 
 async def ask(peer: MemoryPeer, tool: str = "greet") -> tuple[asyncio.Future[Any], dict[str, Any]]:

@@ -43,7 +43,7 @@ class Quiz:
 
         @self.app.tool()
         async def name(context: Context) -> str:
-            return str((await context.elicit("Name?")).content)
+            return str((await context.elicit("Name?")).data)
 
 
 @asynccontextmanager
@@ -255,7 +255,7 @@ def registering_quiz() -> Quiz:
 
     @quiz.app.tool(task="required")
     async def register(context: Context) -> str:
-        return str((await context.elicit("Name?")).content)
+        return str((await context.elicit("Name?")).data)
 
     return quiz
 

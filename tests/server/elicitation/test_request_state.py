@@ -141,8 +141,8 @@ class Counter:
             self.runs += 1
             number = await context.once("number", self.book)
             name = await context.elicit("Name?", key="name")
-            sure = await context.elicit(f"Book number {number} for {name.content}?", bool, key="sure")
-            return f"{name.content} {sure.content} {number}"
+            sure = await context.elicit(f"Book number {number} for {name.data}?", bool, key="sure")
+            return f"{name.data} {sure.data} {number}"
 
         app.tools.add(book)
         app.prompts.add(book)
@@ -219,7 +219,7 @@ async def test_only_what_was_not_answered_is_asked_again() -> None:
     @app.tool()
     async def both(context: Context) -> str:
         name, capital = await asyncio.gather(context.elicit("Name?"), context.sample("Capital?", 5))
-        return f"{name.content} {capital.text}"
+        return f"{name.data} {capital.text}"
 
     async with memory.connect(app, LATEST, **CAPABLE) as peer:
         first = await ask(peer, "both")
@@ -260,7 +260,7 @@ async def test_a_question_that_is_another_one_by_now_is_asked_anew(caplog: pytes
     @app.tool()
     async def clear(context: Context) -> str:
         sure = await context.elicit(f"Delete {len(files)} files?", bool, key="sure")
-        return f"{sure.content} {len(files)}"
+        return f"{sure.data} {len(files)}"
 
     async with memory.connect(app, LATEST, **CAPABLE) as peer:
         first = await ask(peer, "clear")

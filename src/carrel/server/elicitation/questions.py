@@ -140,10 +140,10 @@ def _undeclared(declared: Any, needed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):
-    """Result of an elicitation. ``content`` is the filled-in form, and None unless ``action`` is "accept"."""
+    """Result of an elicitation. ``data`` is the filled-in form, and None unless ``action`` is "accept"."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: T | None = None
+    data: T | None = None
     id: str | None = None
     """Id of a URL mode elicitation, for ``Context.elicitation_completed``."""
 

@@ -21,7 +21,7 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, keep_headers, owner_of, permit
 from carrel.transports.server.dispatcher import absorb, answer_batch, begin, check_load, spawn
 from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json
 from carrel.transports.server.http_response import (
@@ -107,6 +107,7 @@ class Endpoint:
             connection = session.connection
         event = connection.receive(body)
         permit(self._authorization, caller, event)
+        keep_headers(event, headers)
         if type(event) is not Call:
             return await self._post_other(event, session, headers, send, extra, json=json, events=events)
         if not events and event.request.endless:
@@ -115,7 +116,6 @@ class Endpoint:
             return None
         opened, granted = None, extra
         if event.peer.revision.stateless:
-            event.headers = headers
             try:
                 verify(event, headers)
             except HeaderMismatch as error:
@@ -142,8 +142,8 @@ class Endpoint:
             reply = self._app.answer(event, stream)
         except ServerUnavailable as error:
             reply = connection.refuse(event, error)
-        if isinstance(reply, asyncio.Future):  # a stream that may live long, whose handler has seen them
-            event.headers = None
+        if event.request.endless:
+            event.headers = None  # frees memory: there may be many such requests, for long
         await absorb()
         if type(reply) is Refusal:
             if opened is not None:

@@ -26,7 +26,7 @@ from carrel.protocol.principal import Caller
 from carrel.protocol.revisions import REVISIONS
 from carrel.protocol.server import Call, Refusal
 from carrel.transports.server.application import Application
-from carrel.transports.server.authorizer import Authorizer, Lease, client_of, owner_of, permit
+from carrel.transports.server.authorizer import Authorizer, Lease, client_of, keep_headers, owner_of, permit
 from carrel.transports.server.dispatcher import Dispatcher, Work, spawn
 from carrel.transports.server.http_request import Bodies, Headers, Rejection, accepts, is_json, no_place
 from carrel.transports.server.http_response import Receive, Send, disconnected, end, pump, respond
@@ -277,6 +277,7 @@ class HTTPWithSSE:
             raise Rejection(404, NO_SESSION)
         message = listener.dispatcher.connection.receive(body)
         permit(self._authorization, caller, message)
+        keep_headers(message, headers)
         if type(message) is Refusal and message.reply.startswith(ANONYMOUS):
             await respond(send, message.status, message.reply, extra)  # has no id to match it by in the stream
             return
