@@ -440,19 +440,37 @@ class Server(Generic[State]):
 
             run(self, **options)
         elif transport == "http":
-            from carrel.transports.addresses import is_loopback
             from carrel.transports.server.uvicorn import serve
 
-            host = options.get("host", "127.0.0.1")
-            if self.tools.tells_errors and not is_loopback(host):
-                log.warning(
-                    "listening on %s, where other machines may reach it, without mask_errors=True: "
-                    "callers are told the messages of all exceptions that tools raise",
-                    host or "all addresses",
-                )
+            self._warn_of_errors(options.get("host", "127.0.0.1"))
             serve(self, **options)
         else:
             raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
+
+    async def run_async(self, transport: Literal["stdio", "http"] = "stdio", **options: Any) -> None:
+        """Serve in the running event loop; takes what ``run`` takes. Cancelling it over HTTP ends it gracefully."""
+        if transport == "stdio":
+            from carrel.transports.server.stdio import run_async
+
+            await run_async(self, **options)
+        elif transport == "http":
+            from carrel.transports.server.uvicorn import serve_async
+
+            self._warn_of_errors(options.get("host", "127.0.0.1"))
+            await serve_async(self, **options)
+        else:
+            raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
+
+    def _warn_of_errors(self, host: str) -> None:
+        """Log a warning if other machines may get the messages of exceptions."""
+        from carrel.transports.addresses import is_loopback
+
+        if self.tools.tells_errors and not is_loopback(host):
+            log.warning(
+                "listening on %s, where other machines may reach it, without mask_errors=True: "
+                "callers are told the messages of all exceptions that tools raise",
+                host or "all addresses",
+            )
 
     def asgi(self, path: str = "/mcp", **options: Any) -> Any:
         """Return the server as an ASGI application. ``transports.server.http.StreamableHTTP`` has the options."""

@@ -16,6 +16,7 @@ import pytest
 from carrel import Server
 from carrel.errors import ConfigError
 from carrel.transports.server import uvicorn as transport
+from support.http_requests import ask
 from support.raw_http import PATIENCE, Site
 from support.stdio_process import SERVERS, environment, text_of
 
@@ -192,3 +193,19 @@ def test_without_uvicorn_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ConfigError, match=r"pip install 'carrel\[http\]'"):
         Server("web").run("http")
+
+
+async def test_a_server_runs_in_an_event_loop_until_it_is_cancelled() -> None:
+    stopped: list[str] = []
+    app = Server("async")
+    app.resources.add("memo://1", "one")
+    app.on_shutdown(lambda: stopped.append("stopped"))
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(app.run_async("http", port=0, on_started=started.set_result))
+    url = await asyncio.wait_for(started, 10)
+    reply = await asyncio.to_thread(ask, url, "resources/read", uri="memo://1")
+    assert reply.result["contents"][0]["text"] == "one"
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert stopped == ["stopped"]

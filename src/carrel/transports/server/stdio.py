@@ -491,7 +491,12 @@ def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) ->
     return handled
 
 
-def run(app: Application) -> None:
+async def run_async(app: Application) -> None:
     """Serve ``app`` on the standard streams of this process until the client disconnects."""
     source, target = claim()
-    process.run(serve(app, source, target))
+    await serve(app, source, target)
+
+
+def run(app: Application) -> None:
+    """Serve ``app`` on the standard streams of this process, in an event loop of its own."""
+    process.run(run_async(app))

@@ -18,7 +18,7 @@ from carrel.transports.server.connections import Connections, more_descriptors, 
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
 
-__all__ = ["serve"]
+__all__ = ["serve", "serve_async"]
 
 #: Graceful shutdown: seconds that requests in progress get to finish after SIGTERM or SIGINT.
 GRACE = 5
@@ -32,10 +32,27 @@ AT_ONCE = 8
 #: File descriptors that the process requests besides those of the maximum number of connections.
 SPARE = 2000
 
+MISSING = "HTTP needs uvicorn and httptools: pip install 'carrel[http]'"
 ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
 
 
-def serve(
+def serve(app: Application, **options: Any) -> None:
+    """Serve ``app`` over HTTP in an event loop of its own, until SIGTERM or SIGINT. Takes what ``serve_async`` takes.
+
+    Raises:
+        ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
+    """
+    try:
+        import uvicorn
+    except ImportError:
+        raise ConfigError(MISSING) from None
+    try:
+        process.run(serve_async(app, **options), uvicorn.Config("").get_loop_factory())
+    except KeyboardInterrupt:
+        pass
+
+
+async def serve_async(
     app: Application,
     *,
     host: str = "127.0.0.1",
@@ -50,8 +67,8 @@ def serve(
 
     ``on_started`` is called with the URL of the endpoint once the server accepts connections; port 0 takes a free one.
     ``trusted_proxies`` are addresses and networks of reverse proxies, whose ``X-Forwarded-For`` or ``Forwarded`` names
-    the client for limits. All other options are those of ``StreamableHTTP``. SIGTERM and SIGINT end streams gracefully;
-    after that, this returns.
+    the client for limits. All other options are those of ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end
+    streams gracefully; after that, this returns.
 
     Raises:
         ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
@@ -61,7 +78,7 @@ def serve(
 
         from carrel.transports.server.http_protocol import LimitedProtocol
     except ImportError:
-        raise ConfigError("HTTP needs uvicorn and httptools: pip install 'carrel[http]'") from None
+        raise ConfigError(MISSING) from None
 
     names = [allowed_hosts] if isinstance(allowed_hosts, str) else list(allowed_hosts)
     endpoint = StreamableHTTP(app, path=path, allowed_hosts=[*names, *([] if host in ANYWHERE else [host])], **options)
@@ -110,10 +127,14 @@ def serve(
             backlog=AT_ONCE,
         )
         listeners = listen(host, port)
+        server = Server(config)
+        serving = asyncio.ensure_future(server.serve(listeners))
         try:
-            process.run(Server(config).serve(listeners), config.get_loop_factory())
-        except KeyboardInterrupt:
-            pass
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await asyncio.wait([serving])
+            raise
         finally:
             for listener in listeners:
                 listener.close()
