@@ -110,7 +110,7 @@ async def test_json_that_is_no_answer_is_told(body: bytes) -> None:
 
     failure = await failure_of(babble)
     assert type(failure) is TransportError
-    assert "no answer" in str(failure)
+    assert "not a response" in str(failure)
 
 
 async def test_an_error_without_an_id_belongs_to_the_request_it_answers() -> None:
@@ -162,7 +162,7 @@ async def test_a_request_that_is_only_accepted_fails(status: int) -> None:
 
     failure = await failure_of(accept)
     assert str(status) in str(failure)
-    assert "no answer" in str(failure)
+    assert "sent no response" in str(failure)
 
 
 @pytest.mark.parametrize("way", ["json", "stream"])
