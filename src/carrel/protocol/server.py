@@ -264,7 +264,7 @@ class Connection(connection.Connection[Requester]):
             meta = params.meta
             once = False
             text = data if type(data) is bytes else bytes(data)
-            if meta is UNSET:
+            if meta is None:
                 quotes = _quotes[type(params)] + (2 if type(id) is str else 0) - (2 if raw is _NO_PARAMS else 0)
                 arguments = params.arguments if type(params) is CallToolParams else UNSET
                 if type(arguments) is Raw:
