@@ -9,7 +9,8 @@ import pytest
 
 from carrel.client.handlers import Form, Handlers, Page
 from carrel.wire.client_features import ElicitResult
-from support.scripted_server import Partner, connected, in_turn, required
+from support.asked_client import capabilities, response_to
+from support.scripted_server import Partner, connected, in_turn
 from support.server_connection import ALL, HANDSHAKES, JUNE, LATEST, NOVEMBER
 
 pytestmark = [pytest.mark.requirement, pytest.mark.slow]
@@ -36,31 +37,9 @@ async def agree(_: Any) -> bool:
     return True
 
 
-async def elicited(revision: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
-    """Ask a client, as its revision has it; return the result or error that it answers."""
-    if revision == LATEST:
-        wanted = required({"q": {"method": "elicitation/create", "params": params}}, "s")
-        partner = Partner(answers={"tools/call": in_turn(wanted, {"content": []})})
-        async with connected(partner, **options) as client:
-            await client.call_tool("t")
-        result: dict[str, Any] = partner.sent_of("tools/call")[1]["params"]["inputResponses"]["q"]
-        return result
-    partner = Partner(revision)
-    async with connected(partner, **options) as client:
-        await client.ping()
-        partner.ask("elicitation/create", params)
-        message = await partner.until(None)
-    assert message["id"] == "q"
-    return message.get("result") or message["error"]
-
-
-def capabilities(partner: Partner) -> dict[str, Any]:
-    message = partner.sent[-1] if partner.stateless else partner.sent_of("initialize")[0]
-    params = message["params"]
-    found: dict[str, Any] = (
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] if partner.stateless else params["capabilities"]
-    )
-    return found
+async def elicited(revision: str, params: dict[str, Any], **options: Any) -> Any:
+    """Ask a client for input of its user; return the result or error with which it responds."""
+    return await response_to("elicitation/create", revision, params, **options)
 
 
 @pytest.mark.parametrize("revision", ALL)

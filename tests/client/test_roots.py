@@ -10,26 +10,16 @@ import pytest
 from carrel.client.handlers import Handlers
 from carrel.errors import ConfigError
 from carrel.wire.client_features import Root
-from client.test_elicitation import capabilities
-from support.scripted_server import Partner, connected, in_turn, required
+from support.asked_client import capabilities, response_to
+from support.scripted_server import Partner, connected
 from support.server_connection import ALL, HANDSHAKES, LATEST, NOVEMBER
 
 pytestmark = [pytest.mark.requirement, pytest.mark.slow]
 
 
 async def listed(revision: str, roots: Any) -> Any:
-    """Ask a client for its roots; return what it answers."""
-    if revision == LATEST:
-        partner = Partner(answers={"tools/call": in_turn(required({"q": {"method": "roots/list"}}), {"content": []})})
-        async with connected(partner, handlers=Handlers(roots=roots)) as client:
-            await client.call_tool("t")
-        return partner.sent_of("tools/call")[1]["params"]["inputResponses"]["q"]
-    partner = Partner(revision)
-    async with connected(partner, handlers=Handlers(roots=roots)) as client:
-        await client.ping()
-        partner.ask("roots/list")
-        message = await partner.until(None)
-    return message.get("result") or message["error"]
+    """Ask a client for its roots; return the result or error with which it responds."""
+    return await response_to("roots/list", revision, handlers=Handlers(roots=roots))
 
 
 @pytest.mark.parametrize("revision", ALL)

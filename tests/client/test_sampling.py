@@ -10,8 +10,8 @@ from carrel.client.handlers import Handlers, Sampling
 from carrel.errors import PeerError
 from carrel.wire.client_features import CreateMessageParams, CreateMessageResult, ToolUseContent
 from carrel.wire.content import TextContent
-from client.test_elicitation import capabilities
-from support.scripted_server import Partner, connected, in_turn, required
+from support.asked_client import capabilities, response_to
+from support.scripted_server import Partner, connected
 from support.server_connection import ALL, HANDSHAKES, LATEST, NOVEMBER
 
 pytestmark = [pytest.mark.requirement, pytest.mark.slow]
@@ -28,21 +28,9 @@ async def say(params: Sampling) -> str:
     return "Paris"
 
 
-async def sampled(revision: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
-    """Ask a client's model; return the result or error that it answers."""
-    if revision == LATEST:
-        wanted = required({"q": {"method": "sampling/createMessage", "params": params}}, "s")
-        partner = Partner(answers={"tools/call": in_turn(wanted, {"content": []})})
-        async with connected(partner, **options) as client:
-            await client.call_tool("t")
-        result: dict[str, Any] = partner.sent_of("tools/call")[1]["params"]["inputResponses"]["q"]
-        return result
-    partner = Partner(revision)
-    async with connected(partner, revision=revision, **options) as client:
-        await client.ping()
-        partner.ask("sampling/createMessage", params)
-        message = await partner.until(None)
-    return message.get("result") or message["error"]
+async def sampled(revision: str, params: dict[str, Any], **options: Any) -> Any:
+    """Ask a client's model; return the result or error with which the client responds."""
+    return await response_to("sampling/createMessage", revision, params, **options)
 
 
 @pytest.mark.parametrize("revision", ALL)
