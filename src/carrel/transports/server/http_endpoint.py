@@ -6,8 +6,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 
 from __future__ import annotations
 
-import asyncio
-
 from carrel.errors import (
     HeaderMismatch,
     InvalidMessage,
