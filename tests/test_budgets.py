@@ -58,7 +58,7 @@ def loaded_by(what: str) -> set[str]:
 def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else() -> None:
     loaded = loaded_by("carrel.server.app")
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()
-    assert len(loaded) <= 210, f"{len(loaded)} modules (207 when this was written)"
+    assert len(loaded) <= 215, f"{len(loaded)} modules (211 when this was written)"
     assert len([name for name in loaded if name.startswith("carrel")]) <= 78
 
 

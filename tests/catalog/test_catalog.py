@@ -130,8 +130,8 @@ async def test_a_uri_is_found_exactly_then_by_the_longest_prefix_then_by_a_templ
 )
 async def test_a_prefix_ends_where_a_segment_ends(prefix, inside, outside):
     catalog = await catalog_of(Named("one", prefixes=[prefix]))
-    assert [uri for uri in inside if catalog.find(uri) is None] == []
-    assert [uri for uri in outside if catalog.find(uri) is not None] == []
+    assert [uri for uri in inside if catalog.routes.find(uri) is None] == []
+    assert [uri for uri in outside if catalog.routes.find(uri) is not None] == []
 
 
 async def test_the_most_literal_template_is_taken():

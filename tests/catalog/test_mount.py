@@ -34,7 +34,7 @@ def make_app() -> Server:
     @inner.tool
     async def order(context: Context) -> str:
         answer = await context.elicit("How many?", int)
-        return f"{answer.content} {context.state['from']}"
+        return f"{answer.data} {context.state['from']}"
 
     @inner.tool
     async def steps(context: Context) -> str:

@@ -1,9 +1,7 @@
-"""Catalog of providers: lists all that they offer as one, and finds the provider of a URI, a tool or a prompt.
+"""Catalog of providers: lists all that they offer as one, and asks the provider of a URI, a tool or a prompt.
 
-A URI belongs to the provider that has exactly it, else to the one with the longest prefix of it, else to the one with a
-template that matches it, the most literal characters first; else the providers that take any are asked. Names of tools
-and prompts belong to the first provider that has them. Providers come in the order of their names, and may come and go
-at any time.
+``routes`` finds the provider of a URI. Names of tools and prompts belong to the first provider that has them. Providers
+come in the order of their names, and may come and go at any time.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import msgspec
 
 from carrel.catalog.cursor import read_cursor, write_cursor
 from carrel.catalog.provider import Change, Hit, ListName, MaybeAwaitable, Page, Provider, Request
+from carrel.catalog.routes import Routes
 from carrel.errors import (
     ConfigError,
     InvalidCursor,
@@ -26,7 +25,7 @@ from carrel.errors import (
 )
 from carrel.log import Log
 from carrel.uri.parse import UriError, normalize
-from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
+from carrel.uri.template import MAX_URI, UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -50,14 +49,6 @@ USES: Mapping[Kind, Verb] = {"tool": "call", "prompt": "get"}
 #: Entries per page that are asked for to learn what a provider has.
 LEARNED = 1000
 log = Log("carrel")
-
-
-class _Route(msgspec.Struct, frozen=True, eq=False):
-    """Template by which URIs of a provider are found."""
-
-    template: str
-    pattern: UriTemplate
-    provider: Provider
 
 
 class _Events:
@@ -92,19 +83,15 @@ class Catalog(Provider):
 
     def __init__(self, listener: Listener | None = None) -> None:
         self._listener = listener
+        self.routes = Routes()
+        """Finds the provider of a URI."""
         self.only: Provider | None = None
         """The only provider, where there is one."""
-        self.exact = _Known(self.exists)
+        self.exact = _Known(self.routes.exists)
         self.tool_names = _Known(lambda name: self._has("tool", name))
         self.prompt_names = _Known(lambda name: self._has("prompt", name))
         self._providers: dict[str, Provider] = {}
-        self._exact: tuple[Provider, ...] = ()
-        self._prefixes: dict[str, Provider] = {}
-        self._lengths: tuple[int, ...] = ()
-        self._routes: list[_Route] = []
-        self._catch_all: tuple[Provider, ...] = ()
         self._offering: dict[str, tuple[Provider, ...]] = {}
-        self._templates: dict[str, Provider] = {}
         self._names: dict[Kind, dict[str, Mapping[str, Provider]]] = {"tool": {}, "prompt": {}}
         self._away: set[str] = set()
         self.stale: set[str] = set()
@@ -172,22 +159,14 @@ class Catalog(Provider):
         self.stale.discard(name)
         for names in self._names.values():
             names.pop(name, None)
-        self.route(provider, ())
+        self.routes.route(provider, ())
         self._index()
         return provider
 
     def _index(self) -> None:
         providers = self.providers
         self.only = providers[0] if len(providers) == 1 else None
-        self._exact = tuple(provider for provider in providers if not isinstance(provider.exact, tuple))
-        self._prefixes = {}
-        for provider in providers:
-            for prefix in provider.prefixes:
-                first = self._prefixes.setdefault(prefix, provider)
-                if first is not provider:
-                    log.warning("%s is in %s and in %s; the first one answers", prefix, first.name, provider.name)
-        self._lengths = tuple(sorted({len(prefix) for prefix in self._prefixes}, reverse=True))
-        self._catch_all = tuple(provider for provider in providers if provider.catch_all)
+        self.routes.index(providers)
         self._offering.clear()
 
     def offering(self, method: str) -> tuple[Provider, ...]:
@@ -226,70 +205,14 @@ class Catalog(Provider):
     async def learn(self, provider: Provider) -> None:
         """Learn by which templates URIs of a provider are found, and the names of its tools and prompts."""
         if provider.offers("list_templates"):
-            self.route(provider, [found.uri_template async for found in all_of(provider.list_templates)])
+            self.routes.route(provider, [found.uri_template async for found in all_of(provider.list_templates)])
         if provider.tool_names is None and provider.offers("list_tools"):
             self._names["tool"][provider.name] = {tool.name: provider async for tool in all_of(provider.list_tools)}
         if provider.prompt_names is None and provider.offers("list_prompts"):
             prompts = {prompt.name: provider async for prompt in all_of(provider.list_prompts)}
             self._names["prompt"][provider.name] = prompts
 
-    def route(self, provider: Provider, templates: Iterable[str]) -> None:
-        """Replace the templates by which URIs of a provider are found."""
-        routes = [route for route in self._routes if route.provider is not provider]
-        owners = {template: owner for template, owner in self._templates.items() if owner is not provider}
-        for template in templates:
-            if owners.setdefault(template, provider) is not provider or template.startswith(tuple(provider.prefixes)):
-                continue
-            try:
-                routes.append(_Route(template, UriTemplate(template), provider))
-            except UriTemplateError as error:
-                log.warning("%s: %s is not a URI template: %s", provider.name, template, error)
-        self._templates = owners
-        # A new list: the old one may be in use on another thread.
-        self._routes = sorted(routes, key=lambda route: (-route.pattern.literal_length, route.provider.name))
-
     # Looking up
-
-    def find(self, uri: str, request: Request | None = None) -> Provider | None:
-        """Return the provider of a URI in normal form; None if no provider can have it.
-
-        Where a template finds it, the template and its variables are set in ``request``.
-        """
-        for provider in self._exact:
-            if uri in provider.exact:
-                return provider
-        return self._find_by_prefix(uri) or self._find_by_template(uri, request) or next(iter(self._catch_all), None)
-
-    def _find_by_prefix(self, uri: str) -> Provider | None:
-        for length in self._lengths:
-            start = uri[:length]
-            provider = self._prefixes.get(start)
-            if provider is not None and (uri[length : length + 1] in ("", "/", "?", "#") or start[-1] in "/:"):
-                return provider
-        return None
-
-    def _find_by_template(self, uri: str, request: Request | None) -> Provider | None:
-        for route in self._routes:
-            values = route.pattern.match(uri)
-            if values is not None:
-                if request is not None:
-                    request.template, request.values = route.template, values
-                return route.provider
-        return None
-
-    def exists(self, uri: str) -> bool:
-        """Return whether the resource of a client's URI exists or may come to exist."""
-        if len(uri) > MAX_URI:
-            return False
-        try:
-            normal = normalize(uri)
-        except UriError:
-            return False
-        return self.find(normal) is not None or (normal != uri and self._find_by_template(uri, None) is not None)
-
-    def find_template(self, template: str) -> Provider | None:
-        """Return the provider of a resource template, or None."""
-        return self._templates.get(template)
 
     def find_named(self, kind: Kind, name: str) -> Provider | None:
         """Return the provider of a tool or prompt, or None."""
@@ -316,7 +239,7 @@ class Catalog(Provider):
         """
         if request.view is not None and not request.view.allows("read", uri):
             raise ResourceNotFound(uri)
-        for provider in self._exact:
+        for provider in self.routes.exact:
             if uri in provider.exact:
                 return provider.read_resource(uri, request)
         return self._read_other(uri, request)
@@ -326,25 +249,25 @@ class Catalog(Provider):
             return self._read_fresh(uri, request)
         if len(uri) > MAX_URI:
             check_length(uri)
-        if "%" in uri or not uri.isascii() or self._prefixes:
+        if "%" in uri or not uri.isascii() or self.routes.prefixes:
             try:
                 normal = normalize(uri)
             except UriError:
                 normal = uri  # a template may take it all the same
-            for provider in self._exact:
+            for provider in self.routes.exact:
                 if normal in provider.exact:  # the same URI in another spelling
                     return provider.read_resource(normal, request)
-            found = self._find_by_prefix(normal)
+            found = self.routes.find_by_prefix(normal)
             if found is not None:
                 return found.read_resource(normal, request)
-        found = self._find_by_template(uri, request)
+        found = self.routes.find_by_template(uri, request)
         if found is not None:
             return found.read_resource(uri, request)
         normal = valid_uri(uri)
-        for provider in self._exact:
+        for provider in self.routes.exact:
             if normal in provider.exact:
                 return provider.read_resource(normal, request)
-        if self._catch_all:
+        if self.routes.catch_all:
             return self._read_any(normal, request)
         raise ResourceNotFound(uri)
 
@@ -363,7 +286,7 @@ class Catalog(Provider):
             MCPError: all of them refuse: the first error that says more than that there is no such resource.
         """
         refused: MCPError | None = None
-        for provider in self._catch_all:
+        for provider in self.routes.catch_all:
             try:
                 return await resolved(ask(provider))
             except MCPError as error:
@@ -406,23 +329,9 @@ class Catalog(Provider):
     async def _ask_of(self, verb: Verb, uri: str, request: Request, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
         """Return the answer of the provider of a URI, or of the first that has it of those that take any."""
         provider = await self._provider_of(verb, uri, request)
-        if provider in self._catch_all and not self.owns(provider, valid_uri(uri)):
+        if provider in self.routes.catch_all and not self.routes.owns(provider, valid_uri(uri)):
             return await self._ask_any(uri, ask)
         return await resolved(ask(provider))
-
-    def owns(self, provider: Provider, uri: str) -> bool:
-        """Return whether a URI in normal form belongs to a provider, rather than to any that takes all URIs."""
-        for each in self._exact:
-            if uri in each.exact:
-                return each is provider
-        return (self._find_by_prefix(uri) or self._find_by_template(uri, None)) is provider
-
-    def may_own(self, provider: Provider, uri: str) -> bool:
-        """Return whether the resource of a URI in normal form may be one of a provider."""
-        found = self.find(uri)
-        return found is provider or (
-            provider in self._catch_all and found in self._catch_all and (found is None or not self.owns(found, uri))
-        )
 
     async def _provider_of(self, verb: Verb, uri: str, request: Request) -> Provider:
         """Return the provider of a client's URI.
@@ -434,7 +343,7 @@ class Catalog(Provider):
         if self.stale:
             await self.freshen()
         normal = valid_uri(uri)
-        provider = self.find(normal, request)
+        provider = self.routes.find(normal, request)
         if provider is None or not request.allows(verb, uri):
             raise ResourceNotFound(normal)
         return provider
@@ -449,7 +358,7 @@ class Catalog(Provider):
             normal = valid_uri(uri)
         except InvalidParams:
             return True  # not a URI, which is the error that every caller gets
-        provider = self.find(normal, request)
+        provider = self.routes.find(normal, request)
         return provider is None or await resolved(provider.shows(normal, request))
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
@@ -582,18 +491,10 @@ class Catalog(Provider):
             if provider is None or not request.allows("get", reference.name):
                 raise InvalidParams(f"Invalid params: unknown prompt: {reference.name[:200]}", parameter="name")
         else:
-            provider = self._owner_of_template(reference.uri, request)
+            provider = self.routes.owner_of_template(reference.uri, request)
             if provider is None:
                 return Completion([])  # a URI without variables: nothing is left to complete
         return provider.complete(reference, argument, value, context, request)
-
-    def _owner_of_template(self, uri: str, request: Request) -> Provider | None:
-        provider = self._templates.get(uri)
-        if provider is not None and request.allows("complete", UriTemplate(uri).place({})):
-            return provider
-        if any(uri in other.exact for other in self._exact):
-            return None
-        raise InvalidParams(f"Invalid params: unknown resource template: {uri[:1000]}", parameter="ref")
 
     # Lists of all providers
 

@@ -497,7 +497,7 @@ class Server(Generic[State]):
             for provider in self._added:
                 await self._start_provider(provider)
             for tool, page in self.tools.pages:
-                if not self.catalog.exists(page):
+                if not self.catalog.routes.exists(page):
                     raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
         except BaseException:
             await self.stop()

@@ -62,7 +62,7 @@ class LocalProvider(Provider):
         self.prompt_names = self.prompts.entries.entries
 
     def _route(self) -> None:
-        self._runtime.catalog.route(self, [entry.template.uri_template for entry in self.resources.templates])
+        self._runtime.catalog.routes.route(self, [entry.template.uri_template for entry in self.resources.templates])
 
     def _call(self, request: Request, params: Any) -> tuple[Call, Channel]:
         """Return the call and channel of a request, made up where it does not come from a client."""

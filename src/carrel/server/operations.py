@@ -142,7 +142,7 @@ class Operations:
         if not self._runtime.offers_subscriptions:
             raise MethodNotFound("Method not found: this server does not offer subscriptions")
         uri: str = call.params.uri
-        if not self._runtime.catalog.exists(uri):
+        if not self._runtime.catalog.routes.exists(uri):
             valid_uri(uri)
             raise ResourceNotFound(uri)
         if call.view is None:
@@ -182,7 +182,7 @@ class Operations:
 
     def _named(self, uris: Sequence[str]) -> list[Named]:
         """Return the resources that URIs name, each with its URI as it was written."""
-        return [(canonical(uri), uri) for uri in uris if self._runtime.catalog.exists(uri)]
+        return [(canonical(uri), uri) for uri in uris if self._runtime.catalog.routes.exists(uri)]
 
     async def _listen_later(
         self,

@@ -41,7 +41,7 @@ class OwnInterest(Interest):
     @property
     def uris(self) -> Collection[str]:
         """URIs with a subscription, in normal form."""
-        may_own = self._watches.runtime.catalog.may_own
+        may_own = self._watches.runtime.catalog.routes.may_own
         return [uri for uri in self._watches.uris if may_own(self._provider, uri)]
 
     @uris.setter
@@ -81,7 +81,7 @@ class Watch:
         self.listens.set()
         self._forming.discard(self)
         if self.late:
-            find = self._runtime.catalog.find
+            find = self._runtime.catalog.routes.find
             uris = [uri for uri in self._runtime.hub.uris if find(uri) is self.provider]
             self._runtime.announce(uris, ("resources_list_changed",), seen="everywhere")
 
@@ -141,7 +141,7 @@ class Watches:
             return []
         if "resources_list_changed" in lists:
             return list(self.forming)
-        providers = {id(self.runtime.catalog.find(uri)) for uri in uris}
+        providers = {id(self.runtime.catalog.routes.find(uri)) for uri in uris}
         return [watch for watch in self.forming if id(watch.provider) in providers]
 
     def acknowledge_later(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,0 +1,137 @@
+"""Routes of a catalog: find the provider of a URI.
+
+A URI belongs to the provider that has exactly it, else to the one with the longest prefix of it, else to the one with a
+template that matches it, the most literal characters first; else the providers that take any are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from carrel.catalog.provider import Provider, Request
+from carrel.errors import InvalidParams
+from carrel.log import Log
+from carrel.uri.parse import UriError, normalize
+from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
+
+__all__ = ["Routes"]
+
+log = Log("carrel")
+
+
+class _Route(msgspec.Struct, frozen=True, eq=False):
+    """Template by which URIs of a provider are found."""
+
+    template: str
+    pattern: UriTemplate
+    provider: Provider
+
+
+class Routes:
+    """Exact URIs, prefixes and templates of providers, and the providers that take any URI."""
+
+    def __init__(self) -> None:
+        self.exact: tuple[Provider, ...] = ()
+        """Providers with URIs outside their prefixes and templates."""
+        self.catch_all: tuple[Provider, ...] = ()
+        """Providers that are asked for URIs of no provider."""
+        self.prefixes: dict[str, Provider] = {}
+        """Providers by the prefixes of their URIs."""
+        self._lengths: tuple[int, ...] = ()
+        self._routes: list[_Route] = []
+        self._templates: dict[str, Provider] = {}
+
+    def index(self, providers: Sequence[Provider]) -> None:
+        """Replace the providers, of which the first has precedence."""
+        self.exact = tuple(provider for provider in providers if not isinstance(provider.exact, tuple))
+        self.prefixes = {}
+        for provider in providers:
+            for prefix in provider.prefixes:
+                first = self.prefixes.setdefault(prefix, provider)
+                if first is not provider:
+                    log.warning("%s is in %s and in %s; the first one answers", prefix, first.name, provider.name)
+        self._lengths = tuple(sorted({len(prefix) for prefix in self.prefixes}, reverse=True))
+        self.catch_all = tuple(provider for provider in providers if provider.catch_all)
+
+    def route(self, provider: Provider, templates: Iterable[str]) -> None:
+        """Replace the templates by which URIs of a provider are found."""
+        routes = [route for route in self._routes if route.provider is not provider]
+        owners = {template: owner for template, owner in self._templates.items() if owner is not provider}
+        for template in templates:
+            if owners.setdefault(template, provider) is not provider or template.startswith(tuple(provider.prefixes)):
+                continue
+            try:
+                routes.append(_Route(template, UriTemplate(template), provider))
+            except UriTemplateError as error:
+                log.warning("%s: %s is not a URI template: %s", provider.name, template, error)
+        self._templates = owners
+        # A new list: the old one may be in use on another thread.
+        self._routes = sorted(routes, key=lambda route: (-route.pattern.literal_length, route.provider.name))
+
+    def find(self, uri: str, request: Request | None = None) -> Provider | None:
+        """Return the provider of a URI in normal form; None if no provider can have it.
+
+        Where a template finds it, the template and its variables are set in ``request``.
+        """
+        for provider in self.exact:
+            if uri in provider.exact:
+                return provider
+        return self.find_by_prefix(uri) or self.find_by_template(uri, request) or next(iter(self.catch_all), None)
+
+    def find_by_prefix(self, uri: str) -> Provider | None:
+        """Return the provider with the longest prefix of a URI in normal form."""
+        for length in self._lengths:
+            start = uri[:length]
+            provider = self.prefixes.get(start)
+            if provider is not None and (uri[length : length + 1] in ("", "/", "?", "#") or start[-1] in "/:"):
+                return provider
+        return None
+
+    def find_by_template(self, uri: str, request: Request | None) -> Provider | None:
+        """Return the provider of the template that matches a URI, and set both in ``request``."""
+        for route in self._routes:
+            values = route.pattern.match(uri)
+            if values is not None:
+                if request is not None:
+                    request.template, request.values = route.template, values
+                return route.provider
+        return None
+
+    def exists(self, uri: str) -> bool:
+        """Return whether the resource of a client's URI exists or may come to exist."""
+        if len(uri) > MAX_URI:
+            return False
+        try:
+            normal = normalize(uri)
+        except UriError:
+            return False
+        return self.find(normal) is not None or (normal != uri and self.find_by_template(uri, None) is not None)
+
+    def owns(self, provider: Provider, uri: str) -> bool:
+        """Return whether a URI in normal form belongs to a provider, rather than to any that takes all URIs."""
+        for each in self.exact:
+            if uri in each.exact:
+                return each is provider
+        return (self.find_by_prefix(uri) or self.find_by_template(uri, None)) is provider
+
+    def may_own(self, provider: Provider, uri: str) -> bool:
+        """Return whether the resource of a URI in normal form may be one of a provider."""
+        found = self.find(uri)
+        return found is provider or (
+            provider in self.catch_all and found in self.catch_all and (found is None or not self.owns(found, uri))
+        )
+
+    def owner_of_template(self, uri: str, request: Request) -> Provider | None:
+        """Return the provider of a resource template; None for the URI of a resource, which has no variables.
+
+        Raises:
+            InvalidParams: there is no such template, or it is hidden from the caller.
+        """
+        provider = self._templates.get(uri)
+        if provider is not None and request.allows("complete", UriTemplate(uri).place({})):
+            return provider
+        if any(uri in other.exact for other in self.exact):
+            return None
+        raise InvalidParams(f"Invalid params: unknown resource template: {uri[:1000]}", parameter="ref")
