@@ -571,3 +571,39 @@ def test_handlers_see_the_headers_of_their_request_without_credentials(revision:
             if revision == "2025-03-26":
                 answers += [reply["result"] for reply in request(url, [body, {**body, "id": 2}], headers, token).body]
     assert {answer["content"][0]["text"] for answer in answers} == {"blue False"}
+
+
+def counting() -> Server:
+    app = Server("counting")
+
+    @app.tool
+    async def count(context: Context) -> str:
+        if context.session is None:
+            return "none"
+        number = context.session.values["number"] = int(str(context.session.values.get("number", 0))) + 1
+        return f"{number} {context.session.id}"
+
+    return app
+
+
+@pytest.mark.parametrize("revision", ALL)
+async def test_a_session_keeps_values_of_handlers_until_it_is_closed(revision: str) -> None:
+    app = counting()
+    async with memory.connect(app, revision) as peer:
+        answers = [(await call(peer, "count"))["content"][0]["text"] for _ in range(2)]
+        assert answers == (["none", "none"] if revision == LATEST else ["1 ", "2 "])
+    assert app.runtime.sessions == {}
+
+
+def test_sessions_over_http_have_ids_and_values_of_their_own() -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count"}}
+    app = counting()
+    with over_http(app) as origin:
+        url = f"{origin}/mcp"
+        ids = [initialize(url) for _ in range(2)]
+        for number in (1, 2):
+            for id in ids:
+                answer = request(url, body, {"mcp-session-id": id}).result
+                assert answer["content"][0]["text"] == f"{number} {id}"
+        request(url, None, {"mcp-session-id": ids[0]}, method="DELETE")
+        assert [session.id for session in app.runtime.sessions.values()] == ids[1:]

@@ -543,6 +543,7 @@ class Server(Generic[State]):
         """Drop a connection, its subscriptions, and the requests to its client that are pending."""
         abandon(connection)
         connection.close()
+        self.runtime.sessions.pop(connection, None)
         subscription = self.runtime.hub.sessions.pop(connection, None)
         if subscription is not None:
             self.runtime.hub.close(subscription)

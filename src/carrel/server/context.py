@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.elicitation.questions import Elicited, Question
-    from carrel.server.runtime import Runtime
+    from carrel.server.runtime import Runtime, Session
 
 else:
     from carrel.server.state_type import TypeVar
@@ -131,6 +131,13 @@ class Context(Generic[State]):
     def state(self) -> State:
         """What the lifespan of the server has yielded."""
         return cast("State", self.runtime.state)
+
+    @property
+    def session(self) -> Session | None:
+        """The session of the client, with values of the handlers' own; None for a stateless request."""
+        if self.call.peer.revision.stateless:
+            return None
+        return self.runtime.session_of(self.call.connection)
 
     @property
     def headers(self) -> Mapping[bytes, bytes]:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import View
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
     from carrel.state.interfaces import State as SharedState
     from carrel.state.replica import Replica
     from carrel.threads import ThreadPool
 
-__all__ = ["Operation", "Runtime"]
+__all__ = ["Operation", "Runtime", "Session"]
 
 T = TypeVar("T")
 Seen: TypeAlias = Literal["here", "everywhere"]
@@ -56,6 +56,19 @@ class Tasks(Protocol):
 
     async def stop(self) -> None:
         """Cancel all tasks."""
+
+
+class Session:
+    """Session of a client, for handlers. ``id`` is that of a session over HTTP, empty on stdio.
+
+    ``values`` are the handlers' own, in the memory of this process for as long as the session is open.
+    """
+
+    __slots__ = ("id", "values")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.values: dict[str, object] = {}
 
 
 class Runtime:
@@ -99,6 +112,8 @@ class Runtime:
         """Handlers of requests, by operation name."""
         self.extensions: dict[str, dict[str, Any]] = {}
         """Settings of the extensions of the server, by name."""
+        self.sessions: dict[Connection, Session] = {}
+        """Sessions that handlers have asked for, until their connections are closed."""
         self.listeners: list[Callable[[Sequence[Change], Sequence[ListName]], None]] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
         self.contexts: Contexts | None = None
@@ -197,6 +212,17 @@ class Runtime:
     def join(self, outer: Runtime) -> None:
         """Use the tasks and request states of another server, in whose catalog this one is."""
         self._outer = outer
+
+    def session_of(self, connection: Connection) -> Session:
+        """Return the session on a connection, for handlers of this server and of those mounted in it."""
+        if self._outer is not None:
+            return self._outer.session_of(connection)
+        found = self.sessions.get(connection)
+        if found is None:
+            found = Session(connection.id)
+            if connection in self.hub.sessions:  # not closed meanwhile
+                self.sessions[connection] = found
+        return found
 
     def view_of(self, call: Call) -> View | None:
         """Return the rights of the caller of a request, to be asked with the URIs and names of this server."""
