@@ -187,7 +187,7 @@ class CatalogOperations:
     def complete(self, call: Call, channel: Channel) -> Any:
         """Answer completion/complete."""
         if not self.completes:
-            raise MethodNotFound("Method not found: nothing here can be completed")
+            raise MethodNotFound("Method not found: this server has nothing to complete")
         params = call.params
         context = {} if params.context is None or params.context.arguments is None else params.context.arguments
         request = request_of(call, channel)

@@ -289,7 +289,7 @@ class Context(Generic[State]):
         if threading.get_ident() != self._thread:
             raise RuntimeError("Questions are asked on the event loop of the server: in a function with async def")
         if self.over:
-            raise TransportError("Nobody can be asked any more: the call has ended")
+            raise TransportError("the client cannot be asked: the call has ended")
         return (await ask(self, {key: question}))[0]
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:

@@ -66,7 +66,7 @@ def test_no_way_in_is_without_a_guard(issuer: Issuer, guard: Authorization):
             assert response.status_code == 401, (path, method)
             assert response.headers["www-authenticate"].startswith("Bearer "), (path, method)
             if method != "HEAD":
-                assert response.json()["error"]["message"] == "This server wants an access token"
+                assert response.json()["error"]["message"] == "This server requires an access token"
         for body in (b"", b"not json", b"[" * 1000, b'{"jsonrpc":"2.0","method":"notifications/initialized"}'):
             assert request(f"{origin}/mcp", body, {}).status == 401
         assert request(f"{origin}/elsewhere", b"", {}).status == 404

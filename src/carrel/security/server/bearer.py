@@ -167,7 +167,7 @@ class BearerAuthorization:
             token = None if header is None else read_token(header)
             if token is None:
                 return challenge(
-                    401, "This server wants an access token", scopes=self.scopes.everywhere, metadata=metadata
+                    401, "This server requires an access token", scopes=self.scopes.everywhere, metadata=metadata
                 )
             principal = await self.verify(token)
             self.check_audience(principal, scope, path)

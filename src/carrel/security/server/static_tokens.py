@@ -124,7 +124,7 @@ class StaticTokens(BearerAuthorization):
                 "a line begins with sha256: and the hash of a token, 64 hexadecimal digits (never the token itself)"
             )
         if len(words) < 2:
-            raise ConfigError("after the hash comes who the token belongs to")
+            raise ConfigError("the hash must be followed by the subject of the token")
         scopes = self.scopes.expand(read_scopes(words[2:], "the scopes"))
         principal = Principal(
             subject=words[1],

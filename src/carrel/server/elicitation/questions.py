@@ -182,7 +182,7 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
         raise ValueError("the page of an elicitation must be at an https: URL")
     odd = any(character <= " " or character > "~" or character == "\\" for character in url)
     if odd or not parts.hostname or parts.username is not None:
-        raise ValueError("the URL of a page names a host, nobody's name or password, and is percent-encoded")
+        raise ValueError("the URL of a page must have a host, no user name or password, and be percent-encoded")
     id = None if revision.stateless else os.urandom(16).hex()
     params = ElicitParams(mode="url", message=message, url=url, elicitation_id=id)
     return Question(
