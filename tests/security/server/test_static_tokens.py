@@ -48,7 +48,7 @@ async def test_a_file_says_whose_a_token_is_and_what_it_may_do(tmp_path: Path):
         ("\n\nsha256:abc alice", "line 3: a line begins"),
         (f"md5:{'0' * 64} alice", "line 1"),
         (f"sha256:{'g' * 64} alice", "line 1"),
-        (f"sha256:{'0' * 64}", "line 1: after the hash comes who"),
+        (f"sha256:{'0' * 64}", "line 1: the hash must be followed by"),
         (f'sha256:{"0" * 64} alice a"b', "line 1: the scopes"),
     ],
 )
