@@ -98,11 +98,23 @@ async def test_a_server_may_run_again() -> None:
     assert notes == ["a starts", "a stops"] * 3
 
 
-async def test_a_server_runs_once_at_a_time() -> None:
+async def test_a_server_starts_once_for_several_transports_and_stops_with_the_last() -> None:
+    notes: list[str] = []
+    app = Server("s")
+    app.on_startup(lambda: notes.append("starts"))
+    app.on_shutdown(lambda: notes.append("stops"))
+    await asyncio.gather(app.start(), app.start())
+    await app.stop()
+    assert notes == ["starts"]
+    await app.stop()
+    assert notes == ["starts", "stops"]
+
+
+async def test_a_server_runs_in_one_event_loop() -> None:
     app = Server("s")
     async with memory.connect(app):
-        with pytest.raises(ConfigError, match="running already"):
-            await app.start()
+        with pytest.raises(ConfigError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, app.start())
 
 
 @pytest.mark.parametrize("where", ["lifespan", "hook", "provider"])

@@ -12,6 +12,7 @@ The folder `examples` has one of these for each feature.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -182,6 +183,8 @@ class Server(Generic[State]):
         self._on_shutdown: list[Hook] = []
         self._added: list[Provider] = []
         self._stack: AsyncExitStack | None = None
+        self._users = 0
+        self._changing = asyncio.Lock()
         self._declares_resources = False
 
     @property
@@ -448,7 +451,11 @@ class Server(Generic[State]):
             raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
 
     async def run_async(self, transport: Literal["stdio", "http"] = "stdio", **options: Any) -> None:
-        """Serve in the running event loop; takes what ``run`` takes. Cancelling it over HTTP ends it gracefully."""
+        """Serve in the running event loop; takes what ``run`` takes. Cancelling it over HTTP ends it gracefully.
+
+        One server may serve on both transports at once, with ``asyncio.gather`` or a task group: it starts with the
+        first one and stops with the last.
+        """
         if transport == "stdio":
             from carrel.transports.server.stdio import run_async
 
@@ -479,7 +486,24 @@ class Server(Generic[State]):
         return StreamableHTTP(self, path=path, **options)
 
     async def start(self) -> None:
-        """Enter the lifespan, start the providers and begin to watch them. Called by transports."""
+        """Enter the lifespan, start the providers and begin to watch them, for the first transport that calls it.
+
+        Raises:
+            ConfigError: it runs in another event loop, or something of it cannot be started.
+        """
+        if self._users == 0 and not self._changing.locked():
+            self._changing = asyncio.Lock()  # one lock is for one event loop
+        self._users += 1
+        try:
+            self.runtime.check_loop()
+            async with self._changing:
+                if not self.runtime.is_running:
+                    await self._start()
+        except BaseException:
+            self._users -= 1
+            raise
+
+    async def _start(self) -> None:
         self.runtime.start()
         if "opentelemetry" in sys.modules:
             self._observe()
@@ -500,7 +524,7 @@ class Server(Generic[State]):
                 if not self.catalog.routes.exists(page):
                     raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
         except BaseException:
-            await self.stop()
+            await self._stop()
             raise
 
     async def _start_provider(self, provider: Provider) -> None:
@@ -519,8 +543,14 @@ class Server(Generic[State]):
     _is_observed = False
 
     async def stop(self) -> None:
-        """End the subscriptions gracefully, stop the providers, leave the lifespan."""
-        self.end_streams()
+        """End the subscriptions gracefully, stop the providers, leave the lifespan, with the last transport."""
+        self._users = max(0, self._users - 1)
+        async with self._changing:
+            if self._users == 0:
+                await self._stop()
+
+    async def _stop(self) -> None:
+        self.runtime.hub.shut()
         await self.watches.stop()
         await self.runtime.stop()
         stack, self._stack = self._stack, None
@@ -530,8 +560,9 @@ class Server(Generic[State]):
                     rest.push_async_callback(self.catalog.remove, provider.name)
 
     def end_streams(self) -> None:
-        """End every long-lived listen stream gracefully, such as before the process stops."""
-        self.runtime.hub.shut()
+        """End every long-lived listen stream gracefully, before the last transport stops."""
+        if self._users <= 1:
+            self.runtime.hub.shut()
 
     # Connections
 

@@ -45,6 +45,9 @@ __all__ = ["Context"]
 
 State = TypeVar("State", default=Any)
 
+#: Headers that handlers do not get.
+CREDENTIALS = frozenset((b"authorization", b"cookie", b"proxy-authorization"))
+
 
 class Sent:
     """A message that was sent. Awaiting it waits for a slow reader (backpressure); not awaiting it is fine too."""
@@ -142,7 +145,7 @@ class Context(Generic[State]):
     @property
     def headers(self) -> Mapping[bytes, bytes]:
         """HTTP headers of the request, by lower-case name, without credentials; empty on stdio."""
-        return self.call.headers or {}
+        return {name: value for name, value in (self.call.headers or {}).items() if name not in CREDENTIALS}
 
     @property
     def meta(self) -> dict[str, Any]:

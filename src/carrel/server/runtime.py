@@ -151,6 +151,15 @@ class Runtime:
         """Whether the server is running."""
         return self._loop is not None
 
+    def check_loop(self) -> None:
+        """Check that the server does not run in another event loop.
+
+        Raises:
+            ConfigError: it does.
+        """
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise ConfigError(f"the server {self.description.info.name} is running already, in another event loop")
+
     def start(self) -> None:
         """Begin to run in the current event loop.
 

@@ -147,11 +147,13 @@ async def test_it_can_be_started_again_after_it_was_stopped(app, log):
     await endpoint.stop()  # once more does no harm
 
 
-async def test_a_server_runs_once_at_a_time(app):
+async def test_a_server_of_two_applications_starts_with_the_first_and_stops_with_the_last(app, log):
     first, second = app.asgi(), app.asgi()
     async with first.lifespan():
-        with pytest.raises(ConfigError, match="running already"):
-            await second.start()
+        async with second.lifespan():
+            assert log == ["started"]
+        assert log == ["started"]
+    assert log == ["started", "stopped"]
 
 
 @pytest.mark.parametrize("prefix", ["taken away", "left"])
