@@ -338,7 +338,7 @@ def test_what_is_not_an_address_is_refused(text):
         (["--sse"], "need --http"),
         (["--trusted-proxy", "10.0.0.1"], "need --http"),
         (["--http", "0", "--trusted-proxy", "proxy.example"], "trusted_proxies: 'proxy.example'"),
-        (["--http", "0", "--path", "/sse", "--sse"], "in the way"),
+        (["--http", "0", "--path", "/sse", "--sse"], "overlaps with /sse"),
         (["--http", "not..a.host:80"], "there is no host not..a.host"),
         (["--http", "192.0.2.1:0"], "cannot listen on 192.0.2.1 port 0"),
         (["--max-size", "huge"], "is not a size"),

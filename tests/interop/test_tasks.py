@@ -40,7 +40,7 @@ def make_server() -> Server:
         name = await context.elicit("Name?", str, key="question")
         again = await context.elicit("Name, again?", str, key="question")
         city = await context.sample("The capital of France?", 10)
-        return f"{name.content} {again.content} {city.text}"
+        return f"{name.data} {again.data} {city.text}"
 
     @app.tool(task="required")
     async def broken() -> str:

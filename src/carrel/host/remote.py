@@ -80,6 +80,12 @@ NEEDED: Mapping[str, Row[Any, Any]] = {
     "search": LIST_RESOURCES,
     "watch": READ_RESOURCE,
 }
+#: Methods of a provider that need the skills extension.
+SKILL_METHODS: Mapping[str, Row[Any, Any]] = {
+    "list_skills": LIST_SKILLS,
+    "get_skill": GET_SKILL,
+    "list_directory": READ_DIRECTORY,
+}
 #: Lists of this side, by the remote server's name of the list.
 LISTS: Mapping[str, ListName] = {
     "tools": "tools_list_changed",
@@ -148,7 +154,7 @@ class RemoteProvider(Provider):
 
     def offers(self, method: str) -> bool:
         """Return whether the server offers what a method needs; everything usual, while it has not been reached."""
-        if method in ("list_skills", "get_skill", "list_directory"):
+        if method in SKILL_METHODS:
             settings = self._skills_settings
             return settings is not None and (method != "list_directory" or bool(settings.get("directoryRead")))
         row = NEEDED.get(method)

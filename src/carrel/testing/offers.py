@@ -76,7 +76,7 @@ class OfferTests(Hooks):
                     assert file.size == len(data)
                     assert file.digest == f"sha256:{sha256(data).hexdigest()}"
 
-    async def test_what_is_no_skill_is_not_found(self, provider: Provider) -> None:
+    async def test_a_uri_that_is_no_skill_is_not_found(self, provider: Provider) -> None:
         async with running(provider):
             await self.listed(provider, "skills")
             for uri in (self.nothing(provider), self.foreign):
