@@ -47,6 +47,7 @@ from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 from carrel.wire.utilities import LoggingMessageParams
 
 if TYPE_CHECKING:
+    from carrel.catalog.access import Gate, View
     from carrel.client.cache import Cache
     from carrel.client.extensions import ClientExtension
     from carrel.client.handlers import ClientCall, Form, Handlers, Origin, Page, RootsRequest, Sampling
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from carrel.client.state import ClientState, StateChange
     from carrel.client.tasks import ToolTask
     from carrel.client.watch import Change, Watch
+    from carrel.protocol.principal import Principal
+    from carrel.server.dispatch import Middleware, Next
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
 
 __all__ = [
@@ -75,6 +78,7 @@ __all__ = [
     "ElicitResult",
     "EmbeddedResource",
     "Form",
+    "Gate",
     "GetPromptResult",
     "HTTPOptions",
     "Handlers",
@@ -84,10 +88,13 @@ __all__ = [
     "Listing",
     "LoggingLevel",
     "LoggingMessageParams",
+    "Middleware",
     "ModelHint",
     "ModelPreferences",
+    "Next",
     "Origin",
     "Page",
+    "Principal",
     "ProcessOptions",
     "Prompt",
     "PromptArgument",
@@ -116,11 +123,15 @@ __all__ = [
     "ToolResultContent",
     "ToolTask",
     "ToolUseContent",
+    "View",
     "Watch",
 ]
 
 #: Modules of the types that are loaded when they are first used.
 MODULES = {
+    "carrel.catalog.access": ("Gate", "View"),
+    "carrel.protocol.principal": ("Principal",),
+    "carrel.server.dispatch": ("Middleware", "Next"),
     "carrel.client.cache": ("Cache",),
     "carrel.client.extensions": ("ClientExtension",),
     "carrel.client.handlers": ("ClientCall", "Form", "Handlers", "Origin", "Page", "RootsRequest", "Sampling"),

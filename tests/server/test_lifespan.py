@@ -221,6 +221,8 @@ async def test_a_server_that_tells_no_changes_watches_nothing() -> None:
 def test_a_server_serves_on_transports_that_there_are() -> None:
     with pytest.raises(ConfigError, match="'stdio' or 'http'"):
         Server("s").run("carrier pigeon")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="stdio takes no options: port"):
+        Server("s").run("stdio", port=8000)
 
 
 @pytest.mark.parametrize(

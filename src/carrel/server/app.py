@@ -32,7 +32,7 @@ from carrel.server.elicitation.input_required import abandon
 from carrel.server.local import LocalProvider
 from carrel.server.metadata import icons_of
 from carrel.server.operations import Operations
-from carrel.server.options import Icons, PromptOptions, ResourceOptions, ToolOptions
+from carrel.server.options import ASGIOptions, Icons, PromptOptions, ResourceOptions, ServeOptions, ToolOptions
 from carrel.server.runtime import Runtime
 from carrel.server.subscriptions import LISTS, Subscription, set_of
 from carrel.server.watching import Watches
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from carrel.server.tools import Tools
     from carrel.state.interfaces import State as SharedState
     from carrel.state.replica import Replica
+    from carrel.transports.server.http import StreamableHTTP
     from carrel.wire.apps import PageSecurity
 else:
     from carrel.server.state_type import TypeVar
@@ -433,7 +434,7 @@ class Server(Generic[State]):
 
     # Running
 
-    def run(self, transport: Literal["stdio", "http"] = "stdio", **options: Any) -> None:
+    def run(self, transport: Literal["stdio", "http"] = "stdio", **options: Unpack[ServeOptions]) -> None:
         """Serve until the client closes the connection (stdio) or the process is told to stop (HTTP).
 
         Over HTTP, ``host`` ("127.0.0.1"), ``port`` (8000) and ``path`` ("/mcp") say where; ``asgi`` takes the rest.
@@ -441,7 +442,8 @@ class Server(Generic[State]):
         if transport == "stdio":
             from carrel.transports.server.stdio import run
 
-            run(self, **options)
+            _check_no_options(options)
+            run(self)
         elif transport == "http":
             from carrel.transports.server.uvicorn import serve
 
@@ -450,7 +452,7 @@ class Server(Generic[State]):
         else:
             raise ConfigError(f"transport must be 'stdio' or 'http', not {transport!r}")
 
-    async def run_async(self, transport: Literal["stdio", "http"] = "stdio", **options: Any) -> None:
+    async def run_async(self, transport: Literal["stdio", "http"] = "stdio", **options: Unpack[ServeOptions]) -> None:
         """Serve in the running event loop; takes what ``run`` takes. Cancelling it over HTTP ends it gracefully.
 
         One server may serve on both transports at once, with ``asyncio.gather`` or a task group: it starts with the
@@ -459,7 +461,8 @@ class Server(Generic[State]):
         if transport == "stdio":
             from carrel.transports.server.stdio import run_async
 
-            await run_async(self, **options)
+            _check_no_options(options)
+            await run_async(self)
         elif transport == "http":
             from carrel.transports.server.uvicorn import serve_async
 
@@ -479,7 +482,7 @@ class Server(Generic[State]):
                 host or "all addresses",
             )
 
-    def asgi(self, path: str = "/mcp", **options: Any) -> Any:
+    def asgi(self, path: str = "/mcp", **options: Unpack[ASGIOptions]) -> StreamableHTTP:
         """Return the server as an ASGI application. ``transports.server.http.StreamableHTTP`` has the options."""
         from carrel.transports.server.http import StreamableHTTP
 
@@ -678,11 +681,21 @@ def _provider_of(given: Provider | Server[Any] | str | os.PathLike[str], app: Se
 
         return Mounted(given, app)
     if not isinstance(given, str) and not hasattr(given, "__fspath__"):
-        remote = "; a client is added as carrel.host.remote.RemoteProvider(client)"
+        remote = "; a client is added as carrel.host.RemoteProvider(client)"
         raise ConfigError(f"A provider is a Provider, a Server, a path or a URL, not a {type(given).__name__}{remote}")
     from carrel import sources
 
     return sources.open(given, **options)
+
+
+def _check_no_options(options: ServeOptions) -> None:
+    """Check that nothing is said about HTTP where stdio is served.
+
+    Raises:
+        ConfigError: there are options.
+    """
+    if options:
+        raise ConfigError(f"stdio takes no options: {', '.join(options)}")
 
 
 def _make_tasks(runtime: Runtime) -> Tasks:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias, TypedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from carrel.server.metadata import Meta
 from carrel.wire.base import Annotations, Icon
 from carrel.wire.tools import ToolAnnotations
 
-__all__ = ["PromptOptions", "ResourceOptions", "TaskSupport", "ToolOptions"]
+if TYPE_CHECKING:
+    from carrel.transports.server.authorizer import Authorizer
+
+__all__ = ["ASGIOptions", "PromptOptions", "ResourceOptions", "ServeOptions", "TaskSupport", "ToolOptions"]
 
 Icons: TypeAlias = Iterable[Icon | dict[str, Any] | str]
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
@@ -59,3 +62,24 @@ class ToolOptions(TypedDict, total=False):
     ui: str | None
     visibility: Iterable[str] | None
     meta: Meta | None
+
+
+class ASGIOptions(TypedDict, total=False):
+    """Options of ``Server.asgi``; ``transports.server.http.StreamableHTTP`` explains them."""
+
+    allowed_hosts: str | Iterable[str]
+    allowed_origins: str | Iterable[str]
+    keep_alive: float
+    patience: float
+    sse_path: str | None
+    authorization: Authorizer | None
+
+
+class ServeOptions(ASGIOptions, total=False):
+    """Options of ``Server.run`` over HTTP; ``transports.server.uvicorn.serve_async`` explains them."""
+
+    host: str
+    port: int
+    path: str
+    trusted_proxies: str | Iterable[str]
+    on_started: Callable[[str], None] | None

@@ -2,9 +2,28 @@
 
     app.add_provider(sources.open("./docs", include=["*.md"]))
 
-A source is imported only when it is opened.
+A source is imported only when it is opened. The interface of providers, for sources of your own, and the transforms of
+providers are here too.
 """
 
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.catalog.resources_as_tools import ResourcesAsTools
+from carrel.catalog.transforms import Filter, Namespace, Rename, Transform
 from carrel.sources.registry import open, scheme_of
 
-__all__ = ["open", "scheme_of"]
+__all__ = [
+    "Change",
+    "Events",
+    "Filter",
+    "Hit",
+    "Interest",
+    "Namespace",
+    "Page",
+    "Provider",
+    "Rename",
+    "Request",
+    "ResourcesAsTools",
+    "Transform",
+    "open",
+    "scheme_of",
+]

@@ -58,7 +58,7 @@ async def serve_async(
     host: str = "127.0.0.1",
     port: int = 8000,
     path: str = "/mcp",
-    allowed_hosts: str | tuple[str, ...] | list[str] = (),
+    allowed_hosts: str | Iterable[str] = (),
     trusted_proxies: str | Iterable[str] = (),
     on_started: Callable[[str], None] | None = None,
     **options: Any,
