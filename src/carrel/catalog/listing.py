@@ -34,7 +34,7 @@ class Listing(Generic[T]):
         """Encoded pages by view, revision included, and the key that they go on after; emptied by every change."""
         self._encoded: dict[str, dict[str, msgspec.Raw]] = {}
         self.changes = 0
-        """How many changes there have been."""
+        """Number of changes so far."""
 
     def __len__(self) -> int:
         return len(self.entries)

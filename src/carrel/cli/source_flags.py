@@ -41,7 +41,7 @@ class Flag(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What flags of the same name need to have in common."""
+        """Properties that flags of the same name have in common."""
         return (self.metavar, self.read, self.repeated, self.choices, self.default if self.read is None else None)
 
     @property

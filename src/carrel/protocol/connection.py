@@ -77,7 +77,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """What changes the state, whichever side does it."""
+    """Steps that change the state of a connection, whichever side takes them."""
 
     PROPOSE = "propose"
     """The client proposes a revision: with ``initialize`` or, to find out whether it is spoken, ``server/discover``."""
@@ -184,7 +184,7 @@ Answered: TypeAlias = Response[W] | ErrorResponse[W] | Ignored
 
 
 class Connection(Generic[W]):
-    """What both ends of a connection have in common. ``W`` is the type of the senders of its requests."""
+    """Base of both ends of a connection. ``W`` is the type of the senders of its requests."""
 
     __slots__ = ("__weakref__", "in_flight", "last_id", "state", "waiting")
 

@@ -204,7 +204,7 @@ class Server(Generic[State]):
 
     @property
     def state(self) -> State:
-        """What the lifespan has yielded, while the server runs."""
+        """Value that the lifespan has yielded, while the server runs."""
         return cast("State", self.runtime.state)
 
     @state.setter

@@ -132,7 +132,7 @@ class Context(Generic[State]):
 
     @property
     def state(self) -> State:
-        """What the lifespan of the server has yielded."""
+        """Value that the lifespan of the server has yielded."""
         return cast("State", self.runtime.state)
 
     @property

@@ -104,7 +104,7 @@ class Runtime:
         self.offers_subscriptions = offers_subscriptions
         self.list_changed = list_changed
         self.state: Any = None
-        """What the lifespan of the server has yielded."""
+        """Value that the lifespan of the server has yielded."""
         self.state_ttl = state_ttl
         self.hub = Hub()
         self.catalog = Catalog(self.published)

@@ -38,7 +38,7 @@ class TaskRun:
         self.unsent: list[Pending] = []
         """Questions that wait for a client with an open stream."""
         self.size = 0
-        """How many bytes count as kept for its client."""
+        """Bytes that count as kept for its client."""
         self.timer: asyncio.TimerHandle | None = None
 
     @property

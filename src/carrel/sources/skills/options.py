@@ -8,4 +8,4 @@ __all__ = ["SkillsOptions"]
 
 
 class SkillsOptions(FolderOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is shared of a folder of skills."""
+    """Options of a folder of skills: what of it is shared."""
