@@ -199,7 +199,7 @@ class Interest:
 
 
 class Events(Protocol):
-    """Receiver of the changes that a provider reports. Its methods may be called from any thread, between start and stop."""
+    """Receiver of the changes of a provider. Its methods may be called from any thread, between start and stop."""
 
     def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
         """Report changes of resources, and which lists have changed (that of resources follows from the changes)."""
