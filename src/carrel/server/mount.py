@@ -114,8 +114,14 @@ class Mounted(Transform):
                 try:
                     await asyncio.wait((told, stopped), return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    told.cancel()
+                    await _cancelled(told)
                 watches.notify()
         finally:
-            stopped.cancel()
             watches.outer = None
+            await _cancelled(stopped)
+
+
+async def _cancelled(task: asyncio.Future[Any]) -> None:
+    """Cancel a task, and wait until it has ended."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -31,6 +31,7 @@ from carrel.server.tasks.remote import RemoteTasks
 from carrel.server.tasks.run import TaskRun
 from carrel.state.records import CancelTaskLetter, SessionMessage, TaskAnswerLetter, TaskChanged, TaskRecord
 from carrel.state.replica import Replica
+from carrel.transports.server.dispatcher import EAGER
 from carrel.wire.base import Result
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import CreateTaskResult, ListTasksResult, TaskStatus
@@ -196,15 +197,25 @@ class Tasks:
         run.work = asyncio.ensure_future(self._follow(run, work))
         if isinstance(work, CoroutineType):
             run.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
-        return self._replica.run(self._created(run))
+        announced = self._replica.run(self._created(run))
+        return self._begun(announced) if EAGER else announced
+
+    @staticmethod
+    async def _begun(announced: Result | Awaitable[Result]) -> Result:
+        """Return the announcement of a task once its work has begun, as it has without eager tasks."""
+        result = announced if isinstance(announced, Result) else await announced
+        await asyncio.sleep(0)
+        return result
 
     async def _created(self, run: TaskRun) -> Result:
         await self._replica.written()
+        result: Result
         if run.call.peer.revision.stateless:
             result = detailed(run.record)
             result.result_type = "task"
-            return result
-        return CreateTaskResult(task=as_task(run.record))
+        else:
+            result = CreateTaskResult(task=as_task(run.record))
+        return result
 
     async def _follow(self, run: TaskRun, work: Awaitable[Result]) -> None:
         call = run.call
