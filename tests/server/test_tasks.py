@@ -169,12 +169,11 @@ async def test_a_key_names_one_question_for_the_life_of_a_task(key: str | None) 
         said = [(await context.elicit(f"{number}?", str, key=key)).action for number in range(3)]
         return " ".join([*said, (await context.elicit("Last?", str, key="elicit-1")).action])
 
-    async with memory.connect(app, **CAPABLE) as peer:
+    async with memory.connect(app, **CAPABLE) as peer, asyncio.timeout(30):  # a key used again is never answered
         id = await begin(peer, "insist")
-        keys = []
+        keys: list[str] = []
         while (task := await settle(peer, id, "input_required", "completed"))["status"] != "completed":
-            for asked in task["inputRequests"]:
-                assert asked not in keys
+            for asked in [key for key in task["inputRequests"] if key not in keys]:
                 keys.append(asked)
                 await peer.request("tasks/update", {"taskId": id, "inputResponses": {asked: {"action": "decline"}}})
         assert len(keys) == 4
