@@ -21,7 +21,7 @@ from carrel.wire.resources import (
     ReadResourceResult,
     Resource,
     TextResourceContents,
-    read_contents,
+    decoded,
 )
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
 
@@ -164,9 +164,7 @@ class ResourcesAsTools(Provider):
         if not request.allows("read", uri):
             raise ResourceNotFound(uri)
         result: ReadResourceResult | bytes = await resolved(self._provider.read_resource(uri, request))
-        if isinstance(result, bytes):
-            result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
-        return CallToolResult(content=[_block(contents) for contents in result.contents])
+        return CallToolResult(content=[_block(contents) for contents in decoded(result).contents])
 
     async def _search(self, arguments: Raw, request: Request) -> CallToolResult:
         given = msgspec.json.decode(arguments, type=SearchArguments)

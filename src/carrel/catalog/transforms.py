@@ -23,7 +23,7 @@ from carrel.errors import ConfigError, InvalidParams, ResourceError, ResourceNot
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, read_contents
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
@@ -202,10 +202,9 @@ class Transform(Provider):
         result = await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request)))
         if own == uri:
             return result
-        if isinstance(result, bytes):
-            result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
-        contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in result.contents]
-        return msgspec.structs.replace(result, contents=contents)
+        whole = decoded(result)
+        contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in whole.contents]
+        return msgspec.structs.replace(whole, contents=contents)
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the resources inside a directory that are shown.

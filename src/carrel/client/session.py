@@ -239,7 +239,7 @@ class Session:
 
     @property
     def server(self) -> ServerFacts:
-        """What the server has declared.
+        """Server, as it has declared itself.
 
         Raises:
             ConfigError: the client has not been connected yet.

@@ -20,7 +20,7 @@ from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
 from carrel.wire.prompts import ListPromptsResult
-from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, read_contents
+from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, decoded
 from carrel.wire.tools import ListToolsResult
 
 if TYPE_CHECKING:
@@ -258,6 +258,4 @@ def _with_hints(result: PageResult, page: Page[Any]) -> PageResult:
 
 async def _private_later(pending: MaybeAwaitable[ReadResourceResult | bytes], call: Call) -> ReadResourceResult:
     result: ReadResourceResult | bytes = await resolved(pending)
-    if isinstance(result, bytes):
-        result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
-    return private(result, call)
+    return private(decoded(result), call)

@@ -25,7 +25,7 @@ from carrel.wire.client_features import (
     Root,
     SamplingMessage,
 )
-from carrel.wire.resources import ReadResourceParams, ReadResourceResult, read_contents
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult, decoded
 from carrel.wire.utilities import SEVERITY, LoggingMessageParams, ProgressParams
 
 if TYPE_CHECKING:
@@ -187,9 +187,7 @@ class Context(Generic[State]):
         contexts = self.runtime.contexts
         request = Request(self.call_for(uri), self.channel, visible_to(view), view=view, contexts=contexts)
         result: ReadResourceResult | bytes = await resolved(self.runtime.catalog.read_resource(uri, request))
-        if isinstance(result, bytes):
-            result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
-        return result
+        return decoded(result)
 
     # Elicitation, sampling and roots
 

@@ -16,7 +16,7 @@ from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate, read_contents
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceContents, ResourceTemplate, decoded
 from carrel.wire.skills import Skill
 from carrel.wire.tools import CallToolResult, Tool
 
@@ -169,9 +169,7 @@ class Caller:
     async def read_resource(self, uri: str) -> Sequence[ResourceContents]:
         """Return the contents of a resource."""
         result: ReadResourceResult | bytes = await answer(self.provider.read_resource(uri, self._request))
-        if isinstance(result, bytes):
-            result = msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
-        return result.contents
+        return decoded(result).contents
 
     async def shows(self, uri: str) -> bool:
         """Return whether a URI leads to nothing hidden."""

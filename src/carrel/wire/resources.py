@@ -97,6 +97,13 @@ class ReadResourceResult(CacheableResult, kw_only=True):
     contents: list[ResourceContents]
 
 
+def decoded(result: ReadResourceResult | bytes) -> ReadResourceResult:
+    """Return the result of a read, which may be encoded."""
+    if isinstance(result, bytes):
+        return msgspec.json.decode(result, type=ReadResourceResult, dec_hook=read_contents)
+    return result
+
+
 class SubscribeParams(Params, kw_only=True):
     """Parameters of resources/subscribe and resources/unsubscribe (before 2026-07-28)."""
 
