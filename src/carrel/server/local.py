@@ -12,6 +12,7 @@ from carrel.catalog.cursor import key_of, position_of
 from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request, Visible
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.protocol.connection import Peer
+from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
 from carrel.server.completion import limited, listed_values, search_names
@@ -69,8 +70,7 @@ class LocalProvider(Provider):
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
         connection = Connection(self._runtime.description, self._runtime.budget)
-        row = LATEST.requests["ping"] if "ping" in LATEST.requests else next(iter(LATEST.requests.values()))
-        return Call(connection, Peer(LATEST), 0, row, params, Raw(b"{}")), _Silence()
+        return Call(connection, Peer(LATEST), 0, READ_RESOURCE, params, Raw(b"{}")), _Silence()
 
     # Resources
 
