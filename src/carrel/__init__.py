@@ -25,13 +25,19 @@ if typing.TYPE_CHECKING:
     from carrel.server.app import Server
     from carrel.server.contents import Contents
     from carrel.server.context import Context
+    from carrel.server.dependencies import Depends
+    from carrel.server.media import Audio, File, Image
 
 __all__ = [
     "Annotations",
+    "Audio",
     "Client",
     "Contents",
     "Context",
+    "Depends",
+    "File",
     "Icon",
+    "Image",
     "Implementation",
     "Limits",
     "MCPError",
@@ -43,9 +49,13 @@ __all__ = [
 
 #: Modules that are imported when they are first used: a client needs no server, and a server no client.
 _LATE = {
+    "Audio": "carrel.server.media",
     "Client": "carrel.client.client",
     "Contents": "carrel.server.contents",
     "Context": "carrel.server.context",
+    "Depends": "carrel.server.dependencies",
+    "File": "carrel.server.media",
+    "Image": "carrel.server.media",
     "Server": "carrel.server.app",
 }
 

@@ -11,6 +11,7 @@
     │   ├── UnsupportedVersion      an unsupported protocol revision                (-32022)
     │   ├── ServerUnavailable       the server has no room for the request now      (-32603)
     │   ├── ProviderUnavailable     a provider of the server cannot be reached      (-32603)
+    │   ├── LoginRequired           the user has to log in at an upstream first     (-32603)
     │   └── URLElicitationRequired  the user has to visit a URL first (2025-11-25)  (-32042)
     ├── PeerError                   an error response of the peer
     ├── ResourceError               a resource is not available; carries its URI
@@ -46,6 +47,7 @@ __all__ = [
     "InvalidCursor",
     "InvalidMessage",
     "InvalidParams",
+    "LoginRequired",
     "MCPError",
     "MethodNotFound",
     "MissingCapability",
@@ -190,6 +192,17 @@ class ProviderUnavailable(ProtocolError):
     def __init__(self, provider: str) -> None:
         super().__init__(printable(f"{provider} is not available", MAX_LINE))
         self.provider = provider
+
+
+class LoginRequired(ProtocolError):
+    """A server behind this one acts for a user, who has to log in there first (-32603).
+
+    ``url`` is the page for that, if there is one; it is in the message, and in the data of the error.
+    """
+
+    def __init__(self, message: str, url: str | None = None) -> None:
+        super().__init__(message, None if url is None else {"url": url})
+        self.url = url
 
 
 class URLElicitationRequired(ProtocolError):

@@ -51,6 +51,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_sessions: int = 10_000
     max_sessions_per_client: int = 2_500
     session_ttl: float = 1800.0
+    max_session_state_bytes: int = 64 * KIB
     max_streams_per_session: int = 8
     replay_ttl: float = 120.0
 
@@ -75,6 +76,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"The limit {name} must be a number above 0, not {value!r}")
 
 
+#: Limits that cannot change while a server runs: the table of connections and the file descriptors depend on them.
+FIXED = ("max_connections", "max_connections_per_address")
+
+
 class Quota:
     """Counter of usage by client: at most ``total`` in all, and at most ``share`` per client."""
 
@@ -85,6 +90,11 @@ class Quota:
         self.share = share
         self.used = 0
         self._by_client: dict[str, int] = {}
+
+    def limit(self, total: int, share: int) -> None:
+        """Change the limits. What is used already stays, also beyond them."""
+        self.total = total
+        self.share = share
 
     def used_by(self, client: str) -> int:
         """Return the usage of a client."""

@@ -28,6 +28,10 @@ class Log:
             shown = (each if isinstance(each, int | float) else printable(each, self._longest) for each in arguments)
             self._logger.log(level, message, *shown, exc_info=exc_info, stacklevel=3)
 
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """Log a message at a level of ``logging``."""
+        self._log(level, message, arguments)
+
     def debug(self, message: str, *arguments: object, exc_info: Any = None) -> None:
         """Log a debug message."""
         self._log(logging.DEBUG, message, arguments, exc_info)

@@ -71,14 +71,17 @@ class Job:
         finally:
             _here.job = None
 
-    def end(self, value: Any, error: BaseException | None) -> None:
-        """Pass the outcome to the caller; thread-safe."""
+    def end(self, value: Any, error: BaseException | None, passed: Callable[[], object] | None = None) -> None:
+        """Pass the outcome to the caller, and then call ``passed``; thread-safe."""
         try:
-            self.loop.call_soon_threadsafe(self._settle, value, error)
+            self.loop.call_soon_threadsafe(self._settle, value, error, passed)
         except RuntimeError:  # the loop is closed: there is no caller
-            pass
+            if passed is not None:
+                passed()
 
-    def _settle(self, value: Any, error: BaseException | None) -> None:
+    def _settle(self, value: Any, error: BaseException | None, passed: Callable[[], object] | None) -> None:
+        if passed is not None:
+            passed()
         if not self.future.done():
             self.future.set_result((value, error))
 
@@ -110,7 +113,8 @@ class ThreadPool:
     """Thread pool of up to ``threads`` threads for all clients, up to ``per_client`` of them for one client.
 
     When these are busy, up to ``waiting_per_client`` calls of a client wait. Threads are started on demand, end after
-    being idle for some seconds, and are daemons.
+    being idle for some seconds, and are daemons. They do not run ahead of the event loop: when as many outcomes as
+    there are threads wait for it, such as large files that were read, no further job starts.
 
     Raises:
         ConfigError: a number is less than 1.
@@ -131,7 +135,15 @@ class ThreadPool:
         self._alive = 0
         self._threads: set[threading.Thread] = set()
         self._closed = False
+        self._unpassed = 0  # outcomes that the event loop has not taken yet
+        self._held = 0  # threads that wait for it
+        self._room = threading.Condition(self._lock)
         self._ended: Callable[[], object] | None = None  # called when the last thread of a closed pool ends
+
+    def limit(self, threads: int, per_client: int, waiting_per_client: int) -> None:
+        """Change the limits. Functions that run already go on, also beyond them."""
+        with self._lock:
+            self.threads, self.per_client, self.waiting_per_client = threads, per_client, waiting_per_client
 
     @property
     def alive(self) -> int:
@@ -173,6 +185,7 @@ class ThreadPool:
         ended = asyncio.Event()
         with self._lock:
             self._closed = True
+            self._room.notify_all()
             dropped = [job for share in self._shares.values() for job in share.waiting]
             self._shares.clear()
             self._ready.clear()
@@ -259,11 +272,14 @@ class ThreadPool:
         while (job := worker.job) is not None:
             value, error = job.run()
             with self._lock:
+                self._unpassed += 1
                 worker.job = self._next(job)
                 if idle := worker.job is None and not self._closed:
                     self._idle.append(worker)
-            job.end(value, error)
+            job.end(value, error, self._passed)
             del job, value, error
+            if self._unpassed > self.threads and not idle:
+                self._wait_for_room()
             if idle and not worker.wake.acquire(timeout=IDLE):
                 with self._lock:
                     if worker in self._idle:
@@ -280,6 +296,19 @@ class ThreadPool:
                 ended()
             except RuntimeError:  # the loop is closed
                 pass
+
+    def _passed(self) -> None:
+        with self._lock:
+            self._unpassed -= 1
+            if self._held:
+                self._room.notify()
+
+    def _wait_for_room(self) -> None:
+        """Wait until the event loop has taken outcomes, for some seconds: it may have stopped."""
+        with self._lock:
+            self._held += 1
+            self._room.wait_for(lambda: self._unpassed <= self.threads or self._closed, IDLE)
+            self._held -= 1
 
     def _next(self, done: Job) -> Job | None:
         """Mark a job as done, and return the next job, of the client whose turn it is."""

@@ -48,9 +48,10 @@ from carrel.wire.utilities import LoggingMessageParams
 
 if TYPE_CHECKING:
     from carrel.catalog.access import Gate, View
+    from carrel.catalog.rules import Rule, Rules
     from carrel.client.cache import Cache
     from carrel.client.extensions import ClientExtension
-    from carrel.client.handlers import ClientCall, Form, Handlers, Origin, Page, RootsRequest, Sampling
+    from carrel.client.handlers import ClientCall, Form, Handlers, LogMessage, Origin, Page, RootsRequest, Sampling
     from carrel.client.results import Listing
     from carrel.client.retry import Retries
     from carrel.client.skills import Skill
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from carrel.protocol.principal import Principal
     from carrel.server.dispatch import Middleware, Next
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
+    from carrel.transports.server.route import HTTPRequest, HTTPResponse
 
 __all__ = [
     "Annotations",
@@ -81,11 +83,14 @@ __all__ = [
     "Gate",
     "GetPromptResult",
     "HTTPOptions",
+    "HTTPRequest",
+    "HTTPResponse",
     "Handlers",
     "Icon",
     "ImageContent",
     "Implementation",
     "Listing",
+    "LogMessage",
     "LoggingLevel",
     "LoggingMessageParams",
     "Middleware",
@@ -110,6 +115,8 @@ __all__ = [
     "Role",
     "Root",
     "RootsRequest",
+    "Rule",
+    "Rules",
     "Sampling",
     "SamplingMessage",
     "ServerCapabilities",
@@ -130,11 +137,14 @@ __all__ = [
 #: Modules of the types that are loaded when they are first used.
 MODULES = {
     "carrel.catalog.access": ("Gate", "View"),
+    "carrel.catalog.rules": ("Rule", "Rules"),
     "carrel.protocol.principal": ("Principal",),
     "carrel.server.dispatch": ("Middleware", "Next"),
     "carrel.client.cache": ("Cache",),
     "carrel.client.extensions": ("ClientExtension",),
-    "carrel.client.handlers": ("ClientCall", "Form", "Handlers", "Origin", "Page", "RootsRequest", "Sampling"),
+    "carrel.client.handlers": (
+        *("ClientCall", "Form", "Handlers", "LogMessage", "Origin", "Page", "RootsRequest", "Sampling"),
+    ),
     "carrel.client.results": ("Listing",),
     "carrel.client.retry": ("Retries",),
     "carrel.client.skills": ("Skill",),
@@ -142,6 +152,7 @@ MODULES = {
     "carrel.client.tasks": ("ToolTask",),
     "carrel.client.watch": ("Change", "Watch"),
     "carrel.transports.client.options": ("HTTPOptions", "ProcessOptions"),
+    "carrel.transports.server.route": ("HTTPRequest", "HTTPResponse"),
 }
 LATE = {name: module for module, names in MODULES.items() for name in names}
 

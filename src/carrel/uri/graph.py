@@ -2,7 +2,7 @@
 
 Its edges are literal texts and runs of a character class. For each state, the set of positions in the URI from which
 the end can be reached is one integer, a bit per position, so that matching takes a few arithmetic operations per edge,
-whatever the URI.
+for every URI.
 
 An example: `x:{name}.{ext}` and the URI `x:a.b.c`. The dot may be in both values, so that it does not decide where
 `name` ends. Without the literal text at the start, which is compared first, the text is `a.b.c`, and the automaton is
@@ -15,7 +15,7 @@ the text, bit 5 its start:
     state 0   000001    nothing is left
     state 1   111111    `ext` can be any rest, an empty one too
     state 2   010100    in front of a dot: `.b.c` and `.c`
-    state 3   111100    wherever a dot follows; with bit 5 set, the whole text matches
+    state 3   111100    where a dot follows; with bit 5 set, the whole text matches
 
 Then the path is walked from the start: in state 3 at bit 5, `name` ends at the first position that state 2 has, which
 is bit 4. So `name` is `a`, the dot leads to bit 3, and `ext` is the rest, `b.c`. No choice is ever taken back.

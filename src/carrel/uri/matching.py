@@ -14,11 +14,14 @@ from carrel.uri.values import agree, read, read_query
 
 __all__ = ["Matching", "group"]
 
+#: Characters of values that have to be decoded, for a character class.
+ENCODED = r"%,\x80-\U0010ffff"
+
 
 class Matching:
     """Matcher of one URI template."""
 
-    __slots__ = ("_graphs", "_lists", "_repeats", "_slots", "fullmatch")
+    __slots__ = ("_graphs", "_lists", "_repeats", "_slots", "fullmatch", "plain")
 
     def __init__(self, parts: Sequence[Part]) -> None:
         expressions = [part for part in parts if not isinstance(part, str)]
@@ -33,10 +36,14 @@ class Matching:
         self._graphs: tuple[Graph, ...]
         self.fullmatch: Callable[[str], re.Match[str] | None] | None = None
         """Returns the texts of the slots of a deterministic template; if None, use `divide`."""
+        self.plain: Callable[[str], re.Match[str] | None] | None = None
+        """As ``fullmatch``, for URIs without escapes and lists only: its named groups are the values."""
         lenient = Graph(atoms, "readable")
         if not lenient.ambiguous:
             self._graphs = (lenient,)
             self.fullmatch = _compile(atoms)
+            if self.fullmatch is not None and not self._repeats and _is_plain(parts):
+                self.plain = _compile(atoms, plain=True)
         else:
             # Of several readings, those that expansion writes come first: the round trip depends on it.
             self._graphs = (Graph(atoms, "written"), lenient)
@@ -107,8 +114,21 @@ def _operator(part: Part) -> str | None:
     return None if isinstance(part, str) else part[0].operator
 
 
-def _compile(atoms: Sequence[Atom]) -> Callable[[str], re.Match[str] | None] | None:
-    """Return the matcher of a deterministic template by regular expression; None if it needs the graph."""
+def _is_plain(parts: Sequence[Part]) -> bool:
+    """Return whether the text that matches a variable is its value, as long as it has no escapes and no commas."""
+    return all(
+        "%" not in part and "," not in part
+        if isinstance(part, str)
+        else all(item.operator in ("", "+") and not item.explode and item.name.isidentifier() for item in part)
+        for part in parts
+    )
+
+
+def _compile(atoms: Sequence[Atom], *, plain: bool = False) -> Callable[[str], re.Match[str] | None] | None:
+    """Return the matcher of a deterministic template by regular expression; None if it needs the graph.
+
+    With ``plain``, values have no percent sign, no comma, and nothing outside ASCII, and groups have names.
+    """
     tail = atoms[-1] if len(atoms) > 1 and isinstance(atoms[-1], str) else ""
     if "%" in tail:
         return None
@@ -125,7 +145,10 @@ def _compile(atoms: Sequence[Atom]) -> Callable[[str], re.Match[str] | None] | N
             for variable in atom:
                 first, separator, *_ = OPERATORS[variable.operator]
                 characters = READABLE.get(variable.operator, PATH_CHARACTERS)
-                run = f"({_class(characters + separator if variable.explode else characters)}*+)"
+                if plain:
+                    run = f"(?P<{variable.name}>{_class(characters, ENCODED)}*+)"
+                else:
+                    run = f"({_class(characters + separator if variable.explode else characters)}*+)"
                 pattern += f"(?:{re.escape(first)}{run})?+" if first else run
     fullmatch = re.compile(pattern).fullmatch
     if not tail:
@@ -140,10 +163,10 @@ def _is_simple(expression: Expression) -> bool:
     return len(expression) == 1 or operator.first == operator.separator
 
 
-def _class(characters: str) -> str:
+def _class(characters: str, without: str = "") -> str:
     # Negated: characters outside ASCII represent their escapes, and listing them makes compiling slow.
     others = "".join([chr(octet) for octet in range(128) if chr(octet) not in characters])
-    return f"[^{re.escape(others)}]"
+    return f"[^{re.escape(others)}{without}]"
 
 
 def _literal_pattern(literal: str) -> str:

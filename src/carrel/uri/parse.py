@@ -51,6 +51,8 @@ _QUERY = _PATH + b"?"
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 #: Fast path: a file: URI that is in canonical form already, as most listed ones are.
 _PLAIN_FILE = re.compile(r"file://(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
+#: The same for other schemes.
+_PLAIN = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?:/[A-Za-z0-9._~-]*)*\Z")
 _UNSAFE_IN_FILE_NAME = re.compile("%(?:00|2[Ff]|5[Cc])")
 
 
@@ -120,6 +122,8 @@ def resolve(uri: str) -> Uri:
 
 def canonical(uri: str) -> str:
     """Return the canonical form of a URI as text, for comparison; the text itself if it cannot be resolved."""
+    if _PLAIN.match(uri) or (_PLAIN_FILE.match(uri) and os.name != "nt"):
+        return uri
     try:
         return str(resolve(uri))
     except UriError:

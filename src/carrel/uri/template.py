@@ -46,7 +46,6 @@ class UriTemplate:
     __slots__ = (
         "_matching",
         "_parts",
-        "_plain",
         "literal_length",
         "names",
         "prefix",
@@ -70,9 +69,6 @@ class UriTemplate:
         """The literal text before the first expression, percent-encoded."""
         self.literal_length: int = sum([len(part) for part in self._parts if isinstance(part, str)])
         """The number of literal characters, percent-encoded, which decides between overlapping templates."""
-        self._plain = len(self.names) == len(self.variables) and all(
-            variable.operator in ("", "+") and not variable.explode for variable in self.variables
-        )
         self._matching: Matching | None = None
 
     def __repr__(self) -> str:
@@ -114,13 +110,35 @@ class UriTemplate:
         parts = [part for part in self._parts if isinstance(part, str) or part[0].operator not in ("?", "&", "#")]
         return "".join([part if isinstance(part, str) else expand(part, known) for part in parts])
 
+    def head(self, values: Mapping[str, Value]) -> str:
+        """Expand the template as ``place`` does, up to its first variable without a value.
+
+        Raises:
+            UriTemplateError, TypeError: as for `expand`.
+        """
+        head = ""
+        for part in self._parts:
+            if isinstance(part, str):
+                head += part
+            elif part[0].operator not in ("?", "&", "#"):
+                if any(variable.name not in values for variable in part):
+                    break
+                head += expand(part, values)
+        return head
+
     def match(self, uri: str) -> dict[str, Found] | None:
         """Match a URI; return the decoded values of the variables, or `None` if it does not match.
 
         Variables that are absent from the URI are not in the result. The time is linear in the length of the URI.
         """
         matching = self._matching or self._prepare()
-        fullmatch = matching.fullmatch
+        plain, fullmatch = matching.plain, matching.fullmatch
+        if plain is not None:  # the hot path
+            found = plain(uri)
+            if found is not None:
+                return found.groupdict() if len(uri) <= MAX_URI else None
+            if "%" not in uri and "," not in uri and uri.isascii():
+                return None
         if fullmatch is None:
             return matching.divide(uri)
         if len(uri) > MAX_URI:
@@ -128,8 +146,6 @@ class UriTemplate:
         found = fullmatch(uri)
         if found is None:
             return None
-        if self._plain and "%" not in uri and "," not in uri and uri.isascii():  # the hot path
-            return dict(zip(self.names, found.groups()))  # noqa: B905 - they are equally long
         if not uri.isascii() and not is_encodable(uri):
             return None
         return matching.interpret(found.groups(), percent_decode)

@@ -12,6 +12,9 @@ from msgspec import UNSET, UnsetType, field
 
 Id: TypeAlias = str | int
 Meta: TypeAlias = dict[str, Any]
+
+#: Key of the tags of an entry in its ``_meta``.
+TAGS = "carrel/tags"
 Role: TypeAlias = Literal["user", "assistant"]
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 

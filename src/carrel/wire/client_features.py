@@ -8,7 +8,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/roots
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from msgspec import UNSET, field
 
@@ -124,6 +124,19 @@ class CreateMessageParams(Wire, kw_only=True):
     tool_choice: ToolChoice | None = None
 
 
+class SamplingDetails(TypedDict, total=False):
+    """Fields of ``CreateMessageParams`` that may be left out, by keyword."""
+
+    model_preferences: ModelPreferences | None
+    system_prompt: str | None
+    include_context: Literal["none", "thisServer", "allServers"] | None
+    temperature: float | None
+    stop_sequences: list[str] | None
+    metadata: dict[str, Any] | None
+    tools: list[Tool] | None
+    tool_choice: ToolChoice | None
+
+
 SampledContent: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseContent
 
 
@@ -155,6 +168,10 @@ class ListRootsParams(Wire, kw_only=True):
     """Parameters of roots/list: only ``_meta``."""
 
     meta: Meta | None = field(default=None, name="_meta")
+
+
+QuestionParams: TypeAlias = ElicitParams | CreateMessageParams | ListRootsParams
+"""Parameters of a request of a server to its client."""
 
 
 class ListRootsResult(Wire, kw_only=True):

@@ -1,0 +1,207 @@
+"""Synchronous host: ``carrel.host.Host`` without ``await``, for scripts, notebooks and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+from carrel.catalog.provider import Hit, Provider
+from carrel.catalog.registry import Listener
+from carrel.host import host as asynchronous
+from carrel.host.catalog import HostCatalog
+from carrel.host.changes import HostChange
+from carrel.host.config.inputs import Inputs
+from carrel.host.config.server_config import Problem, ServerConfig
+from carrel.host.hosted_server import HostedServer
+from carrel.host.remote import PATIENCE
+from carrel.host.selection import Hosted, Selection
+from carrel.host.tools import ToolsOptions
+from carrel.sync.loop import background, iterate, run
+from carrel.sync.options import CallOptions, ClientOptions, async_call_options, async_client_options
+from carrel.transports.client.transport import Credentials
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.skills import Skill
+from carrel.wire.tools import CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+    from llama_index.core.tools import AsyncBaseTool
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from carrel.agents.formats import Vendor
+    from carrel.sync.tools import VendorTools
+
+__all__ = ["Host"]
+
+
+class Host:
+    """Host of many servers, which waits for each answer. See ``carrel.host.Host`` for the options and methods.
+
+    It may be used from several threads, as ``carrel.sync.Client``. Handlers may be plain functions; ``inputs``,
+    ``credentials`` and ``listener`` are called in the background event loop.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[ServerConfig] = (),
+        *,
+        files: Iterable[Path | str] = (),
+        lazy: bool = False,
+        start_timeout: float = PATIENCE,
+        inputs: Inputs | None = None,
+        credentials: Callable[[ServerConfig], Credentials | None] | None = None,
+        listener: Listener | None = None,
+        catalog: HostCatalog | None = None,
+        face: Callable[[HostedServer], Provider] | None = None,
+        enter_timeout: float | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self.host = asynchronous.Host(
+            configs,
+            files=files,
+            lazy=lazy,
+            start_timeout=start_timeout,
+            inputs=inputs,
+            credentials=credentials,
+            listener=listener,
+            catalog=catalog,
+            face=face,
+            enter_timeout=enter_timeout,
+            **async_client_options(options),
+        )
+        """The host in the background event loop."""
+
+    def __enter__(self) -> Host:
+        background().open.add(self.host)
+        try:
+            run(self.host.__aenter__())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        run(self.host.close())
+        background().open.discard(self.host)
+
+    # Servers
+
+    @property
+    def servers(self) -> Mapping[str, HostedServer]:
+        """The servers by name: their state, reason, info and configuration."""
+        return self.host.servers
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """Problems in the configuration files."""
+        return self.host.problems
+
+    def apply(self, configs: Iterable[ServerConfig]) -> None:
+        """Make these the servers of the host. See ``Host.apply``."""
+        run(self.host.apply(configs))
+
+    def server(self, name: str) -> HostedServer:
+        """Return the server of a name. See ``Host.server``."""
+        return self.host.server(name)
+
+    def connect(self, name: str) -> HostedServer:
+        """Return a server that is connected; one that is idle is connected to first. See ``Host.connect``."""
+        return run(self.host.connect(name))
+
+    def reconnect(self, name: str) -> HostedServer:
+        """Try again now to connect to a server that has failed, and wait for the outcome."""
+        return run(self.host.reconnect(name))
+
+    def wake(self, name: str) -> None:
+        """Connect to a server that is idle, and wait for the outcome."""
+        run(self.host.wake(name))
+
+    # Lists of all servers
+
+    def list_resources(self, **selection: Unpack[Selection]) -> list[Hosted[Resource]]:
+        """Return the resources of all servers. Two servers with the same URI have two resources."""
+        return run(self.host.list_resources(**selection))
+
+    def list_resource_templates(self, **selection: Unpack[Selection]) -> list[Hosted[ResourceTemplate]]:
+        """Return the resource templates of all servers."""
+        return run(self.host.list_resource_templates(**selection))
+
+    def list_tools(self, **selection: Unpack[Selection]) -> list[Hosted[Tool]]:
+        """Return the tools of all servers."""
+        return run(self.host.list_tools(**selection))
+
+    def list_prompts(self, **selection: Unpack[Selection]) -> list[Hosted[Prompt]]:
+        """Return the prompts of all servers."""
+        return run(self.host.list_prompts(**selection))
+
+    def list_skills(self, **selection: Unpack[Selection]) -> list[Hosted[Skill]]:
+        """Return the skills of all servers."""
+        return run(self.host.list_skills(**selection))
+
+    def search(self, query: str, *, limit: int = 50, **selection: Unpack[Selection]) -> list[Hosted[Hit]]:
+        """Return the resources that match a query, of all servers, the best first."""
+        return run(self.host.search(query, limit=limit, **selection))
+
+    # Requests to one server
+
+    def read_resource(self, server: str, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult:
+        """Return the contents of a resource of a server."""
+        return run(self.host.read_resource(server, uri, **async_call_options(options)))
+
+    def call_tool(
+        self, server: str, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
+    ) -> CallToolResult:
+        """Call a tool of a server, and return its result."""
+        return run(self.host.call_tool(server, name, arguments, **async_call_options(options)))
+
+    def get_prompt(
+        self, server: str, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
+    ) -> GetPromptResult:
+        """Get a prompt of a server."""
+        return run(self.host.get_prompt(server, name, arguments, **async_call_options(options)))
+
+    def complete(
+        self,
+        server: str,
+        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str = "",
+        context: Mapping[str, str] | None = None,
+    ) -> Completion:
+        """Return completions of a value, of a server. See ``Client.complete``."""
+        return run(self.host.complete(server, reference, argument, value, context))
+
+    # Tools for models
+
+    @overload
+    def tools(self, format: Vendor, **options: Unpack[ToolsOptions]) -> VendorTools: ...
+    @overload
+    def tools(self, format: Literal["langchain"], **options: Unpack[ToolsOptions]) -> list[BaseTool]: ...
+    @overload
+    def tools(self, format: Literal["llamaindex"], **options: Unpack[ToolsOptions]) -> list[AsyncBaseTool]: ...
+    @overload
+    def tools(self, format: Literal["pydantic-ai"], **options: Unpack[ToolsOptions]) -> AbstractToolset[Any]: ...
+    def tools(self, format: Any, **options: Unpack[ToolsOptions]) -> Any:
+        """Return the tools of all servers in the format of a vendor or framework. See ``carrel.sync.tools_of``."""
+        from carrel.sync.tools import in_thread, waiting
+
+        if "approve" in options:
+            options["approve"] = in_thread(options["approve"])
+        return waiting(run(self.host.tools(format, **options)))
+
+    # Changes
+
+    def watch(self) -> Iterator[HostChange]:
+        """Return an iterator of what changes from now on, until the host is closed."""
+        changes = self.host.watch()
+        return iterate(lambda: changes)

@@ -1,0 +1,78 @@
+"""Skills of the server of a synchronous client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from carrel.client import server_skills, skills
+from carrel.sync.listing import Listing
+from carrel.sync.loop import run
+from carrel.wire.resources import Resource, ResourceContents
+
+__all__ = ["ServerSkills", "Skill"]
+
+
+class Skill:
+    """Snapshot of a skill: ``carrel.client.skills.Skill`` without ``await``, which is its ``snapshot``."""
+
+    def __init__(self, snapshot: skills.Skill) -> None:
+        self.snapshot = snapshot
+        """The skill with its metadata: ``uri``, ``frontmatter``, ``files``, ``problem``, ``fingerprint``."""
+
+    def __repr__(self) -> str:
+        return repr(self.snapshot)
+
+    @property
+    def uri(self) -> str:
+        """The URI of SKILL.md, which identifies the skill at the server."""
+        return self.snapshot.uri
+
+    @property
+    def name(self) -> str:
+        """The skill's name, which is not unique."""
+        return self.snapshot.name
+
+    @property
+    def description(self) -> str:
+        """The server's description of the skill and when to use it."""
+        return self.snapshot.description
+
+    def instructions(self) -> str:
+        """Return the text of SKILL.md, verified. See ``Skill.instructions``."""
+        return run(self.snapshot.instructions())
+
+    def read(self, path: str) -> ResourceContents:
+        """Read a file of the skill and verify it. See ``Skill.read``."""
+        return run(self.snapshot.read(path))
+
+    def directory(self, path: str = "") -> list[Resource]:
+        """List a directory of the skill. See ``Skill.directory``."""
+        return run(self.snapshot.directory(path))
+
+    def refresh(self) -> Skill:
+        """Return the skill as it is now. See ``Skill.refresh``."""
+        return Skill(run(self.snapshot.refresh()))
+
+
+class ServerSkills:
+    """Skills of one server: ``client.skills`` without ``await``."""
+
+    def __init__(self, skills: server_skills.ServerSkills) -> None:
+        self._skills = skills
+
+    def list_skills(self) -> Listing[Skill]:
+        """List the skills that the server lists. See ``ServerSkills.list_skills``."""
+
+        async def items() -> AsyncIterator[Skill]:
+            async for skill in self._skills.list_skills():
+                yield Skill(skill)
+
+        return Listing(items)
+
+    def get_skill(self, uri: str) -> Skill:
+        """Return the skill whose SKILL.md has this URI. See ``ServerSkills.get_skill``."""
+        return Skill(run(self._skills.get_skill(uri)))
+
+    def list_directory(self, uri: str) -> Listing[Resource]:
+        """List the direct children of a directory. See ``Client.list_directory``."""
+        return Listing(lambda: aiter(self._skills.list_directory(uri)))
