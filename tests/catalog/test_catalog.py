@@ -252,7 +252,7 @@ async def test_clients_are_notified_of_providers_that_come_and_go(revision):
     app.resources.add("own:1", "own")
     app.tool(late_and_never)
     lists = ["resources", "tools"]
-    async with Client(app, revision=revision) as client, client.watch(lists=lists) as changes, asyncio.timeout(10):
+    async with Client(app, revision=revision) as client, client.watch(lists=lists) as changes, asyncio.timeout(60):
         await app.add_provider(provider)
         assert {(await anext(changes)).kind for _ in lists} == set(lists)
         assert [resource.uri for resource in await client.list_resources()] == ["own:1", "l:1"]

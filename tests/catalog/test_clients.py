@@ -57,7 +57,7 @@ async def test_a_provider_learns_for_which_client_it_is_asked(revision):
         [contents] = (await context.read_resource("asked:1")).contents
         return contents.text
 
-    await app.start()
+    await app.endpoint.start()
     try:
         requests = [
             ("resources/list", {}),
@@ -86,4 +86,4 @@ async def test_a_provider_learns_for_which_client_it_is_asked(revision):
         for peer in peers:
             await peer.dispatcher.close()
     finally:
-        await app.stop()
+        await app.endpoint.stop()

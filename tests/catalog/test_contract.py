@@ -5,7 +5,10 @@ import pytest
 from carrel import Server
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Interest
-from carrel.catalog.transforms import Filter, Namespace, Rename, Transform
+from carrel.catalog.transforms.filter import Filter
+from carrel.catalog.transforms.namespace import Namespace
+from carrel.catalog.transforms.rename import Rename
+from carrel.catalog.transforms.transform import Transform
 from carrel.server.mount import Mounted
 from support.words import TEMPLATE, Words, WordsContract
 

@@ -99,7 +99,7 @@ async def test_a_mounted_server_answers_over_every_transport(transport, revision
         assert "Hello" in (await client.read_resource("ui://in/page")).contents[0].text
         if "elicit" in REVISIONS[revision].questions:
             assert (await client.call_tool("in_order")).content[0].text == "3 inner"
-        async with client.watch("in+note://1") as changes, asyncio.timeout(10):
+        async with client.watch("in+note://1") as changes, asyncio.timeout(60):
             await client.call_tool("in_touch")
             assert (await anext(changes)).uri == "in+note://1"
 
@@ -124,7 +124,7 @@ async def test_a_server_can_be_mounted_and_removed_while_the_other_one_runs(revi
         return "own"
 
     async with Client(outer, revision=revision) as client, client.watch(lists=["tools"]) as changes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await outer.add_provider(inner)
             assert (await anext(changes)).kind == "tools"
             assert (await client.call_tool("work")).content[0].text == "done"

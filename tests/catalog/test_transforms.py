@@ -5,7 +5,9 @@ from msgspec import Raw
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Change, Interest, Page, Provider, Request
-from carrel.catalog.transforms import Filter, Namespace, Rename
+from carrel.catalog.transforms.filter import Filter
+from carrel.catalog.transforms.namespace import Namespace
+from carrel.catalog.transforms.rename import Rename
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink, TextContent

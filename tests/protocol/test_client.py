@@ -468,7 +468,7 @@ def test_every_result_is_read_into_its_type(operation: str, revision: str) -> No
 
 
 @pytest.mark.parametrize(("operation", "revision"), CASES)
-def test_fields_that_nobody_knows_are_ignored(operation: str, revision: str) -> None:
+def test_unknown_fields_are_ignored(operation: str, revision: str) -> None:
     def with_more(value: Any) -> Any:
         if isinstance(value, dict) and value != {"type": "object"}:  # a schema is kept as it is
             return {**{key: with_more(item) for key, item in value.items()}, "future": [{"deep": None}], "": 1.5}
@@ -696,7 +696,7 @@ def test_of_an_answer_with_both_a_result_and_an_error_the_error_counts() -> None
 
 @pytest.mark.parametrize("revision", ALL)
 @pytest.mark.parametrize("members", [{}, {"id": None}])
-def test_an_error_without_an_id_fails_nobody_and_says_what_it_said(revision: str, members: Any) -> None:
+def test_an_error_without_an_id_fails_no_request_and_keeps_its_message(revision: str, members: Any) -> None:
     connection = speaking(revision)
     connection.request(LIST_TOOLS, PageParams())
     error = {"error": {"code": -32700, "message": "Parse error, dear"}}
@@ -905,7 +905,7 @@ def test_messages_for_a_model_are_read_in_all_their_forms(block: dict[str, Any])
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
 @pytest.mark.parametrize("method", ["tools/list", "initialize", "no/such", "", "tasks/get", "Ping", "x" * 9999])
-def test_a_question_that_nobody_knows_is_not_found(revision: str, method: str) -> None:
+def test_an_unknown_request_of_a_server_is_not_found(revision: str, method: str) -> None:
     stray = strayed(speaking(revision), request(method, {}, "q"))
     assert stray.reply is not None
     error = json.loads(stray.reply)["error"]

@@ -113,10 +113,12 @@ def test_a_connection_has_no_place_for_the_things_of_other_layers() -> None:
     core = {"__weakref__", "in_flight", "last_id", "state", "waiting"}
     assert set(Connection.__slots__) == core
     assert set(server.Connection.__slots__) == {
-        *("budget", "channel", "client", "description", "id", "peer", "version_header"),
+        *("budget", "channel", "client", "closing", "description", "id", "peer", "principal", "shared"),
+        "version_header",
     }
     assert set(client.Connection.__slots__) == {
-        *("_extended", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "log_level", "revision"),
+        *("_extended", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "keeps", "log_level"),
+        "revision",
     }
     for kind in (Connection, server.Connection, client.Connection):
         assert not hasattr(kind.__new__(kind), "__dict__")

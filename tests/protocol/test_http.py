@@ -313,7 +313,7 @@ def test_the_value_is_read_at_the_exact_path() -> None:
         verify_parameters(expected, {}, arguments)
 
 
-def test_headers_of_other_parameters_are_nobodys_business() -> None:
+def test_headers_of_other_parameters_are_not_checked() -> None:
     verify_parameters(EXPECTED, {b"mcp-param-value": b"x", b"mcp-param-other": b"\xff"}, {"value": "x"})
 
 

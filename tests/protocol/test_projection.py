@@ -406,7 +406,7 @@ def test_sampling_had_no_capabilities_of_its_own() -> None:
     assert REVISIONS[LATEST].project(capabilities).sampling == {"tools": {}, "context": {}}
 
 
-def test_nobody_is_told_that_roots_have_changed_any_more() -> None:
+def test_changes_of_roots_are_not_notified_any_more() -> None:
     capabilities = base.ClientCapabilities(roots={"listChanged": True})
     assert REVISIONS[LATEST].project(capabilities).roots == {}
     assert REVISIONS[OLDEST].project(capabilities).roots == {"listChanged": True}

@@ -25,11 +25,12 @@ from carrel.errors import (
     ResourceTooLarge,
 )
 from carrel.protocol.connection import MAX_BATCH, ErrorResponse, Ignored, Peer, Response
+from carrel.protocol.description import Description
 from carrel.protocol.encoding import encode, encode_error, encode_event
 from carrel.protocol.methods import LIST_ROOTS
 from carrel.protocol.revisions import LATEST as NEWEST
 from carrel.protocol.revisions import REVISIONS
-from carrel.protocol.server import Batch, Call, Connection, Description, Notification, Refusal
+from carrel.protocol.server import Batch, Call, Connection, Notification, Refusal
 from carrel.wire.base import Implementation, Result
 from carrel.wire.lifecycle import ServerCapabilities
 from carrel.wire.resources import ReadResourceResult, TextResourceContents
@@ -397,7 +398,7 @@ def test_a_method_that_the_revision_lacks_is_not_found_even_with_wrong_parameter
     assert error_of(connected(revision), request(method, {"uri": 5}, 1, revision))["code"] == -32601
 
 
-def test_parameters_that_nobody_knows_are_kept_as_they_came() -> None:
+def test_unknown_parameters_are_kept_as_they_came() -> None:
     call = called(connected(JUNE), request("tools/call", {"name": "x", "future": [1], "_meta": {"a/b": {"c": 1}}}))
     assert json.loads(bytes(call.raw))["future"] == [1]
     assert call.meta == {"a/b": {"c": 1}}

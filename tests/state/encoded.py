@@ -55,7 +55,7 @@ class EncodedState(MemoryState):
 
     immediate = False
 
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store)
+    def __init__(self, store: MemoryStore, **options: Any) -> None:
+        super().__init__(store, **options)
         for name, interface in PARTS.items():
             setattr(self, name, Encoded(getattr(self, name), interface))

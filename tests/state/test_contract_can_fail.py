@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections import deque
+import math
 
 import pytest
 
 from carrel.state.contract import StateContract
-from carrel.state.memory import Lifetimes, MemoryState, MemoryStore
+from carrel.state.memory import MemoryState, MemoryStore
+from carrel.state.memory_tables import Lifetimes
 from carrel.state.records import Batch, Replay
 
 pytestmark = pytest.mark.asyncio
@@ -32,6 +33,23 @@ def of_any_owner(store, monkeypatch):
         return None if entry is None else await touch(id, entry.owner, ttl)
 
     monkeypatch.setattr(store.sessions, "touch", open_touch)
+
+
+def one_table_of_values(store, monkeypatch):
+    put, get = store.sessions.put_value, store.sessions.get_value
+    shared = []
+
+    async def put_value(id, key, value, most):
+        shared[:] = shared or [id]
+        return await put(shared[0], key, value, most)
+
+    monkeypatch.setattr(store.sessions, "put_value", put_value)
+    monkeypatch.setattr(store.sessions, "get_value", lambda id, key: get(*shared, key))
+
+
+def values_without_limit(store, monkeypatch):
+    put = store.sessions.put_value
+    monkeypatch.setattr(store.sessions, "put_value", lambda id, key, value, most: put(id, key, value, math.inf))
 
 
 def one_log_for_all_sessions(store, monkeypatch):
@@ -119,13 +137,39 @@ def letters_to_the_dead(store, monkeypatch):
 
 
 def endless_bus(store, monkeypatch):
-    store.bus._notices = deque()
+    store.bus._size = math.inf
+
+
+def endless_leases(store, monkeypatch):
+    monkeypatch.setattr(store, "renew", lambda slot, lease: True)
+
+
+def leases_found_again(store, monkeypatch):
+    store.renew = lambda slot, lease: store.hold(slot, lease) or True
+    store.hold = lambda slot, lease: (
+        store.boxes.setdefault(slot, asyncio.Queue()),
+        store._leases.update({slot: store._clock() + lease}),
+    )[:0]
+
+
+def quiet_losses(store, monkeypatch):
+    store.release = lambda slot: (store._leases.pop(slot, None), store.boxes.pop(slot, None))
+
+
+def one_slot_for_all(store, monkeypatch):
+    store.take_slot = lambda: 0
 
 
 BROKEN = {
+    endless_leases: "lease",
+    leases_found_again: "lease",
+    quiet_losses: "not_renewed",
+    one_slot_for_all: "slot",
     immortal: "lifetime",
     renewed_by_replacing: "replaced",
     of_any_owner: "owner_only",
+    one_table_of_values: "values_belong",
+    values_without_limit: "so_many_bytes",
     one_log_for_all_sessions: "streams_of_another",
     events_newest_first: "in_order_after",
     silent_gaps: "gap",
@@ -150,6 +194,11 @@ class Contract(StateContract):
         await state.start()
         return state
 
+    async def join_with_lease(self):
+        state = MemoryState(self.store, lease=5.0)
+        await state.start()
+        return state
+
     async def pass_time(self, seconds):
         self.now += seconds
 
@@ -166,7 +215,7 @@ async def test_the_contract_finds_what_is_broken(broken, monkeypatch):
             broken(contract.store, monkeypatch)
         replicas = await contract.join(), await contract.join()
         try:
-            await test(contract, replicas)
+            await (test(contract, replicas) if "replicas" in inspect.signature(test).parameters else test(contract))
         except (AssertionError, TimeoutError):
             failed.append(name)
         for state in replicas:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from contextlib import AsyncExitStack
 
@@ -48,6 +49,14 @@ class Replica:
         async def greet(context: Context) -> str:
             answer = await context.elicit("Who?", str)
             return f"Hello {answer.data}"
+
+        @app.tool
+        async def count(context: Context) -> str:
+            if context.session is None:
+                return "none"
+            number = await context.session.get("number", 0) + 1
+            await context.session.set("number", number)
+            return str(number)
 
         @app.tool(task="optional")
         async def index() -> str:
@@ -123,6 +132,14 @@ async def test_a_session_begun_on_one_replica_is_continued_and_ended_on_the_othe
     assert (await there.post(request(2, "ping"))).status == 404
 
 
+async def test_a_value_that_a_handler_keeps_in_a_session_is_there_on_the_other_replica(replicas):
+    one, other = replicas
+    session, second = await begin(one), await begin(one)
+    for number, replica in enumerate((one, other, other, one), 1):
+        assert text_of(await (await on(replica, session).call("count")).result()) == str(number)
+    assert text_of(await (await on(other, second).call("count")).result()) == "1"
+
+
 async def test_a_log_level_set_on_one_replica_holds_on_the_other(replicas):
     one, other = replicas
     session = await begin(one)
@@ -139,7 +156,7 @@ async def test_a_stream_is_replayed_by_the_other_replica_and_goes_on_there(repli
     session = await begin(one)
     reply = await session.call("steps", n=3)
     events = [await reply.event() for _ in range(3)]  # the priming event, and two of three
-    assert events[-1].id == f"{one.app.replica.state.slot}.{events[-1].id.partition('.')[2]}"
+    assert events[-1].id == f"{one.app.endpoint.replica.state.slot}.{events[-1].id.partition('.')[2]}"
     await one.begun.wait()
     reply.client.close()
     resumed = await on(other, session).get(events[-1].id)
@@ -151,6 +168,20 @@ async def test_a_stream_is_replayed_by_the_other_replica_and_goes_on_there(repli
     again = await (await on(other, session).get(events[0].id)).messages()
     assert [message["params"]["progress"] for message in again[:-1]] == [1, 2, 3, 4]
     assert text_of(again[-1]) == "done"
+
+
+async def test_a_stream_without_messages_yet_goes_on_on_the_other_replica(replicas):
+    one, other = replicas
+    session = await begin(one)
+    reply = await session.call("steps", n=0)
+    first = await reply.event()
+    await one.begun.wait()
+    reply.client.close()
+    resumed = await on(other, session).get(first.id)
+    one.go.set()
+    assert (await resumed.message())["params"]["progress"] == 1
+    assert text_of(await resumed.message()) == "done"
+    assert await resumed.event() is None
 
 
 async def test_no_replay_crosses_sessions(replicas):
@@ -177,7 +208,7 @@ async def test_a_question_is_answered_through_the_other_replica(replicas):
         reply = await asked.call("greet")
         question = await reply.message()
         assert question["method"] == "elicitation/create"
-        assert question["id"] >> 32 == holder.app.replica.state.slot
+        assert question["id"] >> 32 == holder.app.endpoint.replica.state.slot
         assert question["id"] < 1 << 53
         name = next(iter(question["params"]["requestedSchema"]["properties"]))
         result = {"action": "accept", "content": {name: "Ann"}}
@@ -210,29 +241,94 @@ async def test_a_subscription_made_on_one_replica_is_heard_on_the_other_whicheve
         assert (await stream.message())["params"] == {"uri": "memo://1"}
 
 
-async def test_a_listening_client_that_moves_to_the_other_replica_is_told_that_all_may_have_changed(replicas):
+ALL_OF_IT = [
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/tools/list_changed",
+]
+
+
+async def test_a_listening_client_that_moves_to_the_other_replica_is_sent_what_it_missed(replicas):
     one, other = replicas
     session = await begin(one)
+    there = on(other, session)
     await session.subscribe("memo://1")
     stream = await session.get()
     first = await stream.event()
     one.app.resources.changed("memo://1")
-    assert (await stream.message())["params"] == {"uri": "memo://1"}
-    moved = await on(other, session).get(first.id)
+    last = await stream.event()
+    assert json.loads(last.data)["params"] == {"uri": "memo://1"}
+    moved = await there.get(first.id)
     assert await stream.message() is None, "the stream before is closed"
-    methods = [(await moved.message())["method"] for _ in range(4)]
-    assert methods[0] == "notifications/resources/updated", "the replay"
-    assert sorted(methods[1:]) == [
-        "notifications/resources/list_changed",
-        "notifications/resources/updated",
-        "notifications/tools/list_changed",
-    ]
+    assert (await moved.message())["params"] == {"uri": "memo://1"}
+    moved.client.close()
+    one.app.resources.changed("memo://2")
+    one.app.tools.add(lambda: "", name="new")
+    again = await there.get(last.id)
+    assert (await again.message())["method"] == "notifications/tools/list_changed"
+    other.app.resources.changed("memo://1")
+    assert (await again.message())["params"] == {"uri": "memo://1"}
+
+
+async def test_a_client_that_moves_is_told_of_all_if_replicas_see_changes_themselves(replicas):
+    one, other = replicas
+    session = await begin(one)
+    await session.subscribe("memo://1")
+    stream = await session.get()
+    await stream.event()
+    for replica in replicas:
+        replica.app.endpoint.runtime.announce(["memo://2"], seen="everywhere")
+    one.app.resources.changed("memo://1")
+    last = await stream.event()
+    assert json.loads(last.data)["params"] == {"uri": "memo://1"}
+    moved = await on(other, session).get(last.id)
+    assert sorted([(await moved.message())["method"] for _ in range(3)]) == ALL_OF_IT
+    moved.client.close()
+
+
+async def test_a_change_that_replicas_see_themselves_is_not_lost_when_a_client_reconnects(replicas):
+    one, _ = replicas
+    session = await begin(one)
+    await session.subscribe("memo://1")
+    stream = await session.get()
+    first = await stream.event()
+    stream.client.close()
+    one.app.endpoint.runtime.announce(["memo://1", "memo://2"], seen="everywhere")
+    again = await session.get(first.id)
+    assert (await again.message())["params"] == {"uri": "memo://1"}
+    one.app.tools.add(lambda: "", name="new")
+    assert (await again.message())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_question_on_a_get_stream_is_asked_again_on_the_other_replica_and_only_there(replicas):
+    one, other = replicas
+    session = await begin(one, {"elicitation": {"form": {}}})
+    there = on(other, session)
+    stream = await session.get()
+    first = await stream.event()
+    call = request(1, "tools/call", {"name": "order", "arguments": {}, "task": {}})
+    await (await session.post(call)).result()
+    told = [await stream.event(), await stream.event()]
+    (question,) = [message for each in told if "id" in (message := json.loads(each.data))]
+    assert question["method"] == "elicitation/create"
+    for last, repeated in ((told[-1].id, []), (first.id, [question])):
+        moved = await there.get(last)
+        other.app.resources.changed("memo://1")
+        other.app.tools.add(lambda: "", name="new", replace=True)
+        heard = []
+        while not heard or heard[-1]["method"] != "notifications/tools/list_changed":
+            heard.append(await moved.message())
+        assert [message for message in heard if "id" in message] == repeated
+        moved.client.close()
+    (name,) = question["params"]["requestedSchema"]["properties"]
+    answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {name: "Ann"}}}
+    assert (await there.post(answer)).status == 202
 
 
 async def test_a_stateless_request_touches_no_store(replicas, monkeypatch):
     one, _ = replicas
     for part in ("sessions", "events", "bus", "mailbox", "tasks", "used", "quotas"):
-        monkeypatch.setattr(one.app.replica.state, part, None)
+        monkeypatch.setattr(one.app.endpoint.replica.state, part, None)
     reply = await one.site.ask("resources/read", uri="memo://1")
     assert (await reply.json())["result"]["contents"][0]["text"] == "text"
     listening = await one.site.ask("tools/list")
@@ -379,7 +475,9 @@ async def test_a_task_whose_replica_has_gone_has_an_end(replicas, store):
     call = request(1, "tools/call", {"name": "index", "arguments": {}, "task": {}})
     id = (await (await session.post(call)).result())["result"]["task"]["taskId"]
     await one.begun.wait()
-    one.app.replica.state._store.boxes.pop(one.app.replica.state.slot)  # as if its process had been killed
+    one.app.endpoint.replica.state._store.boxes.pop(
+        one.app.endpoint.replica.state.slot
+    )  # as if its process had been killed
     reply = await (await on(other, session).post(request(2, "tasks/result", {"taskId": id}))).result()
     assert "has stopped" in reply["error"]["message"]
     task = await (await on(other, session).post(request(3, "tasks/get", {"taskId": id}))).result()
@@ -389,7 +487,7 @@ async def test_a_task_whose_replica_has_gone_has_an_end(replicas, store):
 # Request states
 
 
-async def test_a_question_of_a_stateless_call_is_answered_once_wherever(replicas):
+async def test_a_question_of_a_stateless_call_is_answered_once_on_all_replicas(replicas):
     one, other = replicas
     first = (await ask(one, "tools/call", name="greet", arguments={}))["result"]
     ((key, question),) = first["inputRequests"].items()
@@ -423,8 +521,8 @@ async def test_a_failure_of_the_store_is_an_error_in_json_and_logged_once(replic
     one, other = replicas
     session = await begin(one)
     for replica in replicas:
-        replica.app.replica.state.sessions.touch = BrokenStore().touch
-        replica.app.replica.state.sessions.create = BrokenStore().create
+        replica.app.endpoint.replica.state.sessions.touch = BrokenStore().touch
+        replica.app.endpoint.replica.state.sessions.create = BrokenStore().create
     for attempt in (
         session.post(request(1, "resources/read", {"uri": "memo://1"})),
         on(other, session).post(request(2, "ping")),
@@ -438,6 +536,64 @@ async def test_a_failure_of_the_store_is_an_error_in_json_and_logged_once(replic
         assert (await reply.json())["error"]["code"] == -32603
         logged = [record.levelname for record in caplog.records if record.levelno > logging.INFO]
         assert logged == ["ERROR"]
+
+
+async def test_a_stream_whose_replay_cannot_be_read_is_refused_and_can_be_resumed_later(replicas, monkeypatch):
+    one, other = replicas
+    session = await begin(one)
+    await session.subscribe("memo://1")
+    call = await session.call("steps", n=2)
+    begun = await call.event()
+    await one.begun.wait()
+    standing = await session.get()
+    listening = await standing.event()
+    for stream in (call, standing):
+        stream.client.close()
+    one.app.resources.changed("memo://1")
+    for replica in replicas:
+        state = replica.app.endpoint.replica.state
+        with monkeypatch.context() as broken:
+            broken.setattr(state.events, "read", BrokenStore().read)
+            broken.setattr(state.bus, "position", BrokenStore().position)
+            for last in (begun.id, listening.id):
+                refused = await on(replica, session).get(last)
+                assert refused.status == 503
+                assert "retry-after" in refused.headers
+                assert "not available" in (await refused.json())["error"]["message"]
+    live = {replica: replica.app.endpoint.runtime.hub.sessions for replica in replicas}
+    for entries in live.values():
+        for entry in entries.values():
+            assert not entry.channel.listening, "no stream is left that gets what the client cannot"
+            assert not entry.channel._resumed
+    resumed = await on(other, session).get(listening.id)
+    assert (await resumed.message())["params"] == {"uri": "memo://1"}
+    again = await on(other, session).get(begun.id)
+    assert [(await again.message())["params"]["progress"] for _ in range(2)] == [1, 2]
+    one.go.set()
+    assert (await again.message())["params"]["progress"] == 3
+    assert text_of(await again.message()) == "done"
+
+
+async def test_a_stream_that_cannot_be_followed_is_refused(replicas, monkeypatch):
+    one, other = replicas
+    session = await begin(one)
+    call = await session.call("steps", n=1)
+    begun = await call.event()
+    await one.begun.wait()
+    call.client.close()
+    there = on(other, session)
+    with monkeypatch.context() as broken:
+        broken.setattr(other.app.endpoint.replica.state.mailbox, "put", BrokenStore().put)
+        assert (await there.get(begun.id)).status == 503
+    (entry,) = other.app.endpoint.runtime.hub.sessions.values()
+    assert not entry.channel._resumed
+    resumed = await there.get(begun.id)
+    assert (await resumed.message())["params"]["progress"] == 1
+    with monkeypatch.context() as broken:
+        broken.setattr(other.app.endpoint.replica.state.events, "read", BrokenStore().read)
+        one.go.set()
+        assert await resumed.messages() == [], "its connection is closed, so that the client resumes it again"
+    assert text_of((await (await there.get(begun.id)).messages())[-1]) == "done"
 
 
 # Limits
@@ -481,9 +637,4 @@ async def test_a_replica_that_missed_notices_tells_its_listeners_that_all_may_ha
         for _ in range(10):  # in one turn, so that none is read before it is dropped
             here.app.resources.changed("memo://1")
             here.app.tools.add(lambda: "", name="new", replace=True)
-        heard = {(await stream.message())["method"] for _ in range(3)}
-        assert heard == {
-            "notifications/resources/list_changed",
-            "notifications/resources/updated",
-            "notifications/tools/list_changed",
-        }
+        assert sorted([(await stream.message())["method"] for _ in range(3)]) == ALL_OF_IT

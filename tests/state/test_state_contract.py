@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import pytest_asyncio
 
 from carrel.state.contract import StateContract
 from carrel.state.memory import MemoryState, MemoryStore
+from support.socket_store import SocketState, StoreServer
 
 from .encoded import EncodedState
 
@@ -27,6 +29,11 @@ class TestMemoryState(StateContract):
         await state.start()
         return state
 
+    async def join_with_lease(self):
+        state = self.kind(self.store, lease=5.0)
+        await state.start()
+        return state
+
     async def pass_time(self, seconds):
         self.now += seconds
 
@@ -35,3 +42,25 @@ class TestEncodedState(TestMemoryState):
     """Servers that pass bytes."""
 
     kind = EncodedState
+
+
+class TestSocketState(StateContract):
+    """Servers in several processes, whose store is in another one."""
+
+    notices = 200
+
+    @pytest_asyncio.fixture(autouse=True)
+    async def store(self, tmp_path):
+        self.now = 0.0
+        self.path = tmp_path / "store"
+        store = MemoryStore(notices=100, clock=lambda: self.now)
+        async with StoreServer(self.path, store, lease=5.0):
+            yield
+
+    async def join(self):
+        state = SocketState(self.path)
+        await state.start()
+        return state
+
+    async def pass_time(self, seconds):
+        self.now += seconds

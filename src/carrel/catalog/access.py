@@ -18,6 +18,7 @@ A target that is denied is answered for as one that does not exist, in every met
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -26,15 +27,32 @@ from carrel.protocol.principal import View
 from carrel.uri.parse import canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from carrel.protocol.channel import Channel
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
+    from carrel.uri.intervals import Intervals
+    from carrel.uri.template import UriTemplate
 
-__all__ = ["NAME_VERBS", "Gate", "Names", "RenamedView", "View", "find_view", "request_of", "visible_to"]
+__all__ = [
+    "NAME_VERBS",
+    "Gate",
+    "NameMapping",
+    "RenamedView",
+    "View",
+    "find_view",
+    "may_reach",
+    "request_of",
+    "visible_to",
+]
 
 #: Verbs whose target is the name of a tool or prompt; that of the others is a URI.
 NAME_VERBS = frozenset({"call", "get"})
+
+#: Matches a URI with a segment ``.`` or ``..``, as handlers see it, who get slashes decoded.
+DOT_SEGMENT = re.compile(r"[^?#]*?(?:[:/]|%2F|%5C)\.\.?(?:[/?#]|%2F|%5C|\Z)", re.IGNORECASE)
 
 
 class Gate(Protocol):
@@ -48,7 +66,8 @@ class GateView(View):
     """View of a caller: what the gate allows, of what the view of its principal allows.
 
     Whatever is done with a resource requires the verb read too. URIs are asked for as the client wrote them and, where
-    that differs, in canonical form; both must be allowed.
+    that differs, in canonical form; both must be allowed. Where something is hidden, a URI with a segment ``.`` or
+    ``..`` is denied: rules see text, but a handler may follow it to another place.
     """
 
     __slots__ = ("_gate", "_own")
@@ -56,19 +75,38 @@ class GateView(View):
     def __init__(self, gate: View, own: View | None) -> None:
         self._gate = gate
         self._own = own
-        self.key = f"gate {gate.key}" if own is None else f"{own.key} gate {gate.key}"
+        self.key = f"gate {gate.key}" if own is None else f"{own.key}\ngate {gate.key}"
         self.hides = gate.hides or (own is not None and own.hides)
+        self.everybody = gate.everybody and (own is None or own.everybody)
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""
         if self._own is not None and not self._own.allows(verb, target):
             return False
         gate = self._gate
+        if not gate.allows(verb, target):
+            return False
         if verb in NAME_VERBS:
-            return gate.allows(verb, target)
+            return True
+        if verb != "read" and not gate.allows("read", target):
+            return False
+        other = canonical(target)
+        if "." in other and self.hides and DOT_SEGMENT.match(other):
+            return False
+        return other == target or (gate.allows("read", other) and (verb == "read" or gate.allows(verb, other)))
+
+    def intervals(self, verb: Verb) -> Intervals | None:
+        """Return intervals of keys in which all targets of an allowed verb are, or None."""
+        return _common(self._gate.intervals(verb), None if self._own is None else self._own.intervals(verb))
+
+    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+        """Return whether a resource template can name something on which a verb is allowed."""
+        if self._own is not None and not self._own.reaches(verb, place, head):
+            return False
+        gate = self._gate
         return all(
-            gate.allows("read", uri) and (verb == "read" or gate.allows(verb, uri))
-            for uri in {target, canonical(target)}
+            gate.reaches("read", uri, head) and (verb == "read" or gate.reaches(verb, uri, head))
+            for uri in {place, canonical(place)}
         )
 
     def permits(self, method: str) -> bool:
@@ -80,7 +118,21 @@ class GateView(View):
         return self._gate.differs(uri) or (self._own is not None and self._own.differs(uri))
 
 
-class Names(Protocol):
+class Unrestricted(View):
+    """View of a caller that may use everything, by a gate that may hide things from others."""
+
+    key = "gate"
+    hides = False
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return True."""
+        return True
+
+
+UNRESTRICTED = Unrestricted()
+
+
+class NameMapping(Protocol):
     """Mapping of the names and URIs of a provider to those that clients see."""
 
     def uri_out(self, uri: str) -> str:
@@ -89,17 +141,21 @@ class Names(Protocol):
     def name_out(self, kind: Literal["tool", "prompt"], name: str) -> str:
         """Return the name of a tool or prompt as clients see it."""
 
+    def intervals_in(self, verb: Verb, intervals: Intervals) -> Intervals | None:
+        """Return intervals of what clients see as those of the provider's names or URIs; None if there are none."""
+
 
 class RenamedView(View):
     """View that is asked with the names and URIs of a provider, which clients see under other ones."""
 
     __slots__ = ("_names", "_view")
 
-    def __init__(self, view: View, names: Names) -> None:
+    def __init__(self, view: View, names: NameMapping) -> None:
         self._view = view
         self._names = names
         self.key = view.key
         self.hides = view.hides
+        self.everybody = view.everybody
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""
@@ -108,6 +164,15 @@ class RenamedView(View):
         if verb == "get":
             return self._view.allows(verb, self._names.name_out("prompt", target))
         return self._view.allows(verb, self._names.uri_out(target))
+
+    def intervals(self, verb: Verb) -> Intervals | None:
+        """Return intervals of keys in which all targets of an allowed verb are, or None."""
+        found = self._view.intervals(verb)
+        return None if found is None else self._names.intervals_in(verb, found)
+
+    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+        """Return whether a resource template can name something on which a verb is allowed."""
+        return self._view.reaches(verb, self._names.uri_out(place), self._names.uri_out(head))
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted."""
@@ -119,10 +184,27 @@ class RenamedView(View):
 
 
 def find_view(gate: Gate | None, principal: Principal | None) -> View | None:
-    """Return the view of a caller: None if nothing is hidden from it."""
+    """Return the view of a caller: None if nothing is hidden from any."""
     own = None if principal is None else principal.view
-    given = None if gate is None else gate.view(principal)
-    return own if given is None else GateView(given, own)
+    if gate is None:
+        return own
+    given = gate.view(principal)
+    if given is None:
+        return UNRESTRICTED if own is None else GateView(UNRESTRICTED, own)
+    return GateView(given, own)
+
+
+def may_reach(view: View, verb: Verb, template: UriTemplate, values: Mapping[str, str] | None = None) -> bool:
+    """Return whether a template, with values for some variables, can name something on which a verb is allowed."""
+    given = values or {}
+    place, head = template.place(given), template.head(given)
+    return view.allows(verb, place) if head == place else view.reaches(verb, place, head)
+
+
+def _common(one: Intervals | None, other: Intervals | None) -> Intervals | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
 
 
 def visible_to(view: View | None) -> Visible | None:

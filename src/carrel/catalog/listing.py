@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from carrel.uri.intervals import Intervals
 
 __all__ = ["Listing"]
 
 T = TypeVar("T")
 
-#: How many encoded pages a listing keeps.
-MAX_PAGES = 64
+#: Bytes of the encoded pages that a listing keeps: those that are asked for.
+MAX_PAGE_BYTES = 4 * 1024 * 1024
 
 
 class Listing(Generic[T]):
@@ -32,6 +35,9 @@ class Listing(Generic[T]):
         self._lock = threading.Lock()
         self.pages: dict[tuple[str, str | None], bytes] = {}
         """Encoded pages by view, revision included, and the key that they go on after; emptied by every change."""
+        self.used: set[tuple[str, str | None]] = set()
+        """Those of ``pages`` that were asked for again since they were kept: the others are dropped first."""
+        self._page_bytes = 0
         self._encoded: dict[str, dict[str, msgspec.Raw]] = {}
         self.changes = 0
         """Number of changes so far."""
@@ -79,16 +85,46 @@ class Listing(Generic[T]):
     def _forget(self, key: str) -> None:
         self.changes += 1
         self.pages.clear()
+        self.used.clear()
+        self._page_bytes = 0
         for encoded in self._encoded.values():
             encoded.pop(key, None)
 
-    def page(self, after: str | None, limit: int) -> tuple[list[tuple[str, T]], str | None]:
-        """Return up to ``limit`` keys and entries after a key, None for the start; the last key if there are more."""
+    def page(
+        self,
+        after: str | None,
+        limit: int,
+        within: Intervals | None = None,
+        shown: Callable[[str], bool] | None = None,
+    ) -> tuple[list[tuple[str, T]], str | None]:
+        """Return up to ``limit`` keys and entries after a key, None for the start; the last key if there are more.
+
+        Keys outside the intervals ``within`` are skipped by bisection; of the others, those that are not ``shown`` are
+        left out. A page is that of a list without both.
+        """
+        if shown is None:
+            return self._part(after, limit, within)
+        found: list[tuple[str, T]] = []
+        while True:
+            part, last = self._part(after, limit + 1, within)
+            for entry in part:
+                if shown(entry[0]):
+                    if len(found) == limit:
+                        return found, found[-1][0]
+                    found.append(entry)
+            if last is None:
+                return found, None
+            after = last
+
+    def _part(self, after: str | None, limit: int, within: Intervals | None) -> tuple[list[tuple[str, T]], str | None]:
         with self._lock:
             self._sort()
             start = 0 if after is None else bisect_right(self._keys, after)
-            keys = self._keys[start : start + limit]
-            more = start + limit < len(self._keys)
+            if within is None:
+                keys, then = self._keys[start : start + limit], start + limit
+            else:
+                keys, then = within.select(self._keys, start, limit)
+            more = then < len(self._keys)
             return [(key, self.entries[key]) for key in keys], keys[-1] if more and keys else None
 
     def encoded(self, revision: str, key: str, entry: T, encode: Callable[[T], bytes]) -> msgspec.Raw:
@@ -105,8 +141,15 @@ class Listing(Generic[T]):
     def keep_page(self, view: str, after: str | None, page: bytes, changes: int) -> bytes:
         """Keep an encoded page until the next change. ``changes`` is their count when the page was made."""
         with self._lock:
-            if changes == self.changes:
-                if len(self.pages) >= MAX_PAGES:
-                    self.pages.clear()
+            if changes == self.changes and (view, after) not in self.pages:
                 self.pages[view, after] = page
+                self._page_bytes += len(page)
+                while self._page_bytes > MAX_PAGE_BYTES:
+                    oldest = next(iter(self.pages))
+                    given = self.pages.pop(oldest)
+                    if oldest in self.used:  # once more round
+                        self.used.discard(oldest)
+                        self.pages[oldest] = given
+                    else:
+                        self._page_bytes -= len(given)
         return page

@@ -21,9 +21,19 @@ are providers. Implement the methods for what there is; the others say that ther
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
 
 import msgspec
 
@@ -35,9 +45,18 @@ from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.protocol.extension import Extension
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal, View
-    from carrel.protocol.server import Call
+    from carrel.protocol.server import Call, Connection
+    from carrel.wire.base import LoggingLevel, Result
+    from carrel.wire.client_features import (
+        CreateMessageResult,
+        QuestionParams,
+        Root,
+        SamplingDetails,
+        SamplingMessage,
+    )
     from carrel.wire.skills import Skill
 
 __all__ = [
@@ -46,13 +65,16 @@ __all__ = [
     "Events",
     "Hit",
     "Interest",
+    "ListChanges",
     "ListName",
     "MaybeAwaitable",
     "Page",
     "Provider",
+    "Recipients",
     "Request",
     "RequestContext",
     "Visible",
+    "list_changes",
 ]
 
 T = TypeVar("T")
@@ -64,6 +86,9 @@ Visible: TypeAlias = Callable[[str], bool]
 
 ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "resources_list_changed"]
 """Name of a list whose clients are notified when it changes."""
+
+ListChanges: TypeAlias = Mapping[ListName, Collection[str] | None]
+"""Lists that have changed, each with the URIs, templates or names that are new, gone or different; None: not known."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -104,20 +129,39 @@ class RequestContext(Protocol):
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> object:
         """Send a progress notification, if the client asked for progress."""
 
+    def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> object:
+        """Send a log message, if the client wants that level."""
+
     def elicitation_completed(self, id: str | None) -> object:
         """Notify the client that a URL mode elicitation is complete."""
 
     async def elicit(self, message: str, form: Any = str, *, key: str | None = None) -> Any:
         """Ask the user to fill in a form."""
 
-    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Any:
-        """Ask the user to visit a URL."""
+    async def elicit_url(self, message: str, url: str, *, key: str | None = None, required: bool = False) -> Any:
+        """Ask the user to visit a URL. ``required``: where there is an error for that, the request ends with it."""
 
-    async def sample(self, messages: Any, max_tokens: int, *, key: str | None = None, **details: Any) -> Any:
+    async def sample(
+        self,
+        messages: str | SamplingMessage | Sequence[str | SamplingMessage],
+        max_tokens: int,
+        *,
+        key: str | None = None,
+        **details: Unpack[SamplingDetails],
+    ) -> CreateMessageResult:
         """Ask the client's model for a message."""
 
-    async def list_roots(self, *, key: str | None = None) -> list[Any]:
+    async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """Ask for the client's roots."""
+
+    async def pass_on(self, params: QuestionParams, *, key: str | None = None) -> Any:
+        """Put a question of another server to the client as it came, and return its whole result.
+
+        Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.
+        """
+
+    async def detach(self) -> bool:
+        """Turn the call into a task, if it may become one, and return whether it is one now."""
 
     async def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returned when the request came for the first time."""
@@ -128,6 +172,31 @@ class Contexts(Protocol):
 
     def open(self, request: Request, *, repeatable: bool) -> AbstractAsyncContextManager[RequestContext]:
         """Return the context of a request; ``repeatable`` says that handling it twice does no harm."""
+
+    def call_as_task(
+        self,
+        request: Request,
+        support: Literal["forbidden", "optional", "required"],
+        work: Callable[[Channel], Coroutine[Any, Any, Result]],
+        *,
+        detaches: bool,
+    ) -> Any:
+        """Call a tool as a task, if its client may have one for it, and return what announces it; None if it may not.
+
+        ``work`` is the call with the channel of its messages, ``support`` says whether it may or has to be a task, and
+        ``detaches`` that it becomes one only with ``RequestContext.detach``.
+
+        Raises:
+            MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+            MissingCapability: it can only be a task, and the client did not declare the extension (2026-07-28).
+        """
+
+
+class Recipients(Protocol):
+    """Clients that a change is for, where it is not for all. Hashable: equal ones are notified together."""
+
+    def include(self, connection: Connection) -> bool:
+        """Return whether the client of a connection is one of them."""
 
 
 class Request(msgspec.Struct):
@@ -188,6 +257,10 @@ class Interest:
         """URIs with a subscription, in normal form. Do not change them."""
         self._changed = asyncio.Event()
 
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed; all, where it is not known who has."""
+        return self.uris
+
     def notify(self) -> None:
         """Wake up those who wait for a change of ``uris``."""
         self._changed.set()
@@ -201,8 +274,22 @@ class Interest:
 class Events(Protocol):
     """Receiver of the changes of a provider. Its methods may be called from any thread, between start and stop."""
 
-    def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
-        """Report changes of resources, and which lists have changed (that of resources follows from the changes)."""
+    def publish(
+        self,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        recipients: Recipients | None = None,
+    ) -> None:
+        """Report changes of resources, and which lists have changed (that of resources follows from the changes).
+
+        Where ``lists`` has the names of its entries that have changed, only callers are notified who may see one;
+        with ``recipients``, only these clients.
+        """
+
+
+def list_changes(lists: Iterable[ListName] | ListChanges) -> ListChanges:
+    """Return lists that have changed with what is known of their entries."""
+    return lists if isinstance(lists, Mapping) else dict.fromkeys(lists)
 
 
 class Provider:
@@ -220,18 +307,31 @@ class Provider:
     The URIs that match its templates belong to it too."""
     exact: Container[str] = ()
     """URIs that belong to this provider outside its prefixes, in normal form; it keeps them up to date."""
+    guards: bool = False
+    """Whether ``shows`` hides resources from callers for whom there are no access rules."""
     catch_all: bool = False
     """Whether URIs that belong to no provider may belong to this one: it is asked for them, last."""
     tool_names: Container[str] | None = None
     """Names of its tools, where the provider keeps them up to date; None: they are learned from ``list_tools``."""
     prompt_names: Container[str] | None = None
     """Names of its prompts, where the provider keeps them up to date; None: they are learned from ``list_prompts``."""
+    extensions: Collection[Extension] = ()
+    """Extensions of the protocol that it uses, and that a server which it is added to declares: tasks and apps."""
     changes: Literal["here", "everywhere"] = "everywhere"
     """Which replicas of a server see its changes: each of them, or the one where they are made."""
+    naming: str = ""
+    """How another name is given to it, for the error that there is a provider of its name already."""
 
     def offers(self, method: str) -> bool:
         """Return whether a method of this interface is implemented, by its name."""
         return getattr(type(self), method) is not getattr(Provider, method)
+
+    def join(self, other: Provider) -> bool:
+        """Take over what another provider would share, and return whether it did. Neither has been started.
+
+        A server asks those that were added before, so that several sources of one kind can be one provider.
+        """
+        return False
 
     async def start(self, events: Events) -> None:
         """Start: open what is needed. Called once, before everything else; ``name`` and ``prefixes`` are final then.
@@ -255,6 +355,16 @@ class Provider:
             InvalidCursor: the cursor is not one that this provider gave out.
         """
         return Page(())
+
+    def list_searchable(self, request: Request) -> MaybeAwaitable[Page[Resource]]:
+        """Return a page of the resources that an index of the server has: those that are listed, or more.
+
+        A change of any resource that is listed makes the index look at all of them again, where this is implemented.
+
+        Raises:
+            InvalidCursor: the cursor is not one that this provider gave out here.
+        """
+        return self.list_resources(request)
 
     def list_templates(self, request: Request) -> MaybeAwaitable[Page[ResourceTemplate]]:
         """Return a page of the resource templates.
@@ -287,6 +397,10 @@ class Provider:
     def shows(self, uri: str, request: Request) -> MaybeAwaitable[bool]:
         """Return whether a URI leads to nothing hidden from the caller, as a link could; true where nothing is."""
         return True
+
+    def is_guarded(self, uri: str) -> bool:
+        """Return whether a resource exists for some callers alone, so that ``shows`` is asked at each change."""
+        return False
 
     def search(self, query: str, request: Request) -> MaybeAwaitable[Page[Hit]]:
         """Return the resources that match a query, best first. Words are separated by white space; case is ignored."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, to_builtins
 
-from carrel.catalog.catalog import all_of, resolved
+from carrel.catalog.paging import all_of, resolved
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceError, ResourceForbidden, ResourceNotFound, ToolError
 from carrel.protocol.extensions.skills import READ_DIRECTORY
@@ -105,12 +105,12 @@ class ResourcesAsTools(Provider):
     """Provider of the tools list_resources, read_resource and search_resources over the resources of another one.
 
     The caller of a tool sees and reads with it what it can list and read without. Lists have ``page_size`` entries.
+    Without ``search``, search_resources is not among them.
     """
 
-    tool_names = frozenset(tool.name for tool in TOOLS)
     prompt_names = frozenset[str]()
 
-    def __init__(self, provider: Provider, page_size: int = 100) -> None:
+    def __init__(self, provider: Provider, page_size: int = 100, *, search: bool = True) -> None:
         self.name = f"{provider.name} as tools"
         self._provider = provider
         self._page_size = page_size
@@ -119,10 +119,14 @@ class ResourcesAsTools(Provider):
             "read_resource": self._read,
             "search_resources": self._search,
         }
+        if not search:
+            del self._tools["search_resources"]
+        self._listed = [tool for tool in TOOLS if tool.name in self._tools]
+        self.tool_names: frozenset[str] = frozenset(self._tools)
 
     def list_tools(self, request: Request) -> Page[Tool]:
-        """Return the three tools."""
-        return Page(TOOLS)
+        """Return the tools."""
+        return Page(self._listed)
 
     async def call_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
         """Call one of the tools.

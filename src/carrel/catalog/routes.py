@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from carrel.catalog.access import may_reach
 from carrel.catalog.provider import Provider, Request
 from carrel.errors import InvalidParams
 from carrel.log import Log
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import MAX_URI, UriTemplate, UriTemplateError
 
-__all__ = ["Routes"]
+__all__ = ["Routes", "check_length", "valid_uri"]
 
 log = Log("carrel")
 
@@ -131,8 +132,33 @@ class Routes:
             InvalidParams: there is no such template, or it is hidden from the caller.
         """
         provider = self._templates.get(uri)
-        if provider is not None and request.allows("complete", UriTemplate(uri).place({})):
+        view = request.view
+        if provider is not None and (view is None or may_reach(view, "complete", UriTemplate(uri))):
             return provider
         if any(uri in other.exact for other in self.exact):
             return None
         raise InvalidParams(f"Invalid params: unknown resource template: {uri[:1000]}", parameter="ref")
+
+
+def check_length(uri: str) -> None:
+    """Check the length of a client's URI.
+
+    Raises:
+        InvalidParams: it is too long.
+    """
+    if len(uri) > MAX_URI:
+        message = f"Invalid params: uri has more than {MAX_URI} characters"
+        raise InvalidParams(message, {"uri": uri[:1000]}, parameter="uri")
+
+
+def valid_uri(uri: str) -> str:
+    """Return the normal form of a client's URI.
+
+    Raises:
+        InvalidParams: it is too long, or not a URI at all.
+    """
+    check_length(uri)
+    try:
+        return normalize(uri)
+    except UriError as error:
+        raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None

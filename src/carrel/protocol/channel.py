@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Hashable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-__all__ = ["Channel"]
+from carrel.wire.base import Id
+
+__all__ = ["ChangeKey", "Channel"]
+
+
+class ChangeKey(NamedTuple):
+    """Key of a notification that a resource or list has changed. ``tag`` is the id of the listen request."""
+
+    event: str
+    uri: str
+    tag: Id | None
 
 
 class Channel(Protocol):

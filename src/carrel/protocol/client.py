@@ -9,7 +9,8 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -39,7 +40,7 @@ from carrel.protocol.connection import (
     is_id,
     read_batch,
 )
-from carrel.protocol.encoding import encode, encode_error
+from carrel.protocol.encoding import RESTORING, encode, encode_error
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import CANCELLED, GET_TASK, INITIALIZE, PING, NotificationType, Request
 from carrel.protocol.results import LARGE, guess_id, read_answer, read_result, reader
@@ -70,8 +71,10 @@ W = TypeVar("W", bound=Requester)
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 #: Keys of ``_meta`` that callers cannot override: headers and responses depend on them.
-OURS = (VERSION, "io.modelcontextprotocol/clientCapabilities")
+OURS = (VERSION, CAPABILITIES)
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
@@ -126,15 +129,19 @@ class Connection(connection.Connection[W]):
     """
 
     __slots__ = (
-        *("_extended", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "log_level", "revision"),
+        *("_extended", "_members", "_meta", "_notices", "_rows", "capabilities", "info", "keeps", "log_level"),
+        "revision",
     )
 
     def __init__(self, info: Implementation, capabilities: ClientCapabilities) -> None:
         super().__init__()
+        self.waiting = {}  # ``request`` writes to it directly
         self.info = info
         self.capabilities = capabilities
         self.revision: Revision | None = None
         self.log_level: str | None = None
+        self.keeps: Callable[[Callable[[Raw], Any], Raw], Any] | None = None
+        """Decodes a result, or parameters, with the function that is given: to keep what its type does not know."""
         self._rows: dict[str, Request[Any, Any]] = {}
         self._extended: dict[str, Extension] = {}
         self._notices: dict[str, NotificationType] = {}
@@ -182,10 +189,10 @@ class Connection(connection.Connection[W]):
         self._members = {
             VERSION: self.revision.name,
             "io.modelcontextprotocol/clientInfo": self.info,
-            "io.modelcontextprotocol/clientCapabilities": self.revision.project(self.capabilities),
+            CAPABILITIES: self.revision.project(self.capabilities),
         }
         if self.log_level is not None:
-            self._members["io.modelcontextprotocol/logLevel"] = self.log_level
+            self._members[LOG_LEVEL] = self.log_level
         self._meta = Raw(encode(self._members))
 
     # Calls in, bytes out
@@ -203,11 +210,13 @@ class Connection(connection.Connection[W]):
         meta: Mapping[str, Any] | None = None,
         progress: bool = False,
         result: type[Result] | None = None,
+        capabilities: ClientCapabilities | None = None,
     ) -> OutgoingMessage:
         """Encode a request, and register it as pending.
 
-        ``meta`` are further keys of ``_meta``. With ``progress``, the request's id is its progress token. ``result`` is
-        the type of its result, if it is not the method's default.
+        ``meta`` are further keys of ``_meta``; a log level of None there asks for no log messages. With ``progress``,
+        the request's id is its progress token. ``result`` is the type of its result, if it is not the method's default.
+        ``capabilities`` are those that it declares instead of the client's (stateless revisions).
 
         Raises:
             MethodNotFound: the revision has no such operation.
@@ -221,19 +230,29 @@ class Connection(connection.Connection[W]):
         projection = revision.projections.get(type(params))
         if projection is not None:
             params = projection(params)
-        if meta or progress:
-            members = {**self._members, **(meta or {})}
-            members.update((key, self._members[key]) for key in OURS if key in self._members)
+        if meta or progress or (capabilities is not None and self._members):
+            params.meta = self._meta_of(meta or {}, capabilities)  # type: ignore[assignment]
             if progress:
-                members["progressToken"] = id
-            params.meta = members  # type: ignore[assignment]
+                params.meta["progressToken"] = id  # type: ignore[index]
         else:
             params.meta = self._meta  # type: ignore[assignment]
         name = None if row.name_field is None else getattr(params, row.name_field)
         self.last_id = id  # as in ``ask``, which would be one call more for each request
         data = encode(RequestMessage("2.0", id, row.method, params))
+        if RESTORING.mark in data:
+            data = RESTORING.restore(data)
         self.waiting[id] = Waiting(row, row.result if result is None else result, owner)
         return OutgoingMessage(data, row.method, id, name, revision, {}, row.endless)
+
+    def _meta_of(self, meta: Mapping[str, Any], capabilities: ClientCapabilities | None) -> dict[str, Any]:
+        """Return the ``_meta`` of a request with further keys, or other capabilities than usual."""
+        members = {**self._members, **meta}
+        members.update((key, self._members[key]) for key in OURS if key in self._members)
+        if capabilities is not None and self.revision is not None and CAPABILITIES in self._members:
+            members[CAPABILITIES] = self.revision.project(capabilities)
+        if members.get(LOG_LEVEL, "") is None:
+            del members[LOG_LEVEL]
+        return members
 
     def initialize(self, revision: Revision, owner: W = None) -> OutgoingMessage:  # type: ignore[assignment]
         """Encode the ``initialize`` request that proposes ``revision``; the server may choose another.
@@ -290,7 +309,8 @@ class Connection(connection.Connection[W]):
                 related = {**(own or {}), RELATED_TASK: meta[RELATED_TASK]}
                 result = msgspec.structs.replace(result, meta=related)
             result = self.revision.project(result)
-        return OutgoingMessage(encode(ResponseMessage("2.0", question.id, result)), revision=self.revision)
+        data = encode(ResponseMessage("2.0", question.id, result))
+        return OutgoingMessage(RESTORING.restore(data) if RESTORING.mark in data else data, revision=self.revision)
 
     def refuse(self, question: Question, error: BaseException) -> OutgoingMessage:
         """Encode the error response to a server request. Exceptions not of Carrel become -32603 without details."""
@@ -305,7 +325,7 @@ class Connection(connection.Connection[W]):
 
     def receive(self, data: bytes | memoryview) -> Event[W]:
         """Decode one message or batch from the server. Nothing is raised."""
-        if len(data) >= LARGE:
+        if len(data) >= LARGE and self.keeps is None:
             reply = self._receive_large(data)
             if reply is not None:
                 return reply
@@ -314,10 +334,10 @@ class Connection(connection.Connection[W]):
         except UNREADABLE as error:
             if self.revision is not None and self.revision.batches and bytes(data[:64]).lstrip()[:1] == b"[":
                 return self._receive_batch(data)
-            return Ignored(f"not a message: {printable(error)}")
+            return Ignored(f"not a message: {printable(error)}", malformed=True)
         id, method = message.id, message.method
         if message.jsonrpc != "2.0":
-            return Ignored('not a message: jsonrpc is not "2.0"')
+            return Ignored('not a message: jsonrpc is not "2.0"', malformed=True)
         if method is UNSET:
             return self.take_response(id, message)
         params: Raw = Raw(b"{}") if message.params is UNSET else message.params
@@ -335,14 +355,20 @@ class Connection(connection.Connection[W]):
         if answer is None or self.waiting.get(answer.id if type(answer.id) is int else None) is not waiting:  # type: ignore[arg-type]
             return None
         del self.waiting[answer.id]
+        if self.revision is None or not self.revision.stateless:
+            answer.result.result_type = UNSET
         return Response(waiting, answer.id, answer.result)
 
-    def read(self, waiting: Waiting[W], raw: Raw) -> Any:
-        """Decode a result: at once if it is complete, otherwise by ``results.read_result``."""
+    def read(self, waiting: Waiting[W], raw: Raw, *, plain: bool = False) -> Any:
+        """Decode a result: at once if it is complete, otherwise by ``read_result``. ``plain`` leaves ``keeps`` out."""
+        if self.keeps is not None and not plain:
+            return self.keeps(partial(self.read, waiting, plain=True), raw)
         typed = self.revision is not None and self.revision.stateless
         try:
             result = reader(waiting.result)(raw)
             if not typed or result.result_type is UNSET or result.result_type == "complete":
+                if not typed:
+                    result.result_type = UNSET  # an older revision has none, and this one may be passed on in a newer
                 return result
         except UNREADABLE:
             pass
@@ -374,8 +400,9 @@ class Connection(connection.Connection[W]):
             refusal = encode_error(id, METHOD_NOT_FOUND, f"Method not found: {printable(method, 200)}")
             return Ignored(f"the request {printable(method, 100)}, not known here", refusal)
         kind: type[Wire] = row.params
+        read: Callable[[Raw], Any] = reader(kind)
         try:
-            return Question(id, row.operation, reader(kind)(params))
+            return Question(id, row.operation, read(params) if self.keeps is None else self.keeps(read, params))
         except UNREADABLE as error:
             refusal = encode_error(id, INVALID_PARAMS, f"Invalid params: {printable(error)}")
             return Ignored(f"the request {method} is wrong: {printable(error)}", refusal)
@@ -384,7 +411,7 @@ class Connection(connection.Connection[W]):
         try:
             messages = [bytes(raw) for raw in read_batch(bytes(data))]
         except UNREADABLE as error:
-            return Ignored(f"not a message: {printable(error)}")
+            return Ignored(f"not a message: {printable(error)}", malformed=True)
         if len(messages) > MAX_BATCH:
             return Ignored(f"a batch of more than {MAX_BATCH} messages")
         return Batch(

@@ -21,7 +21,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from carrel.errors import InvalidMessage, PeerError, ProtocolError
 from carrel.printable import printable
-from carrel.protocol.encoding import encode
+from carrel.protocol.encoding import RESTORING, encode
 from carrel.protocol.methods import CANCELLED, DISCOVER, INITIALIZE, Request
 from carrel.protocol.revision import Revision
 from carrel.wire.base import ClientCapabilities, Id, Implementation, Wire
@@ -55,6 +55,8 @@ MAX_SLOT = (1 << 53 - SLOT_SHIFT) - 1
 OPENING = (DISCOVER, INITIALIZE)
 #: No requests in flight. There may be many idle sessions, and an empty dict of its own for each would be dear.
 NOTHING: Mapping[Id, None] = MappingProxyType({})
+#: No requests that were sent. It is never written to: ``ask`` replaces it.
+NO_REQUESTS: dict[Id, Any] = {}
 #: Exceptions of decoding.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -77,7 +79,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """Steps that change the state of a connection, whichever side takes them."""
+    """Steps that change the state of a connection, taken by either side."""
 
     PROPOSE = "propose"
     """The client proposes a revision: with ``initialize`` or, to find out whether it is spoken, ``server/discover``."""
@@ -173,11 +175,13 @@ class Ignored(msgspec.Struct, gc=False):
     """An ignored message, with the reason. ``reply`` is the error response to send, if any.
 
     ``response`` is a response to a request that this connection has not sent: perhaps another replica of a server has.
+    ``malformed`` is True for data that is no message of JSON-RPC, such as what a program prints by mistake.
     """
 
     reason: str
     reply: bytes | None = None
     response: Message | None = None
+    malformed: bool = False
 
 
 Answered: TypeAlias = Response[W] | ErrorResponse[W] | Ignored
@@ -192,7 +196,7 @@ class Connection(Generic[W]):
         self.state = State.NEW
         self.last_id = 0
         """The id of the last request that was sent."""
-        self.waiting: dict[Id, Waiting[W]] = {}
+        self.waiting: dict[Id, Waiting[W]] = NO_REQUESTS
         """Requests that were sent and not answered yet, by id."""
         self.in_flight: Mapping[Id, None] = NOTHING
         """Ids of received requests whose responses are pending: they are in use until ``end``."""
@@ -231,6 +235,10 @@ class Connection(Generic[W]):
         """Encode a request with the next id, which is then ``last_id``, and register it as pending."""
         self.last_id = id = self.last_id + 1
         data = encode(RequestMessage("2.0", id, request.method, params))
+        if RESTORING.mark in data:
+            data = RESTORING.restore(data)
+        if self.waiting is NO_REQUESTS:
+            self.waiting = {}
         self.waiting[id] = Waiting(request, request.result if result is None else result, owner)
         return data
 

@@ -14,7 +14,7 @@ from carrel.wire.jsonrpc import ErrorObject, ErrorResponse, NotificationMessage
 if TYPE_CHECKING:
     from carrel.protocol.extension import Extension
 
-__all__ = ["encode", "encode_error", "encode_event"]
+__all__ = ["RESTORING", "encode", "encode_error", "encode_event"]
 
 
 def _foreign(value: Any) -> Any:
@@ -26,6 +26,23 @@ def _foreign(value: Any) -> Any:
 
 
 encode = msgspec.json.Encoder(enc_hook=_foreign).encode
+
+
+class Restoring:
+    """Operation on encoded messages with ``mark`` in them: members are put back that are passed on.
+
+    See ``carrel.protocol.unknown``, which sets ``mark`` and ``restore``; until then, no message is marked.
+    """
+
+    mark: bytes = b"\n"
+
+    @staticmethod
+    def restore(data: bytes) -> bytes:
+        """Return a message that is marked as it has to be sent."""
+        return data
+
+
+RESTORING = Restoring()
 
 
 def encode_event(revision: Revision, event: str, params: Any = UNSET, extension: Extension | None = None) -> bytes:

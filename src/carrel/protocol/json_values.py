@@ -80,7 +80,9 @@ def write_foreign(value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"There is no JSON for a {type(value).__qualname__}")
+    from carrel.protocol.tables import array_values, is_frame, records_of  # few values are one
+
+    return records_of(value) if is_frame(value) else array_values(value)
 
 
 def read_foreign(kind: type, value: Any) -> Any:

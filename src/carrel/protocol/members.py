@@ -15,8 +15,19 @@ import msgspec
 from msgspec import Raw
 
 from carrel.errors import InvalidMessage
+from carrel.wire.base import Params
 
-__all__ = ["FRAME", "NO_PARAMS", "SMALL", "DuplicateId", "names_of", "quotes_of", "refuse_duplicates"]
+__all__ = [
+    "FRAME",
+    "NAMES",
+    "NO_PARAMS",
+    "QUOTES",
+    "SMALL",
+    "DuplicateId",
+    "names_of",
+    "quotes_of",
+    "refuse_duplicates",
+]
 
 #: Maximum size, in bytes, of requests for which the quick check is faster than counting.
 SMALL = 4096
@@ -119,3 +130,23 @@ def refuse_duplicates(message: Any, params: Any = None) -> None:
             counter.count(params, "params: ")
     finally:
         _free.append(counter)
+
+
+class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
+    """Member names that may occur once in a request, by the type of its parameters."""
+
+    def __missing__(self, kind: type[Params]) -> tuple[tuple[bytes, ...], bool]:
+        names = self[kind] = names_of(kind)
+        return names
+
+
+class _Quotes(dict[type[Params], int]):
+    """Numbers of quotes in requests without duplicates, by the type of their parameters."""
+
+    def __missing__(self, kind: type[Params]) -> int:
+        count = self[kind] = quotes_of(kind)
+        return count
+
+
+NAMES = _Names()
+QUOTES = _Quotes()

@@ -13,6 +13,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from carrel.protocol.methods import Verb
+    from carrel.uri.intervals import Intervals
 
 __all__ = ["Caller", "Challenge", "Principal", "View"]
 
@@ -20,19 +21,32 @@ __all__ = ["Caller", "Challenge", "Principal", "View"]
 class View:
     """Rights of a caller: which resources, tools and prompts it may use.
 
-    Callers with the same rights have the same ``key``: encoded pages of lists are kept by it. It is empty where the
-    lists of all callers are equal. Without ``hides``, every resource is visible to the caller, and none is asked for.
+    Callers with the same rights have the same ``key``: encoded pages of lists are kept by it. Without ``hides``, every
+    resource is visible to the caller, and none is asked for. With ``everybody``, the lists of all callers are equal:
+    public caches may keep them.
     """
 
     key: str = ""
     hides: bool = True
+    everybody: bool = False
 
     def allows(self, verb: Verb, target: str) -> bool:
-        """Return whether a verb is allowed on a resource (its URI), a tool ("call") or a prompt ("get": its name).
-
-        Of a resource template, the target is the part before its first variable that has no value.
-        """
+        """Return whether a verb is allowed on a resource (its URI), a tool ("call") or a prompt ("get": its name)."""
         raise NotImplementedError
+
+    def intervals(self, verb: Verb) -> Intervals | None:
+        """Return intervals of keys in which all targets of an allowed verb are, or None: lists are cut by them.
+
+        Keys are URIs, or names of tools or prompts. What is in the intervals is asked for all the same.
+        """
+        return None
+
+    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+        """Return whether a resource template can name something on which a verb is allowed.
+
+        ``head`` is what all its URIs begin with, ``place`` is one of them, with ``-`` for variables without a value.
+        """
+        return self.allows(verb, place)
 
     def permits(self, method: str) -> bool:
         """Return whether requests of a method are permitted: asked where a tool does the same as such a request."""

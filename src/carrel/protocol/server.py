@@ -15,23 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from carrel.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ConfigError,
-    HeaderMismatch,
-    InvalidMessage,
-    InvalidParams,
-    MethodNotFound,
-    MissingCapability,
-    ProtocolError,
-    ResourceError,
-    ResourceForbidden,
-    ResourceNotFound,
-    UnsupportedVersion,
-)
+from carrel.errors import InvalidMessage, MethodNotFound, MissingCapability, ProtocolError
 from carrel.protocol import connection
 from carrel.protocol.connection import (
     MAX_BATCH,
@@ -43,26 +27,29 @@ from carrel.protocol.connection import (
     Response,
     State,
     Step,
+    Waiting,
     read_batch,
 )
-from carrel.protocol.encoding import encode, encode_error
-from carrel.protocol.members import FRAME, NO_PARAMS, SMALL, DuplicateId, names_of, quotes_of, refuse_duplicates
-from carrel.protocol.methods import PING, Request
+from carrel.protocol.description import Description
+from carrel.protocol.encoding import RESTORING, encode, encode_error
+from carrel.protocol.members import FRAME, NAMES, NO_PARAMS, QUOTES, SMALL, DuplicateId, refuse_duplicates
+from carrel.protocol.methods import Request
+from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
-from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
-from carrel.wire.base import Id, Implementation, Params, RequestMeta, Result, Wire
-from carrel.wire.jsonrpc import ErrorObject, Identified, Message, ResponseMessage
-from carrel.wire.lifecycle import InitializeParams, InitializeResult, ServerCapabilities
+from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS
+from carrel.protocol.server_errors import error_object, invalid_params, unreadable
+from carrel.wire.base import Id, Params, RequestMeta, Result, Wire
+from carrel.wire.jsonrpc import Identified, Message, ResponseMessage
+from carrel.wire.lifecycle import InitializeResult
 from carrel.wire.tools import CallToolParams
-from carrel.wire.utilities import SEVERITY
 
 if TYPE_CHECKING:
     from carrel.limits import Budget
     from carrel.protocol.channel import Channel
-    from carrel.protocol.extension import Extension
+    from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.principal import Principal, View
 
-__all__ = ["Batch", "Call", "Connection", "Description", "Event", "Notification", "Refusal"]
+__all__ = ["Batch", "Call", "Connection", "Event", "Notification", "Refusal"]
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_id = msgspec.json.Decoder(Identified).decode
@@ -77,63 +64,11 @@ class _ParamsReaders(dict[type[Wire], Callable[[Any], Any]]):
         return read
 
 
-class _Names(dict[type[Params], tuple[tuple[bytes, ...], bool]]):
-    """Member names that may occur once in a request, by the type of its parameters."""
-
-    def __missing__(self, kind: type[Params]) -> tuple[tuple[bytes, ...], bool]:
-        names = self[kind] = names_of(kind)
-        return names
-
-
-class _Quotes(dict[type[Params], int]):
-    """Numbers of quotes in requests without duplicates, by the type of their parameters."""
-
-    def __missing__(self, kind: type[Params]) -> int:
-        count = self[kind] = quotes_of(kind)
-        return count
-
-
-_names = _Names()
-_quotes = _Quotes()
 _read_params = _ParamsReaders()
 _read_unknown = _read_params[Params]
 _read_any = msgspec.json.Decoder().decode
 _NO_PARAMS = Raw(b"{}")
 _IN_USE = "Invalid request: this id is still in use by another request"
-
-
-class Description(msgspec.Struct):
-    """Description of a server: the content of the results of ``initialize`` and ``server/discover``.
-
-    ``ttl_ms`` and ``scope`` are the default freshness hints of results.
-    """
-
-    info: Implementation
-    capabilities: Callable[[], ServerCapabilities]
-    instructions: str | None = None
-    ttl_ms: int = 0
-    scope: str = "private"
-    revisions: Mapping[str, Revision] = msgspec.field(default_factory=lambda: REVISIONS)
-    identity: dict[str, Any] = {}
-    """The server's identity in the ``_meta`` of results."""
-    extended: dict[str, Extension] = {}
-    """Extensions of the server, by the methods that they add."""
-
-    def __post_init__(self) -> None:
-        self.identity = {"io.modelcontextprotocol/serverInfo": self.info}
-
-    def extend(self, extension: Extension) -> None:
-        """Add the methods of an extension.
-
-        Raises:
-            ConfigError: one of the methods exists already.
-        """
-        for method in extension.requests:
-            other = self.extended.get(method)
-            if method in LATEST.requests or (other is not None and other.name != extension.name):
-                taken = "the protocol itself" if other is None else other.name
-                raise ConfigError(f"{extension.name} cannot add the method {method}: {taken} has it")
-        self.extended = {**self.extended, **dict.fromkeys(extension.requests, extension)}
 
 
 class Call(msgspec.Struct):
@@ -145,23 +80,33 @@ class Call(msgspec.Struct):
     request: Request[Any, Any]
     params: Any
     raw: Raw
-    headers: Mapping[bytes, bytes] | None = None
-    """The headers of the HTTP request, by lower-case name, without credentials; None on stdio."""
+    raw_headers: Mapping[bytes, bytes] | None = None
+    """The headers of the HTTP request, by lower-case name (set by the transport); None on stdio."""
     principal: Principal | None = None
     """The authenticated caller, where the transport has authenticated the request."""
     view: View | None = None
     """The rights of the caller, set when the request is dispatched; None if nothing is hidden from it."""
     cancelled: bool = False
     """Whether the request was cancelled (set by the transport)."""
-    task: Any = None
-    """The task that the call has become (kept by the server)."""
-    detach: Any = None
-    """Turns the call into a task, where that is allowed (kept by the server)."""
+    outer: Call | None = None
+    """The call whose handler makes this one, such as to read another resource."""
 
     @property
     def method(self) -> str:
         """Method of the request, such as "tools/call"."""
         return self.request.method
+
+    @property
+    def headers(self) -> RequestHeaders:
+        """The headers of the HTTP request, by name in any case, without credentials; empty on other transports."""
+        from carrel.protocol.headers import RequestHeaders  # loaded on first use
+
+        return RequestHeaders(self.raw_headers or {})
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the request was cancelled, or the one whose handler makes this call."""
+        return self.cancelled or (self.outer is not None and self.outer.is_cancelled)
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -204,7 +149,10 @@ class Connection(connection.Connection[Requester]):
     ``peer`` is None until the handshake; stateless requests have a peer of their own.
     """
 
-    __slots__ = ("budget", "channel", "client", "description", "id", "peer", "version_header")
+    __slots__ = (
+        *("budget", "channel", "client", "closing", "description", "id", "peer", "principal", "shared"),
+        "version_header",
+    )
 
     def __init__(self, description: Description, budget: Budget | None = None) -> None:
         super().__init__()
@@ -213,10 +161,17 @@ class Connection(connection.Connection[Requester]):
         """Budget of bytes kept for clients; None without a limit."""
         self.peer: Peer | None = None
         self.id = ""
+        """Id of a session over HTTP."""
+        self.shared = False
+        """Whether other replicas know the session (set by the transport)."""
         self.client = ""
         """Client for limits and budget (set by the transport): a principal, an address, or this connection alone."""
+        self.principal: Principal | None = None
+        """Caller of the last request: the rights of notifications are its rights. None without authorization."""
         self.channel: Channel | None = None
         """Channel of messages that belong to no request; None for a stateless request."""
+        self.closing: list[Callable[[], object]] | None = None
+        """Called once when the connection is closed; None if nothing waits for that."""
         self.version_header: str | None = None
         """The MCP-Protocol-Version header of a stateless request."""
 
@@ -265,7 +220,7 @@ class Connection(connection.Connection[Requester]):
             once = False
             text = data if type(data) is bytes else bytes(data)
             if meta is None:
-                quotes = _quotes[type(params)] + (2 if type(id) is str else 0) - (2 if raw is _NO_PARAMS else 0)
+                quotes = QUOTES[type(params)] + (2 if type(id) is str else 0) - (2 if raw is _NO_PARAMS else 0)
                 arguments = params.arguments if type(params) is CallToolParams else UNSET
                 if type(arguments) is Raw:
                     quotes += 2 + bytes(arguments).count(b'"')
@@ -275,7 +230,7 @@ class Connection(connection.Connection[Requester]):
             elif not once:
                 frame = len(text) - len(memoryview(raw)) - len(method) - (len(id) if type(id) is str else 0)
                 once = frame <= (FRAME if raw is not _NO_PARAMS else FRAME - NO_PARAMS)
-                names, named = _names[type(params)]
+                names, named = NAMES[type(params)]
                 for name in names:
                     if text.count(name) > 1:
                         once = False
@@ -284,11 +239,11 @@ class Connection(connection.Connection[Requester]):
                 if not once or (b"\\" in text and b"\\u00" in text):  # a member name may contain an escaped letter
                     refuse_duplicates(text, raw)
             if meta is not None and meta.protocol_version is not None:
-                peer = self._stateless_peer(meta)
+                peer = stateless_peer(meta, self.version_header, self.description.revisions)
             elif self.peer is not None:
                 peer = self.peer
             else:
-                peer = self._new_peer(method, params)
+                peer = new_peer(method, params, self.description.revisions)
             request = peer.revision.requests.get(method) or self._extended(method, peer)
             if id in self.in_flight:
                 raise InvalidMessage(_IN_USE)
@@ -298,7 +253,7 @@ class Connection(connection.Connection[Requester]):
         except ProtocolError as error:
             return self._refuse(id, error, stateless=_is_stateless(message))
         except (msgspec.DecodeError, RecursionError) as error:
-            return self._refuse(id, _unreadable(error))
+            return self._refuse(id, unreadable(error))
 
     def _added(self, method: str) -> Request[Any, Any] | None:
         extension = self.description.extended.get(method)
@@ -343,7 +298,7 @@ class Connection(connection.Connection[Requester]):
         """Decode data that is not a well-formed message object: a batch, or an invalid message."""
         text = bytes(data)
         if isinstance(error, RecursionError) or not isinstance(error, msgspec.ValidationError):
-            return self._refuse(UNSET, _unreadable(error))
+            return self._refuse(UNSET, unreadable(error))
         if text.lstrip()[:1] == b"[":
             return self._receive_batch(text)
         try:
@@ -351,7 +306,7 @@ class Connection(connection.Connection[Requester]):
         except msgspec.ValidationError:
             id = UNSET
         except UNREADABLE as worse:
-            return self._refuse(UNSET, _unreadable(worse))
+            return self._refuse(UNSET, unreadable(worse))
         return self._refuse(id, InvalidMessage(f"Invalid request: {error}"))
 
     def _receive_batch(self, text: bytes) -> Event:
@@ -364,7 +319,7 @@ class Connection(connection.Connection[Requester]):
                 _check_json(text)
             text.decode()
         except UNREADABLE as error:
-            return self._refuse(UNSET, _unreadable(error))
+            return self._refuse(UNSET, unreadable(error))
         if not allowed:
             return self._refuse(UNSET, InvalidMessage("Invalid request: batches are not part of this revision"))
         if not 0 < len(raws) <= MAX_BATCH:
@@ -389,56 +344,15 @@ class Connection(connection.Connection[Requester]):
             events.append(event)
         return events
 
-    def _stateless_peer(self, meta: RequestMeta) -> Peer:
-        """Return the peer that a stateless request declares in its ``_meta``.
-
-        https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
-        """
-        name = meta.protocol_version
-        assert name is not None
-        if self.version_header is not None and self.version_header != name:
-            raise HeaderMismatch(
-                f"Header mismatch: MCP-Protocol-Version header value {self.version_header[:200]!r} "
-                f"does not match body value {name[:200]!r}"
-            )
-        revision = self.description.revisions.get(name)
-        if revision is None:
-            raise UnsupportedVersion(name, list(self.description.revisions))
-        if not revision.stateless:  # list only stateless ones, or the client retries with another handshake revision
-            supported = [other.name for other in self.description.revisions.values() if other.stateless]
-            message = f"Unsupported protocol version: {name} begins with initialize, and is in no _meta"
-            raise UnsupportedVersion(name, supported, message)
-        if meta.capabilities is None:
-            raise _malformed("io.modelcontextprotocol/clientCapabilities")
-        return Peer(
-            revision,
-            meta.client_info,
-            meta.capabilities,
-            None if meta.log_level is None else SEVERITY[meta.log_level],
-        )
-
-    def _new_peer(self, method: str, params: Any) -> Peer:
-        """Return the peer that ``initialize`` declares; before it, only ping is accepted.
-
-        https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
-        """
-        handshakes = [revision for revision in self.description.revisions.values() if not revision.stateless]
-        if not isinstance(params, InitializeParams):
-            if handshakes and method == PING.method:
-                return Peer(handshakes[0])
-            raise _malformed("io.modelcontextprotocol/protocolVersion", "; clients with a session initialize it first")
-        if not handshakes:
-            raise UnsupportedVersion(params.protocol_version, list(self.description.revisions))
-        revision = self.description.revisions.get(params.protocol_version)
-        if revision is None or revision.stateless:
-            revision = handshakes[0]
-        return Peer(revision, params.client_info, params.capabilities, SEVERITY["info"])
-
     def _invalid_params(self, method: str, raw: Any, error: msgspec.ValidationError) -> ProtocolError:
         """Return the error that names the invalid parameter, or MethodNotFound if the peer has no such method."""
         try:
             meta = _read_unknown(raw).meta
-            peer = self._stateless_peer(meta) if meta is not None and meta.protocol_version is not None else self.peer
+            peer = (
+                stateless_peer(meta, self.version_header, self.description.revisions)
+                if meta is not None and meta.protocol_version is not None
+                else self.peer
+            )
         except msgspec.ValidationError:
             peer = self.peer
         except ProtocolError as worse:
@@ -448,17 +362,14 @@ class Connection(connection.Connection[Requester]):
                 self._extended(method, peer)
             except ProtocolError as worse:
                 return worse
-        reason, _, path = str(error).partition(" - at `$")
-        path = path.rstrip("`").lstrip(".")
-        if reason.startswith("Object missing required field"):
-            name = reason.split("`")[1]
-            path = f"{path}.{name}" if path else name
-            invalid = InvalidParams(f"Invalid params: {path} is missing", parameter=path)
-        else:
-            invalid = InvalidParams(f"Invalid params: {path or 'params'}: {reason}", parameter=path or None)
-        if path.startswith("_meta"):
-            invalid.status = 400
-        return invalid
+        return invalid_params(error)
+
+    def close(self) -> list[tuple[Id, Waiting[Requester]]]:
+        """Close the connection, and return the requests that will have no response."""
+        closing, self.closing = self.closing, None
+        for call in closing or ():
+            call()
+        return super().close()
 
     # Results in, bytes out
 
@@ -501,8 +412,10 @@ class Connection(connection.Connection[Requester]):
     def reply(self, call: Call, result: Result | bytes) -> bytes:
         """Encode the response to a call. A ``result`` in bytes is finished and encoded already."""
         if type(result) is bytes:
-            return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
-        return encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+            data = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(call.id), result)
+        else:
+            data = encode(ResponseMessage("2.0", call.id, self.finish(call, result)))  # type: ignore[arg-type]
+        return RESTORING.restore(data) if RESTORING.mark in data else data
 
     def refuse(self, call: Call, error: BaseException) -> Refusal:
         """Encode an error response. Exceptions that are not in ``carrel.errors`` become -32603 without details."""
@@ -520,40 +433,11 @@ class Connection(connection.Connection[Requester]):
             revision = LATEST if stateless else LATEST_HANDSHAKE if self.peer is None else self.peer.revision
         if not (type(id) is int or type(id) is str):
             id = UNSET if revision.anonymous_errors else None
-        told = self.describe(error, revision)
+        told = error_object(error, revision)
         status = 200
         if isinstance(error, ProtocolError) and (stateless or self.peer is None or isinstance(error, InvalidMessage)):
             status = error.status
         return Refusal(encode_error(id, told.code, told.message, told.data), status)
-
-    @staticmethod
-    def describe(error: BaseException, revision: Revision) -> ErrorObject:
-        """Convert an exception to the JSON-RPC error of a revision."""
-        if isinstance(error, MissingCapability) and not revision.stateless:
-            return ErrorObject(
-                INVALID_REQUEST, f"The client does not offer {', '.join(error.data['requiredCapabilities'])}"
-            )
-        if isinstance(error, ProtocolError):
-            return ErrorObject(error.code, error.message, UNSET if error.data is None else error.data)
-        if isinstance(error, ResourceNotFound | ResourceForbidden):
-            return ErrorObject(revision.not_found, "Resource not found", {"uri": error.uri})
-        if isinstance(error, ResourceError):
-            return ErrorObject(INVALID_PARAMS, error.message, {"uri": error.uri})
-        return ErrorObject(INTERNAL_ERROR, "Internal error")
-
-
-def _malformed(key: str, hint: str = "") -> InvalidParams:
-    error = InvalidParams(f"Invalid params: _meta lacks {key}{hint}", parameter="_meta")
-    error.status = 400
-    return error
-
-
-def _unreadable(error: Exception) -> InvalidMessage:
-    if isinstance(error, RecursionError):
-        return InvalidMessage("Parse error: nested too deeply", PARSE_ERROR)
-    if isinstance(error, msgspec.ValidationError):
-        return InvalidMessage(f"Invalid request: {error}", INVALID_REQUEST)
-    return InvalidMessage("Parse error: not valid JSON in UTF-8", PARSE_ERROR)
 
 
 def _is_stateless(message: Message) -> bool:

@@ -10,11 +10,15 @@ from typing import Protocol
 
 from carrel.state.records import Batch, Letter, Notice, Replay, SessionRecord, TaskRecord
 
-__all__ = ["Bus", "EventLog", "Mailbox", "Quotas", "Sessions", "State", "TaskStore", "UsedStates"]
+__all__ = ["Bus", "EventLog", "LeaseLost", "Mailbox", "Quotas", "Sessions", "State", "TaskStore", "UsedStates"]
+
+
+class LeaseLost(Exception):
+    """The replica has no slot any more, because its lease was not renewed in time."""
 
 
 class Sessions(Protocol):
-    """Sessions, each with its record and its subscriptions."""
+    """Sessions, each with its record, its subscriptions, and values of handlers."""
 
     async def create(self, record: SessionRecord, ttl: float) -> str:
         """Store a new session, and return its id: at least 128 bits that cannot be guessed, as visible ASCII."""
@@ -37,6 +41,18 @@ class Sessions(Protocol):
     async def subscriptions(self, id: str) -> dict[str, str]:
         """Return the subscriptions of a session: the spelling of the client, by URI."""
 
+    async def put_value(self, id: str, key: str, value: bytes, most: int) -> bool:
+        """Store a value in a session, in place of an earlier one with its key; nothing if the session has ended.
+
+        Returns False, and stores nothing, if its keys (in UTF-8) and values would have more than ``most`` bytes.
+        """
+
+    async def get_value(self, id: str, key: str) -> bytes | None:
+        """Return a value of a session; None if there is none, or the session has ended."""
+
+    async def delete_value(self, id: str, key: str) -> None:
+        """Remove a value from a session, if it is there."""
+
 
 class EventLog(Protocol):
     """Events of resumable streams. A stream has one writer; its session is part of its key."""
@@ -55,7 +71,7 @@ class EventLog(Protocol):
 
 
 class Bus(Protocol):
-    """Notices to all replicas, in the same order for each."""
+    """Notices to all replicas, in the same order for each. Positions grow, and are below 10^17."""
 
     async def publish(self, notice: Notice) -> None:
         """Add a notice. The replica that publishes it reads it too."""
@@ -74,7 +90,11 @@ class Mailbox(Protocol):
         """Add a letter; return False if no replica has this slot (any more)."""
 
     async def take(self) -> list[Letter]:
-        """Return and remove the letters to this replica, oldest first; wait until there are some."""
+        """Return and remove the letters to this replica, oldest first; wait until there are some.
+
+        Raises:
+            LeaseLost: this replica has no slot any more.
+        """
 
 
 class TaskStore(Protocol):
@@ -133,11 +153,22 @@ class State(Protocol):
 
     @property
     def slot(self) -> int:
-        """Number of this replica, 0 to ``MAX_SLOT``; valid after ``start``."""
+        """Number of this replica, 0 to ``MAX_SLOT``; valid after ``start``. No other replica has it meanwhile."""
+
+    @property
+    def lease(self) -> float:
+        """Seconds after which the slot is lost unless it is renewed; infinite if it is never lost."""
+
+    @property
+    def bus_name(self) -> str:
+        """Name of the bus, of letters and digits: a new bus has a new one; valid after ``start``."""
 
     @property
     def shared(self) -> bool:
-        """Whether other replicas use the same store: only then are bus and mailbox read."""
+        """Whether other replicas use the same store: only then are bus and mailbox read.
+
+        A store that is not shared is in this process, and ``immediate``.
+        """
 
     @property
     def immediate(self) -> bool:
@@ -145,6 +176,18 @@ class State(Protocol):
 
     async def start(self) -> None:
         """Connect, and take a slot."""
+
+    async def renew(self) -> bool:
+        """Begin the lease of the slot anew; return False if it is lost.
+
+        A slot of another replica that is lost is published as ``ReplicaGone`` by then.
+        """
+
+    async def take_slot(self) -> None:
+        """Take another slot, after the one before was lost."""
+
+    async def has_replica(self, slot: int) -> bool:
+        """Return whether a slot is that of a running replica."""
 
     async def stop(self) -> None:
         """Give the slot back, and disconnect."""

@@ -26,10 +26,12 @@ __all__ = [
     "Letter",
     "Notice",
     "Replay",
+    "ReplicaGone",
     "RequestCancelled",
     "SessionEnded",
     "SessionMessage",
     "SessionRecord",
+    "SlotLost",
     "SubscriptionChanged",
     "TailLetter",
     "TaskAnswerLetter",
@@ -63,7 +65,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Task: a tool call that goes on after its response. ``slot`` is the replica that runs it.
+    """Task: a call of ``tool`` that goes on after its response. ``slot`` is the replica that runs it.
 
     ``owner`` is the key of the principal or session that may see it; ``created`` and ``updated`` are seconds since
     1970, for display only. ``result`` is the encoded result of the request.
@@ -75,6 +77,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     created: float
     updated: float
     ttl_ms: int
+    tool: str
     status: TaskStatus = "working"
     message: str | None = None
     questions: dict[str, InputRequest] = {}
@@ -91,10 +94,13 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, tag=True):
-    """Resources or lists have changed; ``lists`` are names of their events."""
+    """Resources or lists have changed; ``lists`` are the names of their events, with the entries that have changed.
+
+    These are None where they are not known.
+    """
 
     uris: list[str] = []
-    lists: list[str] = []
+    lists: dict[str, list[str] | None] = {}
 
 
 class SessionEnded(msgspec.Struct, frozen=True, tag=True):
@@ -125,29 +131,52 @@ class TaskChanged(msgspec.Struct, frozen=True, tag=True):
 
 
 class SessionMessage(msgspec.Struct, frozen=True, tag=True):
-    """A message for the GET streams of a session on replicas other than ``slot``, which has sent it on its own.
+    """A message to a client that belongs to no request, for a GET stream of its session.
 
-    It replaces an unsent message with the same key.
+    The replica ``slot`` sends it on its GET streams. With a key, it replaces an unsent message with the same key, and
+    the others send it too.
     """
 
     session: str
     slot: int
     message: bytes
-    key: tuple[str, str]
+    key: tuple[str, str] | None = None
 
 
-Notice: TypeAlias = Changed | SessionEnded | RequestCancelled | SubscriptionChanged | TaskChanged | SessionMessage
+class ReplicaGone(msgspec.Struct, frozen=True, tag=True):
+    """A slot has no replica any more: that has stopped, or has lost its lease."""
+
+    slot: int
+
+
+Notice: TypeAlias = (
+    Changed | SessionEnded | RequestCancelled | SubscriptionChanged | TaskChanged | SessionMessage | ReplicaGone
+)
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Notices were lost before they were read: everything may have changed (passed to handlers, not stored)."""
+    """Notices after a position were lost before they were read: everything may have changed.
+
+    It is passed to handlers, not stored.
+    """
+
+    since: int = 0
+
+
+class SlotLost(msgspec.Struct, frozen=True):
+    """This replica has lost its slot: others act as if it had stopped (passed to handlers, not stored)."""
+
+    slot: int
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Notices after a position of the bus; ``gap`` if some before them are not kept any more."""
+    """Notices after a position of the bus, each with its own; ``gap`` if some before them are not kept any more.
+
+    ``position`` is that of the last one, with which reading goes on.
+    """
 
     position: int
-    notices: list[Notice]
+    notices: list[tuple[int, Notice]]
     gap: bool = False
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from carrel.errors import ServerUnavailable
 from carrel.log import Log
-from carrel.state.interfaces import State
-from carrel.state.records import Gap, Letter, Notice
+from carrel.state.interfaces import LeaseLost, State
+from carrel.state.records import Changed, Gap, Letter, Notice, SlotLost
 
 __all__ = ["Replica"]
 
 #: Seconds after which reading is tried again when the store has failed.
 RETRY = 1.0
+
+#: How many times within its lifetime the lease of a slot is renewed.
+RENEWALS = 3
+
+#: Number of changes that every replica sees itself which are kept for clients that reconnect.
+MAX_SEEN = 1024
 
 T = TypeVar("T")
 log = Log("carrel")
@@ -32,14 +40,26 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Replica:
-    """One server among those that share a store. With a store of its own, it neither reads nor publishes."""
+    """One server among those that share a store. With a store of its own, it does not read the bus."""
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.position = 0
+        """Position of the bus up to which notices were handled here."""
+        self._started = 0
+        self._seen: deque[tuple[int, Changed]] = deque()
+        """Changes that each replica sees itself, with the position of the bus at that time."""
+        self._seen_from = 0
+        """Position since which none of these were dropped."""
         self._handlers: dict[type, list[Callable[[Any], None]]] = {}
         self._writes: deque[Coroutine[Any, Any, Any]] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._reading: list[asyncio.Task[None]] = []
+        self._letters: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        """The slot is known to be lost."""
+        self._held_until = math.inf
+        """When the lease of the slot expires at the latest, by the clock of the event loop."""
 
     @property
     def shared(self) -> bool:
@@ -47,7 +67,7 @@ class Replica:
         return self.state.shared
 
     def on(self, kind: type[T], handler: Callable[[T], None]) -> None:
-        """Call a handler with each notice or letter of a kind, and with ``Gap`` when notices were lost."""
+        """Call a handler with each notice or letter of a kind, and with ``Gap`` and ``SlotLost`` when that happens."""
         self._handlers.setdefault(kind, []).append(handler)
 
     def off(self, kind: type[T], handler: Callable[[T], None]) -> None:
@@ -56,40 +76,102 @@ class Replica:
 
     async def start(self) -> None:
         """Start to read notices and letters, if the store is shared."""
+        begun = asyncio.get_running_loop().time()
         await self.state.start()
+        self._held_until = begun + self.state.lease
         if self.shared:
-            position = await self.state.bus.position()
-            self._reading = [asyncio.create_task(self._read_bus(position)), asyncio.create_task(self._read_mailbox())]
+            self.position = self._started = await self.state.bus.position()
+            self._reading = [asyncio.create_task(self._read_bus())]
+            self._read_letters()
+            if self.state.lease != math.inf:
+                self._reading.append(asyncio.create_task(self._keep_slot()))
 
     async def stop(self) -> None:
         """Stop reading, after all writes are done."""
         await self.written()
         reading, self._reading = self._reading, []
+        if self._letters is not None:
+            reading.append(self._letters)
         for task in reading:
             task.cancel()
         await asyncio.gather(*reading, return_exceptions=True)
         await self.state.stop()
 
+    # Slot
+
+    def check_slot(self) -> None:
+        """Check that the lease of the slot has not expired, as it does while the process is paused.
+
+        Raises:
+            ServerUnavailable: it may have; another slot is being taken.
+        """
+        if self._held_until != math.inf and asyncio.get_running_loop().time() >= self._held_until:
+            raise ServerUnavailable("This server was cut off from the others: try again")
+
+    async def _keep_slot(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.state.lease / RENEWALS):
+                    await self._lost.wait()
+            self._lost.clear()
+            try:
+                await self.renew()
+            except Exception:
+                log.exception("renewing the lease of slot %d failed", self.state.slot)
+
+    async def renew(self) -> None:
+        """Renew the lease of the slot. If it is lost, drop everything that others take for dead, and take another."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            held = await self.state.renew()
+        except Exception:
+            if loop.time() >= self._held_until:
+                self._lose()
+            raise
+        if not held or self._held_until == -math.inf:
+            self._lose()
+            begun = loop.time()
+            await self.state.take_slot()
+            self._read_letters()
+            log.warning("this replica was cut off from the others; it goes on in slot %d", self.state.slot)
+        self._held_until = begun + self.state.lease
+
+    def _lose(self) -> None:
+        if self._held_until != -math.inf:
+            self._held_until = -math.inf
+            self._pass(SlotLost(self.state.slot))
+
     # Reading
 
-    async def _read_bus(self, position: int) -> None:
+    async def _read_bus(self) -> None:
         while True:
             try:
-                batch = await self.state.bus.read(position)
+                batch = await self.state.bus.read(self.position)
             except Exception:
                 log.exception("reading the notices of other replicas failed")
                 await asyncio.sleep(RETRY)
                 continue
-            position = batch.position
             if batch.gap:
-                self._pass(Gap())
-            for notice in batch.notices:
+                self._pass(Gap(self.position))
+            for self.position, notice in batch.notices:
                 self._pass(notice)
+            self.position = batch.position
+
+    def _read_letters(self) -> None:
+        """Begin to read the mailbox of the slot."""
+        if self._letters is not None:
+            self._letters.cancel()
+        self._letters = asyncio.create_task(self._read_mailbox())
 
     async def _read_mailbox(self) -> None:
         while True:
             try:
                 letters = await self.state.mailbox.take()
+            except LeaseLost:
+                self._lose()
+                self._lost.set()
+                return  # ``renew`` begins again
             except Exception:
                 log.exception("reading the letters of other replicas failed")
                 await asyncio.sleep(RETRY)
@@ -97,12 +179,52 @@ class Replica:
             for letter in letters:
                 self._pass(letter)
 
-    def _pass(self, message: Notice | Letter | Gap) -> None:
+    def _pass(self, message: Notice | Letter | Gap | SlotLost) -> None:
         for handler in self._handlers.get(type(message), ()):
             try:
                 handler(message)
             except Exception:
                 log.exception("%s of another replica could not be handled", type(message).__name__)
+
+    # Earlier changes, for clients that reconnect
+
+    async def since(self, position: int, slot: int) -> list[Notice] | None:
+        """Return the notices after a position of the bus up to which the replica ``slot`` has sent them to a client.
+
+        Changes that each replica sees itself are among them. Returns None if some are not known any more.
+
+        Raises:
+            ServerUnavailable: the store has failed.
+        """
+        bus, notices, after = self.state.bus, list[Notice](), position
+        while True:
+            last = await self.ask(bus.position())
+            if after > last:
+                return None
+            while after < last:
+                batch = await self.ask(bus.read(after))
+                if batch.gap:
+                    return None
+                notices.extend(notice for _, notice in batch.notices)
+                after = batch.position
+            if after >= self.position:
+                break
+        if slot != self.state.slot or position < self._started:
+            if self._seen or position < self._started:  # it may have sent fewer of them, or more
+                return None
+        elif position < self._seen_from:
+            return None
+        return [*notices, *(changed for at, changed in self._seen if at >= position)]
+
+    def record(self, notice: Notice) -> None:
+        """Keep a notice that is handled by each replica without the bus, for clients that reconnect."""
+        if not self.shared:
+            run_now(self.state.bus.publish(notice))
+            self.position = run_now(self.state.bus.position())
+        elif isinstance(notice, Changed):
+            self._seen.append((self.position, notice))
+            if len(self._seen) > MAX_SEEN:
+                self._seen_from = self._seen.popleft()[0] + 1
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T | Coroutine[Any, Any, T]:
         """Return the result of a coroutine that waits for the store only, if that never waits; else itself."""

@@ -10,7 +10,18 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from carrel.catalog.provider import Change, Hit, Interest, ListName, MaybeAwaitable, Page, Provider, Request, Visible
+from carrel.catalog.provider import (
+    Change,
+    Hit,
+    Interest,
+    ListName,
+    MaybeAwaitable,
+    Page,
+    Provider,
+    Recipients,
+    Request,
+    Visible,
+)
 from carrel.protocol.encoding import encode
 from carrel.uri.parse import UriError, normalize
 from carrel.uri.template import UriTemplate
@@ -45,7 +56,12 @@ class Reports:
         self.listeners: set[asyncio.Queue[Collection[Change] | BaseException | None]] = set()
         self._loop = asyncio.get_running_loop()
 
-    def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
+    def publish(
+        self,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] = (),
+        recipients: Recipients | None = None,
+    ) -> None:
         """Record changes, and pass them to the listeners."""
         self._loop.call_soon_threadsafe(self._publish, list(changes), list(lists))
 

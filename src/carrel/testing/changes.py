@@ -22,11 +22,12 @@ from carrel.wire.resources import Resource
 
 __all__ = ["ChangeTests", "count_descriptors"]
 
-ROUNDS = 10
-
 
 class ChangeTests(Hooks):
     """Watching, concurrency, and resources of the process."""
+
+    rounds = 10
+    """How often an operation is repeated to see whether it leaves something open."""
 
     def needs_watch(self, provider: Provider) -> None:
         """Skip the test unless the provider has a watch."""
@@ -98,7 +99,7 @@ class ChangeTests(Hooks):
 
     async def test_stop_lets_go_of_everything(self, provider: Provider) -> None:
         tasks, threads, descriptors = asyncio.all_tasks(), set(threading.enumerate()), count_descriptors()
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             async with AsyncExitStack() as stack:
                 async with running(provider):
                     caller = Caller(provider)
@@ -110,14 +111,15 @@ class ChangeTests(Hooks):
                     await stack.enter_async_context(Listener(provider))
                 await provider.stop()  # once more
         await asyncio.get_running_loop().shutdown_default_executor()  # the loop's own threads are not the provider's
+        await self.settle(provider)
         assert asyncio.all_tasks() <= tasks
         assert set(threading.enumerate()) <= threads
-        await fewer_descriptors_than(descriptors + ROUNDS)
+        await fewer_descriptors_than(descriptors + self.rounds)
 
     async def test_no_operation_leaves_a_descriptor_open(self, provider: Provider) -> None:
         async with running(provider):
             for name, operation in [pair async for pair in self.operations(provider)]:
-                for again in range(1 + ROUNDS):
+                for again in range(1 + self.rounds):
                     try:
                         await operation()
                     except MCPError:
@@ -125,9 +127,11 @@ class ChangeTests(Hooks):
                     if not again:  # the first call may open what stays open
                         before = count_descriptors()
                 try:
-                    await fewer_descriptors_than(before + ROUNDS)
+                    await fewer_descriptors_than(before + self.rounds)
                 except TimeoutError:
-                    pytest.fail(f"{name} leaves descriptors open: {count_descriptors() - before} in {ROUNDS} times")
+                    pytest.fail(
+                        f"{name} leaves descriptors open: {count_descriptors() - before} in {self.rounds} times"
+                    )
 
     @staticmethod
     def kinds(provider: Provider) -> list[Kind]:

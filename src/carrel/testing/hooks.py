@@ -89,6 +89,9 @@ class Hooks:
         """Return the name of a prompt, and its arguments; None if there are no prompts."""
         return None
 
+    async def settle(self, provider: Provider) -> None:
+        """Wait until a server that the test runs in its own event loop has seen that the provider has left."""
+
     # For the tests
 
     async def listed(self, provider: Provider, kind: Kind, at_least: int = 1) -> list[Any]:

@@ -78,7 +78,7 @@ def plain_form(params: ElicitParams) -> ElicitParams:
         return params
     schema = {key: value for key, value in params.requested_schema.items() if key != "$schema"}
     schema["properties"] = {name: plain_field(field) for name, field in schema["properties"].items()}
-    return ElicitParams(message=params.message, requested_schema=schema)
+    return ElicitParams(meta=params.meta, message=params.message, requested_schema=schema)
 
 
 def plain_field(field: dict[str, Any]) -> dict[str, Any]:

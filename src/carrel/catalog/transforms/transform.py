@@ -1,25 +1,30 @@
-"""Transforms: providers that show another provider differently – other names, fewer things.
-
-    app.add_provider(Namespace(provider, "docs"))
-    app.add_provider(Filter(provider, tools=["get_*", "list_*"]))
-    app.add_provider(Rename(provider, tools={"q": "search_orders"}))
-
-Each wraps one provider and is one, so they can be combined.
-"""
+"""Transform: base class of the providers that show another provider differently."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.access import RenamedView
-from carrel.catalog.catalog import resolved
-from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, MaybeAwaitable, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidParams, ResourceError, ResourceNotFound
+from carrel.catalog.access import NAME_VERBS, RenamedView
+from carrel.catalog.paging import resolved
+from carrel.catalog.provider import (
+    Change,
+    Events,
+    Hit,
+    Interest,
+    ListChanges,
+    ListName,
+    MaybeAwaitable,
+    Page,
+    Provider,
+    Recipients,
+    Request,
+    list_changes,
+)
+from carrel.errors import InvalidParams, ResourceError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
@@ -27,19 +32,21 @@ from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
 from carrel.wire.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
+    from carrel.protocol.extension import Extension
+    from carrel.protocol.methods import Verb
+    from carrel.uri.intervals import Intervals
     from carrel.wire.skills import Skill
 
-__all__ = ["Filter", "Namespace", "Rename", "Transform"]
+__all__ = ["Kind", "OuterNames", "Transform"]
 
 T = TypeVar("T")
 Kind: TypeAlias = Literal["resource", "template", "tool", "prompt", "skill"]
-Which: TypeAlias = Iterable[str] | Callable[[str], bool]
-"""Names or URIs: patterns, in which ``*`` matches any text, or a function."""
-#: Schemes whose meaning belongs to the protocol: a namespace is their first segment, not part of the scheme.
-KEPT_SCHEMES = ("ui", "skill")
+
+#: Kinds of the named entries of the lists that can change.
+KINDS: Mapping[ListName, Literal["tool", "prompt"]] = {"tools_list_changed": "tool", "prompts_list_changed": "prompt"}
 
 
-class Names(Container[str]):
+class OuterNames(Container[str]):
     """Names of a provider as they are seen from outside."""
 
     def __init__(self, inner: Container[str], inward: Callable[[str], str | None]) -> None:
@@ -63,6 +70,7 @@ class Transform(Provider):
         self.provider = provider
         self.name = provider.name
         self.changes = provider.changes
+        self.naming = provider.naming
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider!r})"
@@ -97,6 +105,13 @@ class Transform(Provider):
         """Return whether a tool or prompt with a provider's own name may be used."""
         return True
 
+    def intervals_in(self, verb: Verb, intervals: Intervals) -> Intervals | None:
+        """Return intervals of what is seen from outside as those of the provider's names or URIs; None if unknown."""
+        mine, plain = (
+            (type(self).name_out, Transform.name_out) if verb in NAME_VERBS else (type(self).uri_out, Transform.uri_out)
+        )
+        return intervals if mine is plain else None
+
     # Plumbing
 
     @property
@@ -108,7 +123,17 @@ class Transform(Provider):
     def exact(self) -> Container[str]:  # type: ignore[override]
         """URIs outside its prefixes, as they are seen from outside."""
         inner = self.provider.exact
-        return () if isinstance(inner, tuple) and not inner else Names(inner, self.uri_in)
+        return () if isinstance(inner, tuple) and not inner else OuterNames(inner, self.uri_in)
+
+    @property
+    def extensions(self) -> Collection[Extension]:  # type: ignore[override]
+        """Extensions of the protocol that it uses."""
+        return self.provider.extensions
+
+    @property
+    def guards(self) -> bool:  # type: ignore[override]
+        """Whether it hides resources from callers for whom there are no access rules."""
+        return self.provider.guards
 
     @property
     def catch_all(self) -> bool:  # type: ignore[override]
@@ -119,13 +144,13 @@ class Transform(Provider):
     def tool_names(self) -> Container[str] | None:  # type: ignore[override]
         """Names of its tools, if they are kept up to date."""
         names = self.provider.tool_names
-        return None if names is None else Names(names, lambda name: self._own_name("tool", name))
+        return None if names is None else OuterNames(names, lambda name: self._own_name("tool", name))
 
     @property
     def prompt_names(self) -> Container[str] | None:  # type: ignore[override]
         """Names of its prompts, if they are kept up to date."""
         names = self.provider.prompt_names
-        return None if names is None else Names(names, lambda name: self._own_name("prompt", name))
+        return None if names is None else OuterNames(names, lambda name: self._own_name("prompt", name))
 
     def offers(self, method: str) -> bool:
         """Return whether the provider implements a method."""
@@ -180,6 +205,10 @@ class Transform(Provider):
         """Return a page of the resources that are shown."""
         return await self._page("resource", self.provider.list_resources(self._inner(request)), self._resource)
 
+    async def list_searchable(self, request: Request) -> Page[Resource]:
+        """Return a page of the resources that an index has, of those that are shown."""
+        return await self._page("resource", self.provider.list_searchable(self._inner(request)), self._resource)
+
     def _resource(self, resource: Resource) -> Resource:
         uri = self.uri_out(resource.uri)
         return resource if uri == resource.uri else msgspec.structs.replace(resource, uri=uri)
@@ -220,6 +249,11 @@ class Transform(Provider):
         """Return whether a URI leads to nothing hidden from the caller."""
         own = self.uri_in(uri)
         return own is None or await resolved(self.provider.shows(own, self._inner(request)))
+
+    def is_guarded(self, uri: str) -> bool:
+        """Return whether a resource exists for some callers alone."""
+        own = self.uri_in(uri)
+        return own is not None and self.provider.is_guarded(own)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
         """Return the resources that match a query and are shown, best first."""
@@ -359,6 +393,19 @@ class Transform(Provider):
         """Return changes as they are seen from outside."""
         return [Change(change.kind, self.uri_out(change.uri)) for change in changes if self.keeps_uri(change.uri)]
 
+    def changed_lists(self, lists: ListChanges) -> ListChanges:
+        """Return lists that have changed as they are seen from outside."""
+        seen: dict[ListName, Collection[str] | None] = {}
+        for name, keys in lists.items():
+            kind = KINDS.get(name)
+            if keys is None:
+                seen[name] = None
+            elif kind is not None:
+                seen[name] = [self.name_out(kind, key) for key in keys if self.keeps_name(kind, key)]
+            else:
+                seen[name] = [self.uri_out(key) for key in keys if "{" in key or self.keeps_uri(key)]
+        return seen
+
 
 class _Interest(Interest):
     """Interest in the resources of a provider, by its own URIs."""
@@ -370,8 +417,15 @@ class _Interest(Interest):
     @property
     def uris(self) -> Collection[str]:  # type: ignore[override]
         """URIs with a subscription."""
+        return self._own(self._outer.uris)
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed."""
+        return self._own(self._outer.of(recipients))
+
+    def _own(self, uris: Collection[str]) -> Collection[str]:
         inward = self._transform.uri_in
-        return [own for uri in self._outer.uris if (own := inward(uri)) is not None]
+        return [own for uri in uris if (own := inward(uri)) is not None]
 
     async def wait(self) -> None:
         """Wait until ``uris`` may have changed."""
@@ -385,147 +439,12 @@ class _Renamed(Events):
         self._events = events
         self._transform = transform
 
-    def publish(self, changes: Iterable[Change] = (), lists: Iterable[ListName] = ()) -> None:
-        """Report changes of resources, and which lists have changed."""
-        self._events.publish(self._transform.changed(changes), lists)
-
-
-class Namespace(Transform):
-    """Transform that puts what a provider offers under a name of its own.
-
-    Tools and prompts are called ``namespace_name``. A URI ``book://lem`` becomes ``namespace+book://lem``; one whose
-    scheme means something to hosts, ``ui://page`` or ``skill://name``, becomes ``ui://namespace/page``.
-
-    Raises:
-        ConfigError: the namespace is not lower-case letters, digits and hyphens after a letter.
-    """
-
-    def __init__(self, provider: Provider, namespace: str) -> None:
-        super().__init__(provider)
-        letters = namespace.replace("-", "")
-        if not (letters.isascii() and letters.isalnum() and namespace[0].isalpha() and namespace == namespace.lower()):
-            raise ConfigError(
-                f"A namespace has lower-case letters, digits and hyphens after a letter, not {namespace!r}"
-            )
-        self.namespace = namespace
-        self.name = f"{namespace}:{provider.name}" if provider.name else namespace
-        self._scheme = f"{namespace}+"
-
-    @property
-    def prefixes(self) -> Sequence[str]:  # type: ignore[override]
-        """None: all of its URIs can be told by the namespace."""
-        return ()
-
-    @property
-    def exact(self) -> Container[str]:  # type: ignore[override]
-        """All URIs with the namespace."""
-        return Names(_Everything(), self.uri_in)
-
-    @property
-    def catch_all(self) -> bool:  # type: ignore[override]
-        """False: it has no URIs without the namespace."""
-        return False
-
-    def uri_out(self, uri: str) -> str:
-        """Return a URI with the namespace."""
-        scheme, mark, rest = uri.partition("://")
-        if mark and scheme in KEPT_SCHEMES:
-            return f"{scheme}://{self.namespace}/{rest}"
-        return self._scheme + uri
-
-    def uri_in(self, uri: str) -> str | None:
-        """Return a URI without the namespace."""
-        if uri.startswith(self._scheme):
-            return uri[len(self._scheme) :]
-        scheme, mark, rest = uri.partition("://")
-        if mark and scheme in KEPT_SCHEMES and rest.startswith(f"{self.namespace}/"):
-            return f"{scheme}://{rest[len(self.namespace) + 1 :]}"
-        return None
-
-    def name_out(self, kind: Kind, name: str) -> str:
-        """Return a name with the namespace."""
-        return f"{self.namespace}_{name}"
-
-    def name_in(self, kind: Kind, name: str) -> str | None:
-        """Return a name without the namespace."""
-        start = f"{self.namespace}_"
-        return name[len(start) :] if name.startswith(start) else None
-
-
-class _Everything(Container[str]):
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-class Filter(Transform):
-    """Transform that shows a part of a provider: the tools, prompts and resources of some names and URIs.
-
-    Each of them is given as patterns, in which ``*`` matches any text, or as a function of the name or URI; None shows
-    all. What is not shown cannot be called or read either. Templates are matched as they are written.
-    """
-
-    def __init__(
+    def publish(
         self,
-        provider: Provider,
-        *,
-        tools: Which | None = None,
-        prompts: Which | None = None,
-        resources: Which | None = None,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        recipients: Recipients | None = None,
     ) -> None:
-        super().__init__(provider)
-        self._names = {"tool": _predicate(tools), "prompt": _predicate(prompts)}
-        self._uris = _predicate(resources)
-
-    def keeps(self, kind: Kind, item: Resource | ResourceTemplate | Tool | Prompt | Skill) -> bool:
-        """Return whether an entry is shown."""
-        if isinstance(item, Tool | Prompt):
-            return self.keeps_name(kind, item.name)
-        return self._uris(item.uri_template if isinstance(item, ResourceTemplate) else item.uri)
-
-    def keeps_uri(self, uri: str) -> bool:
-        """Return whether the resource of a URI may be read."""
-        return self._uris(uri)
-
-    def keeps_name(self, kind: Kind, name: str) -> bool:
-        """Return whether a tool or prompt may be used."""
-        return self._names[kind](name)
-
-
-def _predicate(which: Which | None) -> Callable[[str], bool]:
-    if which is None:
-        return lambda _: True
-    if callable(which):
-        return which
-    patterns = [which] if isinstance(which, str) else list(which)
-    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-class Rename(Transform):
-    """Transform that gives tools and prompts other names: from the provider's name to the one seen from outside.
-
-    Raises:
-        ConfigError: two of them would have the same name.
-    """
-
-    def __init__(
-        self, provider: Provider, *, tools: Mapping[str, str] | None = None, prompts: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(provider)
-        self._out: Mapping[str, Mapping[str, str]] = {"tool": tools or {}, "prompt": prompts or {}}
-        self._in: dict[str, dict[str, str]] = {}
-        for kind, names in self._out.items():
-            back = {new: old for old, new in names.items()}
-            if len(back) < len(names):
-                raise ConfigError(f"Two {kind}s of {provider.name} would have the same name")
-            self._in[kind] = back
-
-    def name_out(self, kind: Kind, name: str) -> str:
-        """Return the new name."""
-        return self._out[kind].get(name, name)
-
-    def name_in(self, kind: Kind, name: str) -> str | None:
-        """Return the provider's name; None for one that was given another."""
-        old = self._in[kind].get(name)
-        if old is None and name in self._out[kind]:
-            return None
-        return old or name
+        """Report changes of resources, and which lists have changed."""
+        transform = self._transform
+        self._events.publish(transform.changed(changes), transform.changed_lists(list_changes(lists)), recipients)

@@ -1,0 +1,50 @@
+"""Results of providers: those that have to be waited for, and lists of many pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias, TypeVar, cast
+
+from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.errors import InvalidCursor, ResourceTooLarge
+
+__all__ = ["ListMethod", "all_of", "resolved"]
+
+T = TypeVar("T")
+ListMethod: TypeAlias = Callable[[Request], MaybeAwaitable[Page[T]]]
+
+#: Entries per page that are asked for to learn what a provider has.
+LEARNED = 1000
+
+
+async def resolved(result: MaybeAwaitable[T]) -> T:
+    """Return a result, which may have to be waited for."""
+    return cast("T", await result if hasattr(result, "__await__") else result)
+
+
+async def all_of(
+    method: ListMethod[T], request: Request | None = None, *, limit: int | None = None
+) -> AsyncIterator[T]:
+    """Yield all entries of a list of a provider, page by page. ``limit`` is how many entries and pages it may have.
+
+    Raises:
+        InvalidCursor: a cursor leads back to where the list has been.
+        ResourceTooLarge: there are more than ``limit``.
+    """
+    count = 0
+    request = request or Request()
+    cursor: str | None = None
+    seen: set[str] = set()
+    while True:
+        page = await resolved(method(request.page(cursor, LEARNED)))
+        count += len(page.items)
+        if limit is not None and (count > limit or len(seen) > limit):
+            raise ResourceTooLarge(f"The list has more than {limit} entries or pages")
+        for item in page.items:
+            yield item
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+        if cursor in seen:
+            raise InvalidCursor("The cursor of a list leads back to where it has been")
+        seen.add(cursor)

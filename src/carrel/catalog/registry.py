@@ -1,0 +1,251 @@
+"""Registry of providers: which there are, what they offer, and whose the names of tools and prompts are.
+
+Providers come in the order of their names, and may come and go at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Literal, Protocol, TypeAlias
+
+from carrel.catalog.paging import all_of
+from carrel.catalog.provider import Change, ListChanges, ListName, Provider, Recipients, list_changes
+from carrel.catalog.routes import Routes
+from carrel.errors import ConfigError, MCPError, ProviderUnavailable
+from carrel.log import Log
+
+__all__ = ["LISTS", "Kind", "Listener", "Registry"]
+
+Kind: TypeAlias = Literal["tool", "prompt"]
+
+#: Lists of a provider by which its tools and prompts are found, if it does not keep their names up to date itself.
+LISTS: Mapping[Kind, str] = {"tool": "list_tools", "prompt": "list_prompts"}
+#: Seconds that a request waits for a provider whose lists have changed.
+PATIENCE = 1.0
+log = Log("carrel")
+
+
+class Listener(Protocol):
+    """Function that gets what the providers of a registry report; without ``recipients``, it is for all clients."""
+
+    def __call__(
+        self, changes: Iterable[Change], lists: ListChanges, /, *, recipients: Recipients | None = None
+    ) -> None: ...
+
+
+class _Events:
+    """Events of one provider in a registry."""
+
+    def __init__(self, registry: Registry, provider: Provider) -> None:
+        self._registry = registry
+        self._provider = provider
+
+    def publish(
+        self,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        recipients: Recipients | None = None,
+    ) -> None:
+        """Report changes of resources, and which lists have changed."""
+        self._registry.publish(self._provider, changes, list_changes(lists), recipients)
+
+
+class _Known(Container[str]):
+    """URIs, or names, that a registry has a provider for."""
+
+    def __init__(self, knows: Callable[[str], bool]) -> None:
+        self._knows = knows
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._knows(name)
+
+
+class Registry(Provider):
+    """Providers by name, as a provider that offers what any of them does: base class of the catalog.
+
+    ``listener`` is called with every change that a provider reports, maybe from another thread.
+    """
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self._listener = listener
+        self.routes = Routes()
+        """Finds the provider of a URI."""
+        self.only: Provider | None = None
+        """The only provider, where there is one."""
+        self.exact = _Known(self.routes.exists)
+        self.tool_names = _Known(lambda name: self._has("tool", name))
+        self.prompt_names = _Known(lambda name: self._has("prompt", name))
+        self._providers: dict[str, Provider] = {}
+        self._offering: dict[str, tuple[Provider, ...]] = {}
+        self._names: dict[Kind, dict[str, Mapping[str, Provider]]] = {"tool": {}, "prompt": {}}
+        self.away: set[str] = set()
+        """Names of providers that are not available."""
+        self.stale: set[str] = set()
+        """Names of providers whose templates and names have changed; ``freshen`` reads them."""
+        self._freshening: dict[str, asyncio.Task[None]] = {}
+
+    # Providers
+
+    @property
+    def providers(self) -> Sequence[Provider]:
+        """All providers, in the order of their names."""
+        return tuple(self._providers.values())
+
+    def get(self, name: str) -> Provider | None:
+        """Return the provider of a name, or None."""
+        return self._providers.get(name)
+
+    async def add(self, provider: Provider) -> None:
+        """Start a provider, and add it.
+
+        Raises:
+            ConfigError: there is a provider of that name, or it cannot be started.
+        """
+        self._check(provider)
+        await provider.start(_Events(self, provider))
+        try:
+            self._check(provider)  # it may get its name when it starts
+            self.put(provider)
+            try:
+                await self.learn(provider)
+            except ProviderUnavailable as error:
+                self.leave_out(error)  # it reports its lists when it is there
+            except BaseException:
+                self.take(provider.name)
+                raise
+        except BaseException:
+            await provider.stop()
+            raise
+
+    def _check(self, provider: Provider) -> None:
+        if provider.name in self._providers:
+            hint = f": {provider.naming}" if provider.naming else ""
+            raise ConfigError(f"There is a provider {provider.name} already{hint}")
+
+    def put(self, provider: Provider) -> None:
+        """Add a provider that is running, without learning what it has."""
+        self._providers = dict(sorted([*self._providers.items(), (provider.name, provider)]))
+        self._index()
+
+    async def remove(self, name: str) -> None:
+        """Remove a provider, and stop it.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        await self.take(name).stop()
+
+    def take(self, name: str) -> Provider:
+        """Remove a provider without stopping it, and return it.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        providers = dict(self._providers)
+        provider = providers.pop(name)
+        self._providers = providers
+        self.stale.discard(name)
+        learning = self._freshening.pop(name, None)
+        if learning is not None:
+            learning.cancel()
+        for names in self._names.values():
+            names.pop(name, None)
+        self.routes.route(provider, ())
+        self._index()
+        return provider
+
+    def _index(self) -> None:
+        providers = self.providers
+        self.only = providers[0] if len(providers) == 1 else None
+        self.routes.index(providers)
+        self._offering.clear()
+
+    def offering(self, method: str) -> tuple[Provider, ...]:
+        """Return the providers that implement a method of ``Provider``."""
+        found = self._offering.get(method)
+        if found is None:
+            found = self._offering[method] = tuple(one for one in self.providers if one.offers(method))
+        return found
+
+    def offers(self, method: str) -> bool:
+        """Return whether a provider implements a method."""
+        return bool(self.offering(method))
+
+    # Changes
+
+    def publish(
+        self, provider: Provider, changes: Iterable[Change], lists: ListChanges, recipients: Recipients | None = None
+    ) -> None:
+        """Pass on what a provider reports. May be called from any thread."""
+        if lists and (provider.tool_names is None or provider.prompt_names is None or not provider.prefixes):
+            self.stale.add(provider.name)
+        if lists:
+            self._offering.clear()
+        if self._listener is not None:
+            self._listener(changes, lists, recipients=recipients)
+
+    async def freshen(self) -> None:
+        """Learn again what providers have whose lists have changed.
+
+        One that takes more than ``PATIENCE`` seconds is not waited for: what was known of it holds until it answers.
+        """
+        begun: list[asyncio.Task[None]] = []
+        while self.stale:
+            provider = self._providers.get(self.stale.pop())
+            if provider is None:
+                continue
+            before = self._freshening.pop(provider.name, None)
+            if before is not None:
+                before.cancel()
+            task = self._freshening[provider.name] = asyncio.ensure_future(self._learn_again(provider))
+            task.add_done_callback(partial(self._end_freshening, provider.name))
+            begun.append(task)
+        if begun:
+            done, _ = await asyncio.wait(begun, timeout=PATIENCE)
+            for task in done:
+                if not task.cancelled():
+                    task.result()
+
+    async def _learn_again(self, provider: Provider) -> None:
+        try:
+            await self.learn(provider)
+        except MCPError as error:  # what was known before holds until it reports its lists again
+            log.warning("%s: what it has is not known: %s", provider.name, error)
+
+    def _end_freshening(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._freshening.get(name) is task:
+            del self._freshening[name]
+
+    async def learn(self, provider: Provider) -> None:
+        """Learn by which templates URIs of a provider are found, and the names of its tools and prompts."""
+        if provider.offers("list_templates"):
+            self.routes.route(provider, [found.uri_template async for found in all_of(provider.list_templates)])
+        if provider.tool_names is None and provider.offers("list_tools"):
+            self._names["tool"][provider.name] = {tool.name: provider async for tool in all_of(provider.list_tools)}
+        if provider.prompt_names is None and provider.offers("list_prompts"):
+            prompts = {prompt.name: provider async for prompt in all_of(provider.list_prompts)}
+            self._names["prompt"][provider.name] = prompts
+
+    # Looking up
+
+    def find_named(self, kind: Kind, name: str) -> Provider | None:
+        """Return the provider of a tool or prompt, or None."""
+        offering = self.offering(LISTS[kind])
+        if len(offering) == 1:
+            return offering[0]
+        return next((provider for provider in offering if self._names_has(kind, provider, name)), None)
+
+    def _names_has(self, kind: Kind, provider: Provider, name: str) -> bool:
+        names = provider.tool_names if kind == "tool" else provider.prompt_names
+        return name in (self._names[kind].get(provider.name, ()) if names is None else names)
+
+    def _has(self, kind: Kind, name: str) -> bool:
+        return any(self._names_has(kind, provider, name) for provider in self.offering(LISTS[kind]))
+
+    def leave_out(self, error: ProviderUnavailable) -> None:
+        """Log that a provider is not available, once until it is again."""
+        if error.provider not in self.away:
+            self.away.add(error.provider)
+            log.warning("%s; lists are without what it offers", error)

@@ -1,0 +1,310 @@
+"""Access rules: patterns of URIs and names that allow or deny, compiled to the view of a caller.
+
+    rules = Rules([
+        Rule("notes://{claim.team}/**", READING),
+        Rule("notes://*/draft-*", READING, allow=False),
+        Rule("search_*", frozenset({"call"})),
+    ])
+    view = rules.view({"claim.team": "blue"})
+    view.allows("read", "notes://blue/1")           # True
+    view.explain("read", "notes://blue/draft-1")    # the second rule
+
+A rule that denies wins over all that allow; what no rule allows is denied. In patterns,
+
+- ``*`` stands for any text inside one segment of a URI (between slashes), or any text of a name;
+- ``**`` stands for any number of whole segments, none included: ``notes://a/**`` matches ``notes://a`` too. At the end
+  it may follow a part of a segment: ``notes://a**`` matches all that begins with ``notes://a``;
+- ``{name}`` stands for a value of the caller, literally. Where it has several, each of them. Without one, a rule that
+  allows does not apply, and one that denies holds for every value;
+- a pattern of URIs without a query and fragment holds for URIs with any query and fragment.
+
+Rules compile to sorted intervals of keys, each of which is denied, allowed, or left to tests of segments: one bisection
+decides about most keys, and lists are cut by the same intervals.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import TypeAlias, get_args
+
+import msgspec
+
+from carrel.catalog.access import NAME_VERBS
+from carrel.catalog.segments import ANY, DEEP, Segments, Token, Tokens, covered
+from carrel.errors import ConfigError
+from carrel.protocol.methods import Verb
+from carrel.protocol.principal import View
+from carrel.uri.intervals import Intervals, sweep
+from carrel.uri.parse import SUB_DELIMITERS, UNRESERVED, percent_encode
+
+__all__ = ["READING", "Matcher", "Rule", "RuleView", "Rules", "Values"]
+
+Values: TypeAlias = Mapping[str, str | Sequence[str]]
+"""Values of a caller, by the names in braces."""
+
+#: Verbs of those who may list, find, read and hear of resources.
+READING: frozenset[Verb] = frozenset(get_args(Verb)) - NAME_VERBS
+#: How many views of a set of rules are kept compiled.
+KEPT_VIEWS = 256
+#: Characters that a segment of a URI may have as they are.
+SEGMENT = UNRESERVED + SUB_DELIMITERS + ":@"
+
+#: Characters of a pattern that stay as they are.
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_TOKEN = re.compile(r"\*\*|\*|\{[^{}]*\}")
+_DENIED, _ALLOWED, _TEST_DENY, _TEST = range(4)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Access rule: a pattern of URIs, or of names, the verbs it is for, and whether it allows or denies."""
+
+    pattern: str
+    verbs: frozenset[Verb]
+    allow: bool = True
+
+
+class _Variable(str):
+    """Name in braces of a pattern."""
+
+    __slots__ = ()
+
+
+class _Pattern:
+    """Parsed pattern of a rule.
+
+    Raises:
+        ConfigError: ``**`` is neither a segment nor at the end.
+    """
+
+    __slots__ = ("_tokens", "_uris", "names", "rule")
+
+    def __init__(self, rule: Rule, *, uris: bool) -> None:
+        self.rule = rule
+        self._uris = uris
+        self._tokens = list(self._parse(rule.pattern))
+        self.names = tuple(dict.fromkeys(token for token in self._tokens if isinstance(token, _Variable)))
+        """The names of the values in it."""
+
+    def _parse(self, text: str) -> Iterator[Token]:
+        at = 0
+        for found in _TOKEN.finditer(text):
+            if found.start() > at:
+                yield self._text(text[at : found.start()])
+            at, mark = found.end(), found.group()
+            if mark[0] == "{":
+                yield _Variable(mark[1:-1])
+            elif mark == "*" or not self._uris:
+                yield ANY
+            elif at < len(text) and (text[at] != "/" or text[found.start() - 1 : found.start()] not in ("", "/")):
+                raise ConfigError(f"{text!r}: ** stands for whole segments, or is at the end")
+            else:
+                yield DEEP
+        if at < len(text):
+            yield self._text(text[at:])
+
+    def filled(self, values: Values) -> Iterator[Tokens]:
+        """Yield the pattern with each combination of values in it."""
+        choices: list[list[Token]] = []
+        for name in self.names:
+            given = values.get(name, ())
+            held = [given] if isinstance(given, str) else given
+            texts: list[Token] = [text for value in held if value for text in self._texts(value)]
+            choices.append(texts or ([] if self.rule.allow else [ANY]))
+        for chosen in product(*choices):
+            known = dict(zip(self.names, chosen, strict=True))
+            tokens: list[Token] = []
+            for token in self._tokens:
+                found = known[token] if isinstance(token, _Variable) else token
+                last = tokens[-1] if tokens else None
+                if isinstance(found, str) and isinstance(last, str):
+                    tokens[-1] = last + found
+                else:
+                    tokens.append(found)
+            yield _in_lower_case(tokens) if self._uris else tuple(tokens)
+
+    def _text(self, text: str) -> str:
+        """Return a part of the pattern in the normal form of URIs."""
+        if not self._uris:
+            return text
+        return _ESCAPE.sub(_normal_escape, percent_encode(text, PRINTABLE))
+
+    def _texts(self, value: str) -> Iterable[str]:
+        """Return the spellings of a value: in a URI, that of templates, and one with all that segments may have."""
+        return {percent_encode(value), percent_encode(value, SEGMENT)} if self._uris else (value,)
+
+
+def _normal_escape(escape: re.Match[str]) -> str:
+    character = chr(int(escape.group(1), 16))
+    return character if character in UNRESERVED else escape.group().upper()
+
+
+def _in_lower_case(tokens: list[Token]) -> Tokens:
+    """Return a pattern with its scheme and host in lower case, as they are in the normal form of URIs."""
+    found = list(tokens)
+    ahead = ""
+    for place, token in enumerate(tokens):
+        if isinstance(token, str):
+            scheme, mark, rest = ("", "", token) if ahead else token.partition("://")
+            if not mark and not ahead:
+                break
+            ahead = "host"
+            host, slash, path = rest.partition("/")
+            found[place] = (
+                scheme.lower()
+                + mark
+                + (host if "@" in host else _ESCAPE.sub(_normal_escape, host.lower()))
+                + slash
+                + path
+            )
+            if slash:
+                break
+        elif not ahead:
+            break
+    return tuple(found)
+
+
+class Matcher:
+    """Compiled patterns of one verb: decides about keys, and says in which intervals allowed ones are."""
+
+    __slots__ = ("_allowing", "_bounds", "_codes", "_denying", "intervals")
+
+    def __init__(self, allowing: Iterable[Tokens], denying: Iterable[Tokens], *, uris: bool) -> None:
+        self._allowing, self._denying = Segments(uris=uris), Segments(uris=uris)
+        allowed, allowed_by_test = self._split(allowing, self._allowing, uris)
+        denied, denied_by_test = self._split(denying, self._denying, uris)
+        codes = [_DENIED]
+        bounds: list[str] = []
+        for bound, inside in sweep((allowed, allowed_by_test, denied, denied_by_test)):
+            code = _code(inside)
+            if code != codes[-1]:
+                bounds.append(bound)
+                codes.append(code)
+        self._bounds, self._codes = bounds, codes
+        edges = [bound for n, bound in enumerate(bounds) if (codes[n] == _DENIED) != (codes[n + 1] == _DENIED)]
+        self.intervals = Intervals(edges)
+        """Intervals in which all allowed keys are."""
+
+    @staticmethod
+    def _split(patterns: Iterable[Tokens], tests: Segments, uris: bool) -> tuple[Intervals, Intervals]:
+        certain, tested = [], []
+        for tokens in patterns:
+            spans, complete = covered(tokens, uris=uris)
+            if complete:
+                certain += spans
+            else:
+                tested += spans
+                tests.add(tokens)
+        return Intervals.of(certain), Intervals.of(tested)
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether every key is allowed."""
+        return self.intervals.whole and self._codes == [_DENIED, _ALLOWED]
+
+    def decide(self, key: str) -> bool:
+        """Return whether a key is allowed."""
+        code = self._codes[bisect_right(self._bounds, key)]
+        if code < _TEST_DENY:
+            return code == _ALLOWED
+        if code == _TEST and not self._allowing.match(key):
+            return False
+        return not self._denying.match(key)
+
+
+def _code(inside: int) -> int:
+    if inside & 0b0100 or not inside & 0b0011:
+        return _DENIED
+    if not inside & 0b0001:
+        return _TEST
+    return _TEST_DENY if inside & 0b1000 else _ALLOWED
+
+
+class RuleView(View):
+    """View of a caller by access rules, compiled for each verb when it is first asked for."""
+
+    __slots__ = ("_matchers", "_patterns", "_values", "everybody", "hides", "key")
+
+    def __init__(self, patterns: Mapping[Verb, Sequence[_Pattern]], values: Values, key: str, everybody: bool) -> None:
+        self._patterns = patterns
+        self._values = values
+        self._matchers: dict[str, tuple[Matcher, Intervals]] = {}
+        self.key = key
+        self.everybody = everybody
+        self.hides = not (self._compiled("read")[0].allows_all and self._compiled("list")[0].allows_all)
+
+    def _compiled(self, verb: Verb) -> tuple[Matcher, Intervals]:
+        found = self._matchers.get(verb)
+        if found is None:
+            found = self._matchers[verb] = self._compile(verb)
+        return found
+
+    def _compile(self, verb: Verb) -> tuple[Matcher, Intervals]:
+        patterns, uris = self._patterns.get(verb, ()), verb not in NAME_VERBS
+        reading = self._compiled("read") if uris and verb != "read" else None
+        if reading is not None and patterns == self._patterns.get("read", ()):
+            return reading
+        allowing = [tokens for each in patterns if each.rule.allow for tokens in each.filled(self._values)]
+        denying = [tokens for each in patterns if not each.rule.allow for tokens in each.filled(self._values)]
+        matcher = Matcher(allowing, denying, uris=uris)
+        return matcher, matcher.intervals if reading is None else matcher.intervals & reading[1]
+
+    def allows(self, verb: Verb, target: str) -> bool:
+        """Return whether a verb is allowed on a resource, tool or prompt."""
+        return (self._matchers.get(verb) or self._compiled(verb))[0].decide(target)
+
+    def intervals(self, verb: Verb) -> Intervals:
+        """Return intervals in which all keys are that the caller may use and, of resources, read."""
+        return self._compiled(verb)[1]
+
+    def reaches(self, verb: Verb, place: str, head: str) -> bool:
+        """Return whether a template can name a resource on which a verb is allowed."""
+        return self.intervals(verb).overlaps(head)
+
+    def differs(self, uri: str) -> bool:
+        """Return whether callers with other views may get another answer about a resource."""
+        return not self.everybody
+
+    def explain(self, verb: Verb, target: str) -> Rule | None:
+        """Return the rule that decides: one that denies, else one that allows; None where there is none."""
+        uris = verb not in NAME_VERBS
+        for pattern in sorted(self._patterns.get(verb, ()), key=lambda each: each.rule.allow):
+            if Matcher(pattern.filled(self._values), (), uris=uris).decide(target):
+                return pattern.rule
+        return None
+
+
+class Rules:
+    """Access rules, and the views of callers by their values. Callers with the same values share a view.
+
+    Raises:
+        ConfigError: a pattern is invalid, or a rule has verbs for URIs and for names.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._patterns: dict[Verb, list[_Pattern]] = {}
+        for rule in rules:
+            if rule.verbs & NAME_VERBS and rule.verbs - NAME_VERBS:
+                raise ConfigError(f"{rule.pattern!r}: a rule is either for URIs or for names, not for both")
+            pattern = _Pattern(rule, uris=not rule.verbs & NAME_VERBS)
+            for verb in rule.verbs:
+                self._patterns.setdefault(verb, []).append(pattern)
+        patterns = [pattern for each in self._patterns.values() for pattern in each]
+        self.names = tuple(sorted({name for pattern in patterns for name in pattern.names}))
+        """Names of the values that the patterns have in them."""
+        self._view = lru_cache(KEPT_VIEWS)(self._compile)
+
+    def view(self, values: Values | None = None) -> RuleView:
+        """Return the view of a caller with some values."""
+        given = values or {}
+        held = [given.get(name, ()) for name in self.names]
+        return self._view(tuple((value,) if isinstance(value, str) else tuple(sorted(value)) for value in held))
+
+    def _compile(self, held: tuple[tuple[str, ...], ...]) -> RuleView:
+        key = msgspec.json.encode(held).decode()
+        return RuleView(self._patterns, dict(zip(self.names, held, strict=True)), key, everybody=not self.names)

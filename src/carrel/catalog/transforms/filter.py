@@ -1,0 +1,229 @@
+"""Transform that shows a part of a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from carrel.catalog.paging import all_of, resolved
+from carrel.catalog.provider import ListChanges, ListName, Page, Provider, Request
+from carrel.catalog.transforms.transform import Kind, Transform
+from carrel.errors import InvalidParams
+from carrel.uri.template import UriTemplate
+from carrel.wire.base import TAGS
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.prompts import GetPromptResult, Prompt
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.tools import Tool
+
+if TYPE_CHECKING:
+    import msgspec
+    from msgspec import Raw
+
+    from carrel.wire.skills import Skill
+
+__all__ = ["Filter"]
+
+#: Keys of ``_meta`` under which FastMCP lists tags, in an object: 3.x and 2.x.
+FASTMCP = ("fastmcp", "_fastmcp")
+
+#: Kinds of the entries of the lists that can change.
+KINDS: Mapping[ListName, tuple[Kind, ...]] = {
+    "tools_list_changed": ("tool",),
+    "prompts_list_changed": ("prompt",),
+    "resources_list_changed": ("resource", "template"),
+}
+
+Item: TypeAlias = Resource | ResourceTemplate | Tool | Prompt
+Which: TypeAlias = Iterable[str] | Callable[[str], bool]
+"""Names or URIs: patterns, in which ``*`` matches any text, or a function."""
+
+
+class Filter(Transform):
+    """Transform that shows a part of a provider: the tools, prompts and resources of some names and URIs.
+
+    Each of them is given as patterns, in which ``*`` matches any text, or as a function of the name or URI; None shows
+    all. What is not shown cannot be called or read either. Templates are matched as they are written.
+
+    With ``tags``, only entries are shown that have one of them in their ``_meta``, as Carrel and FastMCP write tags. A
+    resource of a template has the tags of the template. They are read from the lists, so what is not listed is not
+    there; skills have none.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Which | None = None,
+        prompts: Which | None = None,
+        resources: Which | None = None,
+        tags: Iterable[str] | None = None,
+    ) -> None:
+        super().__init__(provider)
+        self._tags = None if tags is None else frozenset((tags,) if isinstance(tags, str) else tags)
+        self._tagged: dict[Kind, dict[str, bool]] = {"tool": {}, "prompt": {}, "resource": {}, "template": {}}
+        """Whether an entry has one of the tags, by name, URI or template, as far as lists have been read."""
+        self._names = {"tool": _predicate(tools), "prompt": _predicate(prompts)}
+        self._uris = _predicate(resources)
+
+    def keeps(self, kind: Kind, item: Item | Skill) -> bool:
+        """Return whether an entry is shown."""
+        if self._tags is not None:
+            if not isinstance(item, Item):
+                return False
+            self._note(kind, item)
+        if isinstance(item, Tool | Prompt):
+            return self.keeps_name(kind, item.name)
+        uri = _key_of(item) if isinstance(item, Item) else item.uri
+        return self._uris(uri) and (self._tags is None or self._tagged[kind].get(uri, False))
+
+    def keeps_uri(self, uri: str) -> bool:
+        """Return whether the resource of a URI may be read."""
+        return self._uris(uri) and (self._tags is None or self._has_tag(uri))
+
+    def keeps_name(self, kind: Kind, name: str) -> bool:
+        """Return whether a tool or prompt may be used."""
+        return self._names[kind](name) and (self._tags is None or self._tagged[kind].get(name, False))
+
+    # Tags
+
+    @property
+    def tool_names(self) -> Container[str] | None:  # type: ignore[override]
+        """Names of its tools, if they are kept up to date; with tags, lists have to be read."""
+        return super().tool_names if self._tags is None else None
+
+    @property
+    def prompt_names(self) -> Container[str] | None:  # type: ignore[override]
+        """Names of its prompts, if they are kept up to date; with tags, lists have to be read."""
+        return super().prompt_names if self._tags is None else None
+
+    def changed_lists(self, lists: ListChanges) -> ListChanges:
+        """Return lists that have changed as they are seen from outside; with tags, which entries is not known."""
+        if self._tags is None:
+            return super().changed_lists(lists)
+        for name in lists:
+            for kind in KINDS[name]:
+                self._tagged[kind].clear()
+        return dict.fromkeys(lists)
+
+    def _note(self, kind: Kind, item: Item) -> None:
+        assert self._tags is not None
+        self._tagged[kind][_key_of(item)] = not self._tags.isdisjoint(tags_in(item.meta))
+
+    def _has_tag(self, uri: str) -> bool:
+        known = self._tagged["resource"].get(uri)
+        if known is not None:
+            return known
+        return any(has and UriTemplate(each).match(uri) is not None for each, has in self._tagged["template"].items())
+
+    async def _learn(self, kind: Kind, key: str, request: Request) -> None:
+        """Read the lists that say what tags an entry has, unless that is known."""
+        if self._tags is None or key in self._tagged[kind]:
+            return
+        inner = self._inner(request)
+        if kind == "tool":
+            async for tool in all_of(self.provider.list_tools, inner):
+                self._note("tool", tool)
+        elif kind == "prompt":
+            async for prompt in all_of(self.provider.list_prompts, inner):
+                self._note("prompt", prompt)
+        elif not self._has_tag(key):
+            async for resource in all_of(self.provider.list_resources, inner):
+                self._note("resource", resource)
+            async for template in all_of(self.provider.list_templates, inner):
+                self._note("template", template)
+
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
+        """Call a tool.
+
+        Raises:
+            InvalidParams: there is no such tool, or it is not shown.
+        """
+        if self._tags is None:
+            return super().call_tool(name, arguments, request)
+        return self._call_tagged(name, arguments, request)
+
+    async def _call_tagged(self, name: str, arguments: Raw, request: Request) -> Any:
+        await self._learn("tool", name, request)
+        return await resolved(super().call_tool(name, arguments, request))
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str], request: Request
+    ) -> GetPromptResult | msgspec.Struct | bytes:
+        """Return the messages of a prompt.
+
+        Raises:
+            InvalidParams: there is no such prompt, or it is not shown.
+        """
+        await self._learn("prompt", name, request)
+        return await super().get_prompt(name, arguments, request)
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult | bytes:
+        """Return the contents of a resource.
+
+        Raises:
+            ResourceNotFound: there is no such resource, or it is not shown.
+        """
+        await self._learn("resource", uri, request)
+        return await super().read_resource(uri, request)
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the resources inside a directory that are shown.
+
+        Raises:
+            ResourceNotFound: there is no such directory, or it is not shown.
+        """
+        await self._learn("resource", uri, request)
+        return await super().list_directory(uri, request)
+
+    async def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a URI leads to nothing hidden from the caller."""
+        await self._learn("resource", uri, request)
+        return await super().shows(uri, request)
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return suggestions for a variable of a template or an argument of a prompt.
+
+        Raises:
+            InvalidParams: there is no such template, prompt or argument, or it is not shown.
+        """
+        if isinstance(reference, PromptReference):
+            await self._learn("prompt", reference.name, request)
+        elif self._tags is not None:
+            await self._learn("resource", reference.uri, request)
+            if not self._tagged["template"].get(reference.uri):
+                unknown = f"Invalid params: unknown resource template: {reference.uri[:1000]}"
+                raise InvalidParams(unknown, parameter="ref")
+        return await super().complete(reference, argument, value, context, request)
+
+
+def tags_in(meta: Mapping[str, Any] | None) -> set[str]:
+    """Return the tags in ``_meta``, as Carrel and FastMCP write them."""
+    if not meta:
+        return set()
+    found = [meta.get(TAGS)]
+    found += [inner.get("tags") for key in FASTMCP if isinstance(inner := meta.get(key), Mapping)]
+    return {tag for tags in found if isinstance(tags, list | tuple) for tag in tags if isinstance(tag, str)}
+
+
+def _key_of(item: Item) -> str:
+    if isinstance(item, Tool | Prompt):
+        return item.name
+    return item.uri_template if isinstance(item, ResourceTemplate) else item.uri
+
+
+def _predicate(which: Which | None) -> Callable[[str], bool]:
+    if which is None:
+        return lambda _: True
+    if callable(which):
+        return which
+    patterns = [which] if isinstance(which, str) else list(which)
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
