@@ -23,9 +23,9 @@ LISTS = ("tools", "prompts", "resources", "resourceTemplates")
 @pytest.mark.parametrize("revision", ALL)
 async def test_capabilities_follow_from_what_is_registered(revision: str) -> None:
     app = everything()
-    await app.start()
+    await app.endpoint.start()
     capabilities = (await declared(app, revision))["capabilities"]
-    await app.stop()
+    await app.endpoint.stop()
     wanted = {"tools", "prompts", "resources", "logging"}
     assert wanted <= set(capabilities)
     assert ("completions" in capabilities) == (revision != "2024-11-05")

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from carrel import Context, Implementation, Limits, Server
+from carrel.errors import ServerUnavailable
 from carrel.protocol.server import Call
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
@@ -460,6 +461,14 @@ async def test_a_sync_handler_cannot_be_stopped_but_its_caller_is_free_and_hears
     app = Server("s")
     loop = asyncio.get_running_loop()
     begun, go, ended = asyncio.Event(), threading.Event(), asyncio.Event()
+    cancelled = asyncio.Event()
+
+    @app.middleware("tools/call")
+    async def note_end(call: Any, next: Any) -> Any:
+        try:
+            return await next(call)
+        finally:
+            cancelled.set()
 
     @app.tool()
     def slow(context: Context) -> str:
@@ -474,7 +483,7 @@ async def test_a_sync_handler_cannot_be_stopped_but_its_caller_is_free_and_hears
         answer = peer.start("tools/call", {"name": "slow", "_meta": {"progressToken": 1}}, id="x")
         await asyncio.wait_for(begun.wait(), 10)
         peer.notify("notifications/cancelled", {"requestId": "x"})
-        await result(peer, "tools/list")
+        await asyncio.wait_for(cancelled.wait(), 10)
         go.set()
         await asyncio.wait_for(ended.wait(), 10)
         await result(peer, "tools/list")
@@ -551,7 +560,7 @@ def test_handlers_see_the_headers_of_their_request_without_credentials(revision:
     @app.tool
     async def told(context: Context) -> str:
         await asyncio.sleep(0)
-        return f"{context.headers.get(b'x-team', b'').decode()} {b'authorization' in context.headers}"
+        return f"{context.headers.get('X-Team', '')} {'Authorization' in context.headers}"
 
     @app.middleware
     async def late(call: Call, next: Next) -> Result:
@@ -580,7 +589,8 @@ def counting() -> Server:
     async def count(context: Context) -> str:
         if context.session is None:
             return "none"
-        number = context.session.values["number"] = int(str(context.session.values.get("number", 0))) + 1
+        number = await context.session.get("number", 0) + 1
+        await context.session.set("number", number)
         return f"{number} {context.session.id}"
 
     return app
@@ -592,7 +602,7 @@ async def test_a_session_keeps_values_of_handlers_until_it_is_closed(revision: s
     async with memory.connect(app, revision) as peer:
         answers = [(await call(peer, "count"))["content"][0]["text"] for _ in range(2)]
         assert answers == (["none", "none"] if revision == LATEST else ["1 ", "2 "])
-    assert app.runtime.sessions == {}
+    assert app.endpoint.runtime.sessions == {}
 
 
 def test_sessions_over_http_have_ids_and_values_of_their_own() -> None:
@@ -606,4 +616,77 @@ def test_sessions_over_http_have_ids_and_values_of_their_own() -> None:
                 answer = request(url, body, {"mcp-session-id": id}).result
                 assert answer["content"][0]["text"] == f"{number} {id}"
         request(url, None, {"mcp-session-id": ids[0]}, method="DELETE")
-        assert [session.id for session in app.runtime.sessions.values()] == ids[1:]
+        assert [session.id for session in app.endpoint.runtime.sessions.values()] == ids[1:]
+
+
+async def test_a_session_keeps_json_up_to_its_limit_and_counts_it_for_its_client() -> None:
+    app = Server("kept", limits=Limits(max_session_state_bytes=100, max_kept_bytes_per_client=30_000))
+    found: list[Any] = []
+
+    @app.tool
+    async def work(context: Context) -> None:
+        session = context.session
+        assert session is not None
+        before = app.endpoint.budget.used
+        await session.set("a", {"é": [1, None, 2.5]})
+        found.append(await session.get("a"))
+        await session.set("a", "x" * 90)
+        for value in ("x" * 98, object()):
+            with pytest.raises((ValueError, TypeError)) as failed:
+                await session.set("a", value)
+            found.append(str(failed.value))
+        found.append(len(await session.get("a")))
+        assert app.endpoint.budget.used > before
+        await session.delete("a")
+        await session.delete("a")
+        found.append(await session.get("a"))
+        assert app.endpoint.budget.used == before
+        await session.set("a", 1)
+
+    async with memory.connect(app, JUNE) as peer:
+        await call(peer, "work")
+    assert found[0] == {"é": [1, None, 2.5]}
+    assert found[1] == "'a' (100 bytes) does not fit into the session: all of its values may have 100 bytes " + (
+        "(max_session_state_bytes)"
+    )
+    assert found[3:] == [90, None]
+    assert app.endpoint.budget.used == 0
+
+
+async def test_what_a_session_keeps_is_part_of_what_is_kept_for_its_client() -> None:
+    app = Server("kept", limits=Limits(max_session_state_bytes=100_000, max_kept_bytes_per_client=30_000))
+
+    @app.tool
+    async def work(context: Context) -> None:
+        assert context.session is not None
+        with pytest.raises(ServerUnavailable, match="max_kept_bytes_per_client"):
+            await context.session.set("a", "x" * 50_000)
+        assert await context.session.get("a") is None
+
+    async with memory.connect(app, JUNE) as peer:
+        assert not (await call(peer, "work")).get("isError")
+
+
+async def test_a_resource_that_a_tool_reads_knows_that_the_tool_call_was_cancelled() -> None:
+    app = Server("s")
+    begun: asyncio.Event = asyncio.Event()
+    seen: asyncio.Queue[bool] = asyncio.Queue()
+
+    @app.resource("x://1")
+    async def inner(context: Context) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.put_nowait(context.cancelled)
+        return "never"
+
+    @app.tool()
+    async def outer(context: Context) -> str:
+        return str(await context.read_resource("x://1"))
+
+    async with memory.connect(app, JUNE) as peer:
+        peer.start("tools/call", {"name": "outer"}, id="slow")
+        await asyncio.wait_for(begun.wait(), 10)
+        peer.notify("notifications/cancelled", {"requestId": "slow"})
+        assert await asyncio.wait_for(seen.get(), 10)

@@ -3,17 +3,32 @@
 import asyncio
 import json
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
 from carrel import Client, Server
-from carrel.errors import InvalidParams, PeerError, ResourceNotFound
+from carrel.errors import InvalidParams, PeerError, ResourceNotFound, ToolError
+from carrel.security import StaticTokens
+from carrel.security.server.static_tokens import make_token
+from carrel.transports.client.options import HTTPOptions
+from carrel.transports.memory import connect
 from carrel.wire.content import TextContent
 from carrel.wire.resources import ListResourcesResult, Resource
 from carrel.wire.tools import CallToolResult
+from support.http_requests import ask, initialize, request
 from support.http_server import over_http
+from support.servers import recording
+from support.stdio_process import note, running
 
-OLDEST, SESSION, NEWEST = "2024-11-05", "2025-11-25", "2026-07-28"
+OLDEST, BATCHES, SESSION, NEWEST = "2024-11-05", "2025-03-26", "2025-11-25", "2026-07-28"
+#: One request for each kind of handler, and one for what the gate of the recording server denies.
+MEMBERS = [
+    ("resources/read", {"uri": "note://open"}),
+    ("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}),
+    ("prompts/get", {"name": "greet"}),
+    ("resources/read", {"uri": "note://closed"}),
+]
 
 
 def make_app() -> Server:
@@ -60,7 +75,7 @@ async def test_middleware_sees_the_method_parameters_and_headers_of_a_call():
 
     @app.middleware("resources/read")
     async def look(call, next):
-        app.seen.append((call.method, call.params.uri, call.principal, (call.headers or {}).get(b"x-trace")))
+        app.seen.append((call.method, call.params.uri, call.principal, call.headers.get("X-Trace")))
         return await next(call)
 
     async with Client(app, revision=NEWEST) as client:
@@ -86,8 +101,23 @@ async def test_middleware_sees_the_method_parameters_and_headers_of_a_call():
             assert response.status == 200
     assert app.seen == [
         ("resources/read", "note://1", None, None),
-        ("resources/read", "note://1", None, b"abc"),
+        ("resources/read", "note://1", None, "abc"),
     ]
+
+
+@pytest.mark.parametrize("revision", [OLDEST, SESSION, NEWEST])
+async def test_a_tool_error_of_middleware_around_a_tool_call_is_a_result_for_the_model(revision):
+    app = make_app()
+
+    @app.middleware("tools/call", "resources/read")
+    async def refuse(call, next):
+        raise ToolError("closed until tomorrow")
+
+    async with Client(app, revision=revision) as client:
+        result = await client.call_tool("add", {"a": 1, "b": 2})
+        assert (result.is_error, result.text) == (True, "closed until tomorrow")
+        with pytest.raises(PeerError, match="Internal error, reference"):
+            await client.read_resource("note://1")
 
 
 @pytest.mark.parametrize("revision", [OLDEST, SESSION, NEWEST])
@@ -160,7 +190,7 @@ async def test_middleware_is_around_the_whole_life_of_a_listen_request():
             assert (await anext(changes)).uri == "note://1"
             assert app.seen == ["begun"]
             assert not ended.is_set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await ended.wait()
 
 
@@ -181,3 +211,117 @@ async def test_middleware_runs_over_http_as_in_memory(revision):
         "resources/read",
         "tools/call",
     ]
+
+
+@contextmanager
+def batches_over_http():
+    with over_http(recording.build()) as origin:
+        session = {"mcp-session-id": initialize(f"{origin}/mcp", revision=BATCHES)}
+        yield lambda body: request(f"{origin}/mcp", body, session).body
+
+
+@contextmanager
+def batches_over_stdio():
+    with running(server="recording.py") as child:
+        child.open(BATCHES)
+
+        def send(body):
+            child.send(body)
+            return child.read()
+
+        yield send
+
+
+def members():
+    """Return a batch of requests, with a notification among them."""
+    body = [
+        {"jsonrpc": "2.0", "id": id, "method": method, "params": params} for id, (method, params) in enumerate(MEMBERS)
+    ]
+    return [*body[:1], note("notifications/cancelled", requestId=99), *body[1:]]
+
+
+def of_kind(log, kind):
+    return [entry[1:] for entry in log if entry[0] == kind]
+
+
+@pytest.mark.parametrize("opened", [batches_over_http, batches_over_stdio])
+def test_middleware_and_gate_see_each_request_of_a_batch(opened):
+    taking = {"jsonrpc": "2.0", "id": "log", "method": "tools/call", "params": {"name": "log", "arguments": {}}}
+    with opened() as send:
+        send(taking)
+        answers = {answer["id"]: answer for answer in send(members())}
+        log = json.loads(send(taking)["result"]["content"][0]["text"])["log"]
+    assert answers.keys() == {0, 1, 2, 3}
+    assert answers[0]["result"]["contents"][0]["text"] == "open"
+    assert answers[1]["result"]["content"][0]["text"] == "3"
+    assert answers[2]["result"]["messages"][0]["content"]["text"] == "Hello"
+    assert answers[3]["error"]["code"] == -32002
+    asked = [method for method, _ in MEMBERS]
+    assert of_kind(log, "middleware") == [[method, None] for method in [*asked, "tools/call"]]
+    assert len(of_kind(log, "gate")) == len(MEMBERS) + 1
+    assert {("read", "note://open"), ("call", "add"), ("get", "greet"), ("read", "note://closed")} <= {
+        tuple(entry) for entry in of_kind(log, "view")
+    }
+    assert of_kind(log, "handler") == [[None]] * 3
+
+
+@contextmanager
+def guarded(tmp_path):
+    """Serve the recording server to those who have tokens, and give its URL and the tokens of two callers."""
+    (ada, first), (bo, second) = make_token("ada", []), make_token("bo", [])
+    (tmp_path / "tokens").write_text(f"{first}\n{second}\n")
+    with over_http(recording.build(), authorization=StaticTokens(tmp_path / "tokens")) as origin:
+        yield f"{origin}/mcp", {"ada": ada, "bo": bo}
+
+
+def check_subjects(log, subject):
+    """Check that everything recorded, up to the call that takes the log, was recorded for one caller."""
+    assert {seen for _, seen in of_kind(log, "middleware")} == {subject}
+    assert of_kind(log, "gate") == [[subject]] * len(of_kind(log, "middleware"))
+    assert of_kind(log, "handler") == [[subject]] * 3
+
+
+@pytest.mark.parametrize("accept", ["application/json, text/event-stream", "text/event-stream"])
+def test_the_principal_of_a_token_reaches_middleware_gate_and_handlers(tmp_path, accept):
+    with guarded(tmp_path) as (url, tokens):
+        for subject, token in tokens.items():
+            for method, params in MEMBERS:
+                ask(url, method, token, {"accept": accept}, **params)
+            log = ask(url, "tools/call", token, name="log", arguments={}).result["structuredContent"]["log"]
+            assert len(of_kind(log, "middleware")) == len(MEMBERS) + 1
+            check_subjects(log, subject)
+        assert ask(url, "resources/read", uri="note://open").status == 401
+
+
+def test_the_principal_of_a_token_reaches_each_request_of_a_batch(tmp_path):
+    taking = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "log", "arguments": {}}}
+    with guarded(tmp_path) as (url, tokens):
+        for subject, token in tokens.items():
+            session = {"mcp-session-id": initialize(url, token, BATCHES)}
+            request(url, taking, session, token)
+            answers = request(url, members(), session, token).body
+            assert [answer["id"] for answer in answers if "result" in answer] == [0, 1, 2]
+            log = request(url, taking, session, token).body["result"]["content"][0]["text"]
+            check_subjects(json.loads(log)["log"], subject)
+
+
+@pytest.mark.parametrize("revision", [OLDEST, SESSION, NEWEST])
+async def test_a_client_with_a_token_is_the_same_principal_in_every_revision(tmp_path, revision):
+    with guarded(tmp_path) as (url, tokens):
+        async with Client(url, revision=revision, http=HTTPOptions(auth=tokens["ada"])) as client:
+            await client.call_tool("log")
+            await client.read_resource("note://open")
+            await client.call_tool("add", {"a": 1, "b": 2})
+            await client.get_prompt("greet")
+            log = json.loads((await client.call_tool("log")).content[0].text)["log"]
+        check_subjects(log, "ada")
+
+
+@pytest.mark.parametrize("revision", [OLDEST, SESSION, NEWEST])
+async def test_callers_in_memory_have_no_principal(revision):
+    async with connect(recording.build(), revision) as peer:
+        await peer.request("tools/call", {"name": "log", "arguments": {}})
+        for method, params in MEMBERS:
+            await peer.request(method, params)
+        reply = await peer.request("tools/call", {"name": "log", "arguments": {}})
+    check_subjects(json.loads(reply["result"]["content"][0]["text"])["log"], None)

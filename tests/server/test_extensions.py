@@ -138,7 +138,7 @@ async def test_the_name_header_is_checked_where_its_table_says_so() -> None:
             "io.modelcontextprotocol/clientCapabilities": {},
         },
     }
-    call: Any = app.connect().receive(
+    call: Any = app.endpoint.connect().receive(
         json.dumps({"jsonrpc": "2.0", "id": 1, "method": "notes/get", "params": body}).encode()
     )
     headers = {b"mcp-protocol-version": LATEST.name.encode(), b"mcp-method": b"notes/get", b"mcp-name": b"7"}

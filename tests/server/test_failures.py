@@ -384,7 +384,7 @@ async def test_a_hundred_clients_with_the_same_ids_get_their_own_answers() -> No
         await all_in.wait()
         return word
 
-    await app.start()
+    await app.endpoint.start()
     try:
         peers = [MemoryPeer(app, LATEST) for _ in range(100)]
         asked = [
@@ -396,13 +396,13 @@ async def test_a_hundred_clients_with_the_same_ids_get_their_own_answers() -> No
         for peer in peers:
             await peer.dispatcher.close()
     finally:
-        await app.stop()
+        await app.endpoint.stop()
 
 
 async def test_one_client_that_sends_nonsense_does_not_disturb_another() -> None:
     app = Server("s")
     app.tools.add(lambda: "fine", name="t")
-    await app.start()
+    await app.endpoint.start()
     try:
         good, bad = MemoryPeer(app, LATEST), MemoryPeer(app, LATEST)
         for nonsense in (b"", b"{", b"\xff", b"[" * 100_000, b'{"jsonrpc":"2.0","id":{},"method":5}', b"null"):
@@ -412,4 +412,4 @@ async def test_one_client_that_sends_nonsense_does_not_disturb_another() -> None
         for peer in (good, bad):
             await peer.dispatcher.close()
     finally:
-        await app.stop()
+        await app.endpoint.stop()

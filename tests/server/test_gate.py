@@ -12,6 +12,7 @@ import pytest
 
 from carrel import Server
 from carrel.catalog.access import View
+from carrel.catalog.rules import READING, Rule, Rules
 from carrel.errors import ConfigError
 from carrel.protocol.extension import Extension
 from carrel.protocol.methods import Request, Verb
@@ -234,3 +235,37 @@ def test_rules_for_methods_hold_for_tools_over_resources() -> None:
             assert "requires a scope" in refused["content"][0]["text"]
             granted = server.ask(server.principal(scope), "tools/call", name=tool, arguments=arguments)["result"]
             assert "isError" not in granted
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "x://pub/../secret/a",
+        "x://pub/%2e%2E/secret/a",
+        "x://pub%2f..%2Fsecret/a",
+        "x://pub/./../secret",
+        "x://pub/a/..",
+        "x://pub/a/..?query",
+        "x://pub%5C..%5csecret/a",
+    ],
+)
+def test_a_path_that_a_handler_may_follow_to_another_place_does_not_exist_where_something_is_hidden(uri: str) -> None:
+    def ask(rules: Rules) -> dict[str, Any]:
+        class Given:
+            def view(self, principal: Principal | None) -> View:
+                return rules.view()
+
+        app = Server("x", gate=Given())
+
+        @app.resource("x://{+path}")
+        def read(path: str) -> str:
+            return path
+
+        with over_http(app) as origin:
+            for plain in ("x://pub/a", "x://pub/a..b/.c/d.", "x://pub/...", "x://pub/a?q=/../b"):
+                assert "result" in ask_http(f"{origin}/mcp", "resources/read", uri=plain).body, plain
+            return ask_http(f"{origin}/mcp", "resources/read", uri=uri).body
+
+    assert "error" in ask(Rules([Rule("x://pub**", READING)]))
+    assert "error" in ask(Rules([Rule("x://**", READING), Rule("x://secret/**", READING, allow=False)]))
+    assert "result" in ask(Rules([Rule("**", READING)]))

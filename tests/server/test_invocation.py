@@ -64,8 +64,8 @@ async def test_a_plain_function_runs_in_a_thread_with_its_arguments() -> None:
 
     app = Server("s")
     call, _ = call_of(app)
-    ident, arguments, named = await app.runtime.run_in_thread(call, where, 1, two=2)
-    await app.stop()
+    ident, arguments, named = await app.endpoint.runtime.run_in_thread(call, where, 1, two=2)
+    await app.endpoint.stop()
     assert ident != threading.get_ident()
     assert (arguments, named) == ((1,), {"two": 2})
 
@@ -74,8 +74,8 @@ async def test_stop_iteration_does_not_leave_its_caller_waiting() -> None:
     app = Server("s")
     call, _ = call_of(app)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await asyncio.wait_for(app.runtime.run_in_thread(call, partial(next, iter(()))), 5)
-    await app.stop()
+        await asyncio.wait_for(app.endpoint.runtime.run_in_thread(call, partial(next, iter(()))), 5)
+    await app.endpoint.stop()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_stop_iteration_does_not_leave_its_caller_waiting() -> None:
     [(word, True), (pause, False), (lambda text: text, False), (partial(word, text="x"), True)],
 )
 def test_only_what_cannot_wait_is_immediate(function: Any, immediate: bool) -> None:
-    assert Function(Server("s").runtime, function).immediate is immediate
+    assert Function(Server("s").endpoint.runtime, function).immediate is immediate
 
 
 async def test_a_plain_function_may_return_something_to_wait_for() -> None:
@@ -93,7 +93,7 @@ async def test_a_plain_function_may_return_something_to_wait_for() -> None:
         return pause()
 
     call, peer = call_of(app)
-    assert await Function(app.runtime, make).invoke({}, call, peer) == "late"
+    assert await Function(app.endpoint.runtime, make).invoke({}, call, peer) == "late"
 
 
 @pytest.mark.parametrize("kind", ["immediate", "waiting", "thread", "failing"])
@@ -107,18 +107,18 @@ async def test_a_context_ends_with_its_function(kind: str) -> None:
     async def waiting(context: Context) -> None:
         kept.append(context)
         await asyncio.sleep(0)
-        assert not context.over
+        assert not context._over
 
     def thread(context: Context) -> None:
         kept.append(context)
-        assert not context.over
+        assert not context._over
 
     async def failing(context: Context) -> None:
         kept.append(context)
         raise ValueError
 
     kinds = {"immediate": immediate, "waiting": waiting, "thread": thread, "failing": failing}
-    function = Function(app.runtime, kinds[kind])
+    function = Function(app.endpoint.runtime, kinds[kind])
     call, peer = call_of(app)
     try:
         value = function.invoke({}, call, peer)
@@ -126,7 +126,7 @@ async def test_a_context_ends_with_its_function(kind: str) -> None:
             await value
     except ValueError:
         assert kind == "failing"
-    assert kept[0].over
+    assert kept[0]._over
 
 
 # What holds others up
@@ -273,7 +273,7 @@ async def test_files_and_completers_use_the_threads_of_the_server_too(tmp_path: 
 
     async with memory.connect(app) as peer:
         assert (await result(peer, "resources/read", uri="x://file"))["contents"][0]["text"] == "text"
-        assert app.runtime.threads.alive == 1
+        assert app.endpoint.runtime.threads.alive == 1
         await result(peer, "resources/read", uri="x://1")
         ref = {"type": "ref/resource", "uri": "x://{a}"}
         await result(peer, "completion/complete", ref=ref, argument={"name": "a", "value": "v"})

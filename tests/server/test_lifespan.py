@@ -103,10 +103,10 @@ async def test_a_server_starts_once_for_several_transports_and_stops_with_the_la
     app = Server("s")
     app.on_startup(lambda: notes.append("starts"))
     app.on_shutdown(lambda: notes.append("stops"))
-    await asyncio.gather(app.start(), app.start())
-    await app.stop()
+    await asyncio.gather(app.endpoint.start(), app.endpoint.start())
+    await app.endpoint.stop()
     assert notes == ["starts"]
-    await app.stop()
+    await app.endpoint.stop()
     assert notes == ["starts", "stops"]
 
 
@@ -114,7 +114,7 @@ async def test_a_server_runs_in_one_event_loop() -> None:
     app = Server("s")
     async with memory.connect(app):
         with pytest.raises(ConfigError, match="another event loop"):
-            await asyncio.to_thread(asyncio.run, app.start())
+            await asyncio.to_thread(asyncio.run, app.endpoint.start())
 
 
 @pytest.mark.parametrize("where", ["lifespan", "hook", "provider"])
@@ -153,9 +153,38 @@ async def test_a_failing_start_stops_what_has_started(where: str) -> None:
         "provider": ["opens", "a starts", "b starts", "a stops", "shutdown", "closes"],
     }
     assert notes == expected[where]
-    assert len(app.catalog.providers) == 1
+    assert len(app.endpoint.catalog.providers) == 1
     with pytest.raises(OSError, match="no such disk"):  # and it may be tried again
-        await app.start()
+        await app.endpoint.start()
+
+
+async def test_an_optional_provider_that_cannot_be_started_is_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    notes: list[str] = []
+    app = Server("s")
+    app.add_provider(Noted("a", notes, fails=True), optional=True)
+    app.add_provider(Noted("b", notes), optional=True)
+    async with memory.connect(app):
+        assert [provider.name for provider in app.endpoint.catalog.providers] == ["", "b"]
+        await app.add_provider(Noted("c", notes, fails=True), optional=True)
+    assert notes == ["a starts", "b starts", "c starts", "b stops"]
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["a is left out: no such disk", "c is left out: no such disk"]
+
+
+async def test_a_provider_that_takes_over_one_that_is_not_optional_is_not_optional_either() -> None:
+    class Joining(Noted):
+        def join(self, other: object) -> bool:
+            return isinstance(other, Joining)
+
+    notes: list[str] = []
+    app = Server("s")
+    app.add_provider(Joining("a", notes, fails=True), optional=True)
+    app.add_provider(Joining("b", notes))
+    with pytest.raises(OSError, match="no such disk"):
+        async with memory.connect(app):
+            pytest.fail("it must not start")
 
 
 async def test_a_failing_shutdown_hook_does_not_stop_the_others() -> None:
@@ -175,16 +204,16 @@ async def test_a_failing_shutdown_hook_does_not_stop_the_others() -> None:
         async with memory.connect(app):
             pass
     assert notes == ["a starts", "a stops", "shutdown 1"]
-    assert len(app.catalog.providers) == 1
+    assert len(app.endpoint.catalog.providers) == 1
 
 
 async def test_stopping_what_does_not_run_does_nothing() -> None:
     app = Server("s")
-    await app.stop()
-    app.end_streams()
+    await app.endpoint.stop()
+    app.endpoint.end_streams()
     async with memory.connect(app):
         pass
-    await app.stop()
+    await app.endpoint.stop()
 
 
 async def test_watches_on_providers_end_with_the_server() -> None:
@@ -208,20 +237,20 @@ async def test_watches_on_providers_end_with_the_server() -> None:
     async with memory.connect(app):
         await asyncio.wait_for(source.watching.wait(), 10)
     assert source.ended.is_set()
-    assert app.watches._watches == {}
+    assert app.endpoint.watches._watches == {}
 
 
 async def test_a_server_that_tells_no_changes_watches_nothing() -> None:
     app = Server("s", subscribe=False, list_changed=False)
     app.add_provider(Numbers("a", 1))
     async with memory.connect(app):
-        assert app.watches._watches == {}
+        assert app.endpoint.watches._watches == {}
 
 
 def test_a_server_serves_on_transports_that_there_are() -> None:
-    with pytest.raises(ConfigError, match="'stdio' or 'http'"):
+    with pytest.raises(ConfigError, match="'stdio', 'http'"):
         Server("s").run("carrier pigeon")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="stdio takes no options: port"):
+    with pytest.raises(ConfigError, match="stdio takes no options but log_level: port"):
         Server("s").run("stdio", port=8000)
 
 

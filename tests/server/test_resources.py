@@ -231,7 +231,9 @@ async def test_a_file_that_is_gone_is_an_internal_error_that_names_no_path(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Server("s")
+    (tmp_path / "gone.txt").touch()
     app.resources.add("x://a", tmp_path / "gone.txt")
+    (tmp_path / "gone.txt").unlink()
     async with memory.connect(app) as peer:
         assert await error(peer, "resources/read", uri="x://a") == PLAIN
     assert len(caplog.records) == 1

@@ -18,6 +18,7 @@ import pytest
 from carrel import Context, Server
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
+from carrel.server.tasks import runs
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.capabilities import declared
@@ -96,12 +97,25 @@ async def told(peer: MemoryPeer) -> list[dict[str, Any]]:
 
 async def test_tasks_are_declared_where_a_tool_can_be_one() -> None:
     app = Workshop().app
-    await app.start()
+    await app.endpoint.start()
     found = (await declared(app, NOVEMBER))["capabilities"]["tasks"]
     assert found == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     for revision in (OLDEST, MARCH, JUNE, LATEST):
         assert "tasks" not in (await declared(app, revision))["capabilities"]
-    await app.stop()
+    await app.endpoint.stop()
+
+
+async def test_a_task_whose_call_is_cancelled_before_it_is_announced_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "EAGER", True)  # the announcement waits until the work has begun
+    async with memory.connect(Workshop().app, NOVEMBER) as peer:
+        params = {"name": "work", "arguments": {}, "task": {}}
+        peer.feed(msgspec.json.encode({"jsonrpc": "2.0", "id": "one", "method": "tools/call", "params": params}))
+        peer.notify("notifications/cancelled", {"requestId": "one"})
+        async with asyncio.timeout(60):
+            while "working" in [task["status"] for task in (await result(peer, "tasks/list"))["tasks"]]:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_wish_for_a_task_is_ignored_where_there_are_none() -> None:
@@ -212,7 +226,7 @@ async def test_a_task_that_was_cancelled_makes_no_more_progress() -> None:
         assert [note["method"] for note in await told(peer)] == [STATUS]
 
 
-async def test_whatever_belongs_to_a_task_names_it() -> None:
+async def test_messages_of_a_task_name_it() -> None:
     shop = Workshop()
     async with memory.connect(shop.app, NOVEMBER, elicitation={}) as peer:
         await result(peer, "logging/setLevel", level="debug")
@@ -259,7 +273,7 @@ async def test_tasks_are_listed_page_by_page_and_all_of_them() -> None:
             await result(peer, "tasks/get", taskId=id)
 
 
-async def test_whatever_task_can_be_had_is_listed() -> None:
+async def test_all_tasks_that_can_be_fetched_are_listed() -> None:
     app = Workshop().app
     async with memory.connect(app, NOVEMBER) as peer:
         id = (await begin(peer, "work"))["taskId"]

@@ -12,7 +12,7 @@ import pytest
 from carrel import Server
 from carrel.catalog.access import visible_to
 from carrel.catalog.provider import Hit, Page, Provider, Request
-from carrel.catalog.transforms import Transform
+from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ResourceForbidden
 from carrel.protocol.principal import Principal
 from carrel.security.server.scopes import Scopes
@@ -36,8 +36,12 @@ def names(result: dict[str, Any], field: str = "resources") -> list[str]:
 
 def listed(server: Any, caller: Principal) -> list[str]:
     """Return all pages of resources/list, as a caller sees them."""
-    first = server.ask(caller, "resources/list")
-    return names(first) + names(server.ask(caller, "resources/list", cursor=first["result"]["nextCursor"]))
+    page = server.ask(caller, "resources/list")
+    found = names(page)
+    while "nextCursor" in page["result"]:
+        page = server.ask(caller, "resources/list", cursor=page["result"]["nextCursor"])
+        found += names(page)
+    return found
 
 
 def shelf() -> Server:
@@ -58,16 +62,23 @@ def shelf() -> Server:
 RULES = {"memo://secret/*": "vault"}
 
 
-def test_pages_hold_fewer_entries_and_cursors_stay_where_they_were():
-    with guarded_app(shelf(), RULES) as server:
-        everything, some = server.principal("vault"), server.principal()
-        first, whole = server.ask(some, "resources/list"), server.ask(everything, "resources/list")
-        assert names(whole) == ["memo://open/0", "memo://open/2", "memo://open/4"]
-        assert names(first) == ["memo://open/0", "memo://open/2", "memo://open/4"]
-        assert first["result"]["nextCursor"] == whole["result"]["nextCursor"]
-        last = server.ask(some, "resources/list", cursor=first["result"]["nextCursor"])
-        assert names(last) == []
-        assert "nextCursor" not in last["result"]
+def test_pages_are_those_of_a_list_without_what_is_hidden():
+    app, open_only = shelf(), shelf()
+    for number in range(6):
+        app.resources.add(f"memo://a-secret/{number}", str(number))
+        app.resources.add(f"memo://z-open/{number}", str(number))
+        open_only.resources.add(f"memo://z-open/{number}", str(number))
+    for number in (1, 3, 5):
+        open_only.resources.remove(f"memo://secret/{number}")
+    rules = {**RULES, "memo://a-secret/*": "vault"}
+    with guarded_app(app, rules) as server, guarded_app(open_only, rules) as other:
+        params: dict[str, Any] = {}
+        for _ in range(3):
+            page = server.ask(server.principal(), "resources/list", **params)
+            assert page == other.ask(other.principal(), "resources/list", **params)
+            assert len(names(page)) == 3
+            params = {"cursor": page["result"].get("nextCursor")}
+        assert params == {"cursor": None}
 
 
 def test_a_page_is_encoded_once_for_each_view_and_never_given_to_another():
@@ -77,7 +88,7 @@ def test_a_page_is_encoded_once_for_each_view_and_never_given_to_another():
         for _ in range(2):
             found = [listed(server, caller) for caller in callers]
             assert found[0] == found[3] != found[1] == found[2]
-        assert len(app.resources.static.pages) == 4  # two for each view
+        assert len(app.resources.static.pages) == 3  # two and one
         app.resources.add("memo://open/7", "7")
         assert not app.resources.static.pages
 
@@ -108,12 +119,9 @@ def test_resources_that_links_may_lead_to_are_private_to_caches(tmp_path: Path):
 def test_templates_of_which_everything_is_hidden_are_not_listed():
     with guarded_app(shelf(), {**RULES, "plain://*": "vault"}) as server:
         kept = ["memo://open/by/{area}/{name}", "memo://{area}/notes/{name}"]
-        listed: list[str] = []
-        result = server.ask(server.principal(), "resources/templates/list")
-        listed += names(result, "resourceTemplates")
-        cursor = result["result"]["nextCursor"]
-        listed += names(server.ask(server.principal(), "resources/templates/list", cursor=cursor), "resourceTemplates")
-        assert listed == kept
+        page = server.ask(server.principal(), "resources/templates/list")
+        assert names(page, "resourceTemplates") == kept
+        assert "nextCursor" not in page["result"]
 
 
 def test_suggestions_that_name_what_is_hidden_are_left_out():
@@ -233,14 +241,14 @@ def test_a_listener_with_rules_hears_and_is_told_the_end(tmp_path: Path):
             app.resources.changed("memo://open/0", "memo://secret/1")
             while len(channel.sent) < 2:
                 await asyncio.sleep(0)
-            app.end_streams()
+            app.endpoint.end_streams()
             return channel.sent, json.loads(await work)
 
         sent, reply = server.runner.run(listen())
         assert sent[1]["method"] == "notifications/resources/updated"
         assert sent[1]["params"]["uri"] == "memo://open/0"
         assert reply["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 1
-        assert len(app.runtime.hub) == 0
+        assert len(app.endpoint.runtime.hub) == 0
 
 
 def test_a_provider_in_a_wrapper_keeps_its_wrapper(tmp_path: Path):

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.catalog.access import request_of
-from carrel.catalog.catalog import resolved
-from carrel.catalog.provider import MaybeAwaitable, Page, Request, Visible
-from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound
-from carrel.server.completion import limited
-from carrel.server.pages import answer_page
-from carrel.server.views import private, suggested
+from carrel.catalog.cut import cut_prompts, cut_resources, cut_templates, cut_tools
+from carrel.catalog.paging import resolved
+from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.errors import InvalidParams, MethodNotFound, ResourceForbidden, ResourceNotFound, ToolError
+from carrel.server.completion import limited, suggested
+from carrel.server.failures import words_of
+from carrel.server.pages import answer_page, private
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import PageResult, Result
 from carrel.wire.completion import CompleteResult, Completion, ResourceTemplateReference
+from carrel.wire.content import TextContent
 from carrel.wire.prompts import ListPromptsResult
 from carrel.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, decoded
-from carrel.wire.tools import ListToolsResult
+from carrel.wire.tools import CallToolResult, ListToolsResult
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
-    from carrel.protocol.methods import Verb
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call
     from carrel.server.local import LocalProvider
@@ -73,10 +73,9 @@ class CatalogOperations:
 
     def list_resources(self, call: Call, channel: Channel) -> Any:
         """Answer resources/list."""
-        if self._catalog.only is not None or self._is_local("list_resources"):
+        if (self._catalog.only is not None or self._is_local("list_resources")) and not self._local.resources.guarded:
             entries, limit = self._local.resources.static, self._runtime.page_size
-            shown = None if call.view is None else _shown(call.view, "list")
-            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, shown)
+            return answer_page(entries, call, limit, _resources, lambda entry: entry.resource, cut_resources)
         request = self._request(call, channel)
         if self._watches.forming and call.connection in self._runtime.hub.sessions:
             return self._list_later(request)
@@ -100,28 +99,24 @@ class CatalogOperations:
 
     def list_templates(self, call: Call, channel: Channel) -> Any:
         """Answer resources/templates/list."""
-        if self._catalog.only is not None or self._is_local("list_templates"):
+        if (self._catalog.only is not None or self._is_local("list_templates")) and not self._local.resources.guarded:
             templates, limit = self._local.resources.templates, self._runtime.page_size
-            visible = None if call.view is None else _shown(call.view, "list")
-            shown = None if visible is None else lambda key: visible(UriTemplate(key).place({}))
-            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, shown)
+            return answer_page(templates, call, limit, _templates, lambda entry: entry.template, cut_templates)
         return self._list(self._catalog.list_templates, self._request(call, channel), _templates)
 
     def list_tools(self, call: Call, channel: Channel) -> Any:
         """Answer tools/list."""
-        if self._catalog.only is not None or self._is_local("list_tools"):
+        if (self._catalog.only is not None or self._is_local("list_tools")) and not self._local.tools.guarded:
             tools = self._local.tools
             variant, describe = tools.describe(call.peer)
-            shown = None if call.view is None else _shown(call.view, "call")
-            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, shown, variant)
+            return answer_page(tools.entries, call, self._runtime.page_size, _tools, describe, cut_tools, variant)
         return self._list(self._catalog.list_tools, self._request(call, channel), _tools)
 
     def list_prompts(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/list."""
-        if self._catalog.only is not None or self._is_local("list_prompts"):
+        if (self._catalog.only is not None or self._is_local("list_prompts")) and not self._local.prompts.guarded:
             prompts, limit = self._local.prompts.entries, self._runtime.page_size
-            shown = None if call.view is None else _shown(call.view, "get")
-            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, shown)
+            return answer_page(prompts, call, limit, _prompts, lambda entry: entry.prompt, cut_prompts)
         return self._list(self._catalog.list_prompts, self._request(call, channel), _prompts)
 
     # Reading
@@ -136,9 +131,9 @@ class CatalogOperations:
         """Answer resources/read under access rules; ``cacheScope`` is private unless all may read it for certain."""
         uri: str = call.params.uri
         result = self._catalog.read_resource(uri, request_of(call, channel, contexts=self._contexts))
-        if not view.key or (not view.differs(uri) and self._is_local("read_resource")):
+        if view.everybody or (not view.differs(uri) and self._is_local("read_resource")):
             return result  # elsewhere, a link may have led anywhere
-        return _private_later(result, call)
+        return private(result, call) if isinstance(result, ReadResourceResult) else _private_later(result, call)
 
     async def read_directory(self, call: Call, channel: Channel) -> Result:
         """Answer resources/directory/read."""
@@ -177,7 +172,17 @@ class CatalogOperations:
             request = Request(call, channel, contexts=self._contexts)
         else:
             request = request_of(call, channel, contexts=self._contexts)
-        return self._catalog.call_tool(call.params.name, raw, request)
+        if self._catalog.only is not None:
+            return self._catalog.call_tool(call.params.name, raw, request)
+        return self._call_provider(call.params.name, raw, request)
+
+    async def _call_provider(self, name: str, arguments: Raw, request: Request) -> Any:
+        """Call a tool of one of several providers, whose ``ToolError`` is a result for the model."""
+        try:
+            found = self._catalog.call_tool(name, arguments, request)
+            return await found if hasattr(found, "__await__") else found
+        except ToolError as error:
+            return CallToolResult(content=[TextContent(words_of(error))], is_error=True)
 
     def get_prompt(self, call: Call, channel: Channel) -> Any:
         """Answer prompts/get."""
@@ -215,15 +220,9 @@ class CatalogOperations:
                 template = UriTemplate(params.ref.uri)
             except UriTemplateError:
                 return CompleteResult(completion=limited([]))  # a resource without variables
-            allowed = partial(request.view.allows, "complete")
-            shown = suggested(completion, template, params.argument.name, context, allowed)
+            shown = suggested(completion, template, params.argument.name, context, request.view)
             return CompleteResult(completion=limited(shown))
         return CompleteResult(completion=limited(completion))
-
-
-def _shown(view: View, verb: Verb) -> Visible | None:
-    """Return whether entries are listed for the caller, by their keys; None if all of them are."""
-    return partial(view.allows, verb) if view.hides or verb != "list" else None
 
 
 def _resources(items: Sequence[Any], cursor: str | None) -> ListResourcesResult:

@@ -7,14 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
+from carrel.catalog.access import may_reach
 from carrel.catalog.provider import Hit, Page, Request
 from carrel.errors import ConfigError
+from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource
 
-__all__ = ["CompletableFunction", "Completer", "Completers", "Run", "filter_choices", "limited"]
+if TYPE_CHECKING:
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.principal import View
+    from carrel.protocol.server import Call
+    from carrel.server.runtime import Runtime
+
+__all__ = [
+    "CompletableFunction",
+    "Completer",
+    "Completers",
+    "Run",
+    "filter_choices",
+    "limited",
+    "suggested",
+]
 
 #: The most values that one answer may hold.
 MAX_VALUES = 100
@@ -22,20 +38,41 @@ MAX_VALUES = 100
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Runs a plain function in a thread.
-Run: TypeAlias = Callable[..., Awaitable[Any]]
+
+class Run:
+    """Call for which a completer runs: calling it runs a plain function in a thread."""
+
+    __slots__ = ("call", "channel", "runtime")
+
+    def __init__(self, runtime: Runtime, call: Call, channel: Channel) -> None:
+        self.runtime = runtime
+        self.call = call
+        self.channel = channel
+
+    def __call__(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        return self.runtime.run_in_thread(self.call, function)
+
 
 Completer = Callable[..., "Completion | Iterable[str] | Awaitable[Completion | Iterable[str]]"]
+
+
+class Injected(Protocol):
+    """Completer with parameters that the server fills."""
+
+    async def suggest(self, value: str, earlier: dict[str, str], run: Any) -> Any:
+        """Return suggestions for what was typed."""
 
 
 class Completers:
     """Completers of one prompt or template: functions, and fixed choices, by argument."""
 
-    __slots__ = ("choices", "functions")
+    __slots__ = ("choices", "functions", "injected")
 
     def __init__(self, choices: Mapping[str, Sequence[str]]) -> None:
         self.choices = choices
         self.functions: dict[str, Completer] = {}
+        self.injected: dict[str, Injected] = {}
+        """Those of the functions that have a ``Context`` or dependencies."""
 
     def __bool__(self) -> bool:
         return bool(self.functions or self.choices)
@@ -45,6 +82,9 @@ class Completers:
         function = self.functions.get(argument)
         if function is None:
             return filter_choices(self.choices.get(argument, ()), value)
+        injected = self.injected.get(argument)
+        if injected is not None:
+            return injected.suggest(value, context, run)
         code = getattr(function, "__code__", None)
         takes_context = code is None or code.co_argcount - (1 if hasattr(function, "__self__") else 0) > 1
         arguments = (value, context) if takes_context else (value,)
@@ -69,15 +109,24 @@ class CompletableFunction(Generic[P, R]):
         """Register the decorated function as the completer of a variable or argument.
 
         It gets what has been typed and, if it takes a second parameter, the earlier ones as a dict; it returns
-        suggestions, best first.
+        suggestions, best first. It may have a ``Context`` and dependencies (``Depends``) too.
 
         Raises:
             ConfigError: there is no such variable or argument.
         """
+        if callable(variable):
+            raise ConfigError(f'{self.__name__}: say what is completed: write @{self.__name__}.complete("name")')
         if variable not in self._names:
             raise ConfigError(f"{self.__name__}: there is no {variable!r} to complete; there are {list(self._names)}")
 
         def register(completer: Completer) -> Completer:
+            from carrel.server.completers import injected  # most servers complete nothing
+
+            found = injected(completer)
+            if found is None:
+                self._completers.injected.pop(variable, None)
+            else:
+                self._completers.injected[variable] = found
             self._completers.functions[variable] = completer
             return completer
 
@@ -139,3 +188,24 @@ def limited(suggestions: Completion | Iterable[str] | None) -> Completion:
     values = listed_values(suggestions)
     assert isinstance(values, list)
     return Completion(values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)
+
+
+def suggested(
+    suggestions: Completion | list[str],
+    template: UriTemplate,
+    variable: str,
+    values: Mapping[str, str],
+    view: View,
+) -> Completion | list[str]:
+    """Return suggestions for a variable without those that name hidden resources, and without their number."""
+
+    def is_shown(value: str) -> bool:
+        try:
+            return may_reach(view, "complete", template, {**values, variable: value})
+        except UriTemplateError:
+            return False
+
+    if isinstance(suggestions, list):
+        return [value for value in suggestions if is_shown(value)]
+    kept = [value for value in suggestions.values if is_shown(value)]
+    return suggestions if len(kept) == len(suggestions.values) else Completion(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 
 from carrel.media_types import type_of_name
-from carrel.protocol.encoding import encode
+from carrel.protocol.json_values import to_json
 from carrel.wire.base import Meta
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
@@ -32,7 +33,7 @@ class Contents(msgspec.Struct):
 def contents_of(value: Any, uri: str, mime_type: str | None) -> list[TextResourceContents | BlobResourceContents]:
     """Convert the return value of a resource function to resource contents.
 
-    Text becomes text, bytes a blob, several contents stay several, and everything else becomes JSON.
+    Text becomes text, bytes and images a blob, several contents stay several, and everything else becomes JSON.
 
     Raises:
         TypeError: the value cannot be turned into JSON.
@@ -66,7 +67,15 @@ def _one(value: Any, uri: str, mime_type: str | None) -> TextResourceContents | 
         return TextResourceContents(uri, value, mime_type=mime_type or "text/plain", meta=meta)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return BlobResourceContents(uri, bytes(value), mime_type=mime_type or "application/octet-stream", meta=meta)
-    return TextResourceContents(uri, encode(value).decode(), mime_type=mime_type or "application/json", meta=meta)
+    if hasattr(value, "to_block") or "PIL.Image" in sys.modules:
+        from carrel.server.media import contents_of_data, media_of
+
+        media = media_of(value)
+        if media is not None:
+            contents = contents_of_data(media.data, mime_type or media.mime_type, uri)
+            contents.meta = meta
+            return contents
+    return TextResourceContents(uri, to_json(value).decode(), mime_type=mime_type or "application/json", meta=meta)
 
 
 def _as_text(data: bytes, mime_type: str | None) -> str | None:

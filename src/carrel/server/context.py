@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic, Unpack, cast
 
 import msgspec
 
 from carrel.catalog.access import visible_to
-from carrel.catalog.catalog import resolved
+from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Request
 from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequired
 from carrel.protocol.encoding import encode_event
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.server.elicitation.input_required import InputRequired, Round, ask, begin
+from carrel.server.task_interface import TaskChannel, task_of
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
 from carrel.wire.client_features import (
     CreateMessageResult,
     ElicitationCompleteParams,
     ListRootsResult,
     Root,
+    SamplingDetails,
     SamplingMessage,
 )
 from carrel.wire.resources import ReadResourceParams, ReadResourceResult, decoded
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from carrel.protocol.channel import Channel
+    from carrel.protocol.headers import RequestHeaders
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal
     from carrel.protocol.server import Call
     from carrel.server.elicitation.questions import Elicited, Question
-    from carrel.server.runtime import Runtime, Session
+    from carrel.server.runtime import Runtime
+    from carrel.server.session import Session
+    from carrel.server.task_interface import RunningTask
 
 else:
     from carrel.server.state_type import TypeVar
@@ -44,9 +49,6 @@ else:
 __all__ = ["Context"]
 
 State = TypeVar("State", default=Any)
-
-#: Headers that handlers do not get.
-CREDENTIALS = frozenset((b"authorization", b"cookie", b"proxy-authorization"))
 
 
 class Sent:
@@ -78,27 +80,27 @@ class Context(Generic[State]):
     """
 
     __slots__ = (
+        "_call",
+        "_channel",
+        "_lacking",
         "_loop",
+        "_over",
         "_progress",
+        "_repeatable",
         "_round",
+        "_runtime",
         "_thread",
-        "call",
-        "channel",
-        "lacking",
-        "over",
-        "repeatable",
-        "runtime",
     )
 
     def __init__(self, runtime: Runtime, call: Call, channel: Channel, *, repeatable: bool = True) -> None:
-        self.runtime = runtime
-        self.repeatable = repeatable
+        self._runtime = runtime
+        self._repeatable = repeatable
         """Whether the handler may be run twice for one request: it reads, or declares that it is idempotent."""
-        self.call = call
-        self.channel = channel
-        self.over = False
+        self._call = call
+        self._channel = channel
+        self._over = False
         """Whether the handler has ended, or was cancelled: then no more messages are sent."""
-        self.lacking: dict[str, Any] | None = None
+        self._lacking: dict[str, Any] | None = None
         """Capabilities that concurrent questions need, and the client did not declare."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -108,68 +110,68 @@ class Context(Generic[State]):
     @property
     def request_id(self) -> Id:
         """The JSON-RPC id of the request."""
-        return self.call.id
+        return self._call.id
 
     @property
     def revision(self) -> str:
         """The protocol revision that the client speaks, such as its date."""
-        return self.call.peer.revision.name
+        return self._call.peer.revision.name
 
     @property
     def client(self) -> Implementation | None:
         """Name and version that the client declares. Not verified: for display and logs only."""
-        return self.call.peer.client
+        return self._call.peer.client
 
     @property
     def capabilities(self) -> ClientCapabilities:
         """Capabilities that the client declared."""
-        return self.call.peer.capabilities or ClientCapabilities()
+        return self._call.peer.capabilities or ClientCapabilities()
 
     @property
     def principal(self) -> Principal | None:
         """Principal of the access token: subject, scopes, claims. None without authorization."""
-        return self.call.principal
+        return self._call.principal
 
     @property
     def state(self) -> State:
         """Value that the lifespan of the server has yielded."""
-        return cast("State", self.runtime.state)
+        return cast("State", self._runtime.state)
 
     @property
     def session(self) -> Session | None:
-        """The session of the client, with values of the handlers' own; None for a stateless request."""
-        if self.call.peer.revision.stateless:
+        """The session of the client, with a small store of the handlers' own; None for a stateless request."""
+        if self._call.peer.revision.stateless:
             return None
-        return self.runtime.session_of(self.call.connection)
+        return self._runtime.session_of(self._call.connection)
 
     @property
-    def headers(self) -> Mapping[bytes, bytes]:
-        """HTTP headers of the request, by lower-case name, without credentials; empty on stdio."""
-        return {name: value for name, value in (self.call.headers or {}).items() if name not in CREDENTIALS}
+    def headers(self) -> RequestHeaders:
+        """HTTP headers of the request, by name in any case, without credentials; empty on other transports."""
+        return self._call.headers
 
     @property
     def meta(self) -> dict[str, Any]:
         """The request's ``_meta``, with all of its keys."""
-        return self.call.meta
+        return self._call.meta
 
     @property
     def cancelled(self) -> bool:
         """Whether the request was cancelled: for functions in threads, which cannot be stopped."""
-        return self.call.cancelled
+        return self._call.is_cancelled
 
     @property
     def shows_pages(self) -> bool:
         """Whether the client shows the pages of tools (MCP Apps)."""
         from carrel.server.apps import shows_pages  # loaded on first use
 
-        return shows_pages(self.call.peer)
+        return shows_pages(self._call.peer)
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether the caller may use a resource (by its URI), a tool ("call") or a prompt ("get": by its name).
 
         The other verbs are "read", "list", "list_directory", "complete" and "subscribe".
         """
-        view = self.runtime.view_of(self.call)
+        view = self._runtime.view_of(self._call)
         if view is None:
             return True
         return view.allows(verb, target) and (verb != "read" or view.permits(READ_RESOURCE.method))
@@ -181,12 +183,12 @@ class Context(Generic[State]):
             ResourceError: it cannot be had, or the caller may not read it.
             InvalidParams: the URI is not one.
         """
-        view = self.runtime.view_of(self.call)
+        view = self._runtime.view_of(self._call)
         if view is not None and not view.permits(READ_RESOURCE.method):
             raise ResourceForbidden(uri, "Reading this requires a scope that the access token lacks")
-        contexts = self.runtime.contexts
-        request = Request(self.call_for(uri), self.channel, visible_to(view), view=view, contexts=contexts)
-        result: ReadResourceResult | bytes = await resolved(self.runtime.catalog.read_resource(uri, request))
+        contexts = self._runtime.contexts
+        request = Request(self._call_for(uri), self._channel, visible_to(view), view=view, contexts=contexts)
+        result: ReadResourceResult | bytes = await resolved(self._runtime.catalog.read_resource(uri, request))
         return decoded(result)
 
     # Elicitation, sampling and roots
@@ -231,7 +233,7 @@ class Context(Generic[State]):
         """
         from carrel.server.elicitation.questions import check, page_question
 
-        revision = self.call.peer.revision
+        revision = self._call.peer.revision
         question = page_question(message, url, revision)
         if required and "elicitation_complete" in revision.events:
             await check(self, [question])
@@ -244,11 +246,11 @@ class Context(Generic[State]):
         ``id`` is that of the ``Elicited``. Only clients of 2025-11-25 are notified; nothing happens for others.
         https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation
         """
-        call = self.call
+        call = self._call
         if id is None or "elicitation_complete" not in call.peer.revision.events:
             return Sent(None)
         message = encode_event(call.peer.revision, "elicitation_complete", ElicitationCompleteParams(elicitation_id=id))
-        return self._send(message, call.connection.channel if self.over and call.task is None else self.channel)
+        return self._send(message, call.connection.channel if self._over and self.task is None else self._channel)
 
     async def sample(
         self,
@@ -256,7 +258,7 @@ class Context(Generic[State]):
         max_tokens: int,
         *,
         key: str | None = None,
-        **details: Any,
+        **details: Unpack[SamplingDetails],
     ) -> CreateMessageResult:
         """Ask the client's model for a message (sampling).
 
@@ -270,7 +272,7 @@ class Context(Generic[State]):
         """
         from carrel.server.elicitation.questions import sampling_question
 
-        question = sampling_question(messages, max_tokens, details, self.call.peer.revision)
+        question = sampling_question(messages, max_tokens, details, self._call.peer.revision)
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
@@ -289,7 +291,7 @@ class Context(Generic[State]):
     async def _ask(self, question: Question, key: str | None) -> Any:
         if threading.get_ident() != self._thread:
             raise RuntimeError("Questions are asked on the event loop of the server: in a function with async def")
-        if self.over:
+        if self._over:
             raise TransportError("the client cannot be asked: the call has ended")
         return (await ask(self, {key: question}))[0]
 
@@ -303,7 +305,7 @@ class Context(Generic[State]):
         Raises:
             TypeError: JSON cannot hold the value.
         """
-        kept = self.round.kept
+        kept = self._this_round.kept
         if name not in kept:
             from carrel.protocol.json_values import to_json
 
@@ -312,7 +314,7 @@ class Context(Generic[State]):
             kept[name] = msgspec.json.decode(to_json(value))
         return kept[name]
 
-    def insist(self) -> None:
+    def _insist(self) -> None:
         """Check that the handler did not swallow ``InputRequired``, such as by ``gather(…, return_exceptions=True)``.
 
         Raises:
@@ -322,39 +324,45 @@ class Context(Generic[State]):
             raise InputRequired(self)
 
     @property
-    def round(self) -> Round:
+    def _this_round(self) -> Round:
         """State of this run of the handler: answers, open questions, and values of ``once``."""
         if self._round is None:
-            if isinstance(self.call.params, InnerRead):
-                self._round = self.call.params.round
+            if isinstance(self._call.params, InnerRead):
+                self._round = self._call.params.round
             else:
-                self._round = begin(self) if self.call.peer.revision.stateless else Round()
+                self._round = begin(self) if self._call.peer.revision.stateless else Round()
         return self._round
 
     @property
-    def related(self) -> dict[str, Any] | None:
+    def task(self) -> RunningTask | None:
+        """The task that the call has become."""
+        return task_of(self._channel)
+
+    @property
+    def _related(self) -> dict[str, Any] | None:
         """``_meta`` that names the task of a message; None without a task, and for stateless clients."""
-        task = self.call.task
-        if task is None or self.call.peer.revision.stateless:
+        task = self.task
+        if task is None or self._call.peer.revision.stateless:
             return None
         return {"io.modelcontextprotocol/related-task": {"taskId": task.id}}
 
-    async def detach(self) -> None:
+    async def detach(self) -> bool:
         """Turn the call into a task: the client gets its response now, and fetches the result later.
 
         For tools that are registered with ``detaches=True``; does nothing where the client cannot have a task.
-        Questions may be asked before and after.
+        Questions may be asked before and after. Returns whether the call is a task now.
         """
-        if self.call.detach is not None and self.call.task is None:
-            self.call.detach(self)
+        if type(self._channel) is TaskChannel:
+            self._channel.detach()
+        return self.task is not None
 
-    def call_for(self, uri: str) -> Call:
+    def _call_for(self, uri: str) -> Call:
         """Return a call that reads ``uri`` for the same client."""
-        params = InnerRead(uri=uri, meta=self.call.params.meta, round=self.round)
-        return msgspec.structs.replace(self.call, params=params)
+        params = InnerRead(uri=uri, meta=self._call.params.meta, round=self._this_round)
+        return msgspec.structs.replace(self._call, params=params, outer=self._call)
 
     def _send(self, message: bytes, channel: Channel | None = None) -> Sent:
-        channel = channel or self.channel
+        channel = channel or self._channel
         if threading.get_ident() == self._thread:
             channel.send(message)
             return Sent(channel)
@@ -369,14 +377,15 @@ class Context(Generic[State]):
         """
         milliseconds = None if retry is None else round(retry * 1000)
         if threading.get_ident() == self._thread:
-            self.channel.pause(milliseconds)
+            self._channel.pause(milliseconds)
         else:
-            self._loop.call_soon_threadsafe(self.channel.pause, milliseconds)
+            self._loop.call_soon_threadsafe(self._channel.pause, milliseconds)
 
     @property
-    def is_silent(self) -> bool:
+    def _is_silent(self) -> bool:
         """Whether messages of the call are dropped: its handler or its task has ended."""
-        return self.over or (self.call.task is not None and self.call.task.over)
+        task = self.task
+        return self._over or (task is not None and task.over)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
         """Send a progress notification, if the client asked for progress.
@@ -385,29 +394,27 @@ class Context(Generic[State]):
         is one that is no finite number or comes after the end of the call.
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
         """
-        if self.is_silent or not isfinite(progress):
+        if self._is_silent or not isfinite(progress):
             return Sent(None)
         if total is not None and not isfinite(total):
             total = None
-        task = self.call.task
-        if task is not None and self.call.peer.revision.stateless:
+        task = self.task
+        if task is not None and self._call.peer.revision.stateless:
             share = "" if total is None else f" of {total:g}"
-            self._loop.call_soon_threadsafe(
-                self.runtime.tasks.update, task, task.status, message or f"{progress:g}{share}"
-            )
+            self._loop.call_soon_threadsafe(task.update, task.status, message or f"{progress:g}{share}")
             return Sent(None)
-        token = self.call.progress_token
+        token = self._call.progress_token
         if token is None or (self._progress is not None and progress <= self._progress):
             return Sent(None)
         self._progress = progress
         params = ProgressParams(
             progress_token=token,
             progress=progress,
-            meta=self.related,
+            meta=self._related,
             total=total,
             message=message,
         )
-        return self._send(encode_event(self.call.peer.revision, "progress", params))
+        return self._send(encode_event(self._call.peer.revision, "progress", params))
 
     def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> Sent:
         """Send a log message, if the client wants that level. ``data`` is any value that JSON can hold.
@@ -421,11 +428,11 @@ class Context(Generic[State]):
         severity = SEVERITY.get(level)
         if severity is None:
             raise ValueError(f"{level!r} is not a log level; they are {', '.join(SEVERITY)}")
-        threshold = self.call.peer.log_level
-        if self.is_silent or threshold is None or severity < threshold:
+        threshold = self._call.peer.log_level
+        if self._is_silent or threshold is None or severity < threshold:
             return Sent(None)
-        params = LoggingMessageParams(meta=self.related, level=level, logger=logger, data=data)
-        return self._send(encode_event(self.call.peer.revision, "message", params))
+        params = LoggingMessageParams(meta=self._related, level=level, logger=logger, data=data)
+        return self._send(encode_event(self._call.peer.revision, "message", params))
 
     def debug(self, data: Any, logger: str | None = None) -> Sent:
         """Send a log message of level debug: details for debugging."""

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from carrel.errors import InvalidParams
 from carrel.server.context import Context
 from carrel.server.elicitation.input_required import use_state
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Request, RequestContext
+    from carrel.protocol.channel import Channel
+    from carrel.server.options import TaskSupport
     from carrel.server.runtime import Runtime
+    from carrel.server.tasks.tasks import Tasks
+    from carrel.wire.base import Result
+    from carrel.wire.client_features import QuestionParams
 
 __all__ = ["ServerContexts"]
+
+
+class ProviderContext(Context):
+    """Context of a request that a provider answers, which may have questions of another server."""
+
+    __slots__ = ()
+
+    async def pass_on(self, params: QuestionParams, *, key: str | None = None) -> Any:
+        """Put a question of another server to the client as it came, and return its whole result, unchecked.
+
+        Members that are not known here are passed on both ways, see ``carrel.protocol.unknown``.
+
+        Raises:
+            InvalidParams: the question makes no sense.
+            MissingCapability: the client did not declare that it can answer it.
+            PeerError: the client answered with an error.
+            TransportError: it did not answer in time, or went away.
+        """
+        from carrel.server.elicitation.passed_questions import passed_question  # loaded on first use
+
+        try:
+            question = passed_question(params, self._call.peer.revision)
+        except ValueError as error:
+            raise InvalidParams(f"Invalid params: {error}") from None
+        return await self._ask(question, key)
 
 
 class ServerContexts:
@@ -32,11 +63,33 @@ class ServerContexts:
         call, channel = request.call, request.channel
         assert call is not None
         assert channel is not None
-        context: Context = Context(self._runtime, call, channel, repeatable=repeatable)
+        context = ProviderContext(self._runtime, call, channel, repeatable=repeatable)
         if getattr(call.params, "request_state", None) is not None:
             await use_state(context)
         try:
             yield context
         finally:
-            context.over = True
-        context.insist()
+            context._over = True
+        context._insist()
+
+    def call_as_task(
+        self,
+        request: Request,
+        support: TaskSupport,
+        work: Callable[[Channel], Coroutine[Any, Any, Result]],
+        *,
+        detaches: bool,
+    ) -> Any:
+        """Call a tool as a task, if its client may have one for it, and return what announces it; None if it may not.
+
+        Raises:
+            MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+            MissingCapability: it can only be a task, and the client did not declare the extension (2026-07-28).
+        """
+        call, channel = request.call, request.channel
+        if call is None or channel is None or not self._runtime.has_tasks:
+            return None
+        from carrel.server.tasks.calls import call_as_task
+
+        tasks = cast("Tasks", self._runtime.tasks)
+        return call_as_task(tasks, call, channel, call.params.name, support, work, detaches=detaches)

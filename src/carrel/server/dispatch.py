@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from carrel.catalog.access import NAME_VERBS, find_view
-from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ToolError
+from carrel.log import Log
+from carrel.protocol.methods import CALL_TOOL
 from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Refusal
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
-from carrel.server.failures import is_interrupt, told
+from carrel.server.failures import is_interrupt, told, words_of
 from carrel.wire.base import Result
+from carrel.wire.content import TextContent
 from carrel.wire.jsonrpc import Message
 from carrel.wire.resources import read_contents
+from carrel.wire.tools import CallToolResult
 
 if TYPE_CHECKING:
     from carrel.catalog.access import Gate
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from carrel.server.runtime import Operation
 
 __all__ = ["Dispatch", "Middleware", "Next"]
+
+log = Log("carrel")
 
 Next: TypeAlias = "Callable[[Call], Awaitable[Result]]"
 """Passes a call on, to the next middleware or to its handler, and returns the result."""
@@ -82,6 +88,10 @@ class Dispatch:
         self._middleware.append((middleware, methods))
         self._wrapped.clear()
 
+    def around(self, method: str) -> list[Middleware]:
+        """Return the middleware of a method, the outermost first."""
+        return [each for each, methods in self._middleware if not methods or method in methods]
+
     def answer(self, call: Call, channel: Channel) -> Any:
         """Handle a request: return bytes or a ``Refusal`` at once, or an awaitable of one of them.
 
@@ -96,6 +106,7 @@ class Dispatch:
             if handler is None:
                 raise MethodNotFound(f"Method not found: {call.request.method}")
             if self._gate is not None or call.principal is not None:
+                call.connection.principal = call.principal
                 call.view = find_view(self._gate, call.principal)
                 if call.view is not None and call.request.method not in REQUESTS:
                     _check_target(call, call.view)
@@ -144,7 +155,7 @@ class Dispatch:
         known = self._wrapped.get(method)
         if known is not None and known[0] == handler:
             return known[1]
-        around = [each for each, methods in self._middleware if not methods or method in methods]
+        around = self.around(method)
         wrapped: Operation = partial(_run, around, handler) if around else handler
         self._wrapped[method] = handler, wrapped
         return wrapped
@@ -174,13 +185,21 @@ def _check_target(call: Call, view: View) -> None:
 
 
 async def _run(around: list[Middleware], handler: Operation, call: Call, channel: Channel) -> Any:
+    """Run a handler in middleware. A ``ToolError`` of middleware around a tool call is a result, as from the tool."""
+
     async def last(call: Call) -> Any:
         return await _result_of(handler, call, channel)
 
     step: Next = last
     for middleware in reversed(around):
         step = _bind(middleware, step)
-    return await step(call)
+    try:
+        return await step(call)
+    except ToolError as error:
+        if call.request is not CALL_TOOL:
+            raise
+        log.info("tool %s was refused by middleware: %s", call.params.name, words := words_of(error))
+        return CallToolResult(content=[TextContent(words)], is_error=True)
 
 
 def _bind(middleware: Middleware, next: Next) -> Next:

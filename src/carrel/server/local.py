@@ -6,28 +6,41 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Raw
 
 from carrel.catalog.cursor import key_of, position_of
-from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request, Visible
+from carrel.catalog.cut import WHOLE, CutOf, cut_prompts, cut_resources, cut_templates, cut_tools
+from carrel.catalog.paging import resolved
+from carrel.catalog.provider import Hit, MaybeAwaitable, Page, Provider, Request
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.protocol.connection import Peer
-from carrel.protocol.methods import READ_RESOURCE
+from carrel.protocol.methods import CALL_TOOL, COMPLETE, GET_PROMPT, READ_RESOURCE
+from carrel.protocol.methods import Request as Row
 from carrel.protocol.revisions import LATEST
 from carrel.protocol.server import Call, Connection
-from carrel.server.completion import limited, listed_values, search_names
-from carrel.server.prompts import Prompts
-from carrel.server.resources import Resources, Template
+from carrel.server.completion import Run, limited, listed_values, search_names, suggested
+from carrel.server.context import Context
+from carrel.server.options import When
+from carrel.server.prompts import Prompts, unknown_prompt
+from carrel.server.resources import Resources, StaticResource, Template
 from carrel.server.tools import Tools
-from carrel.server.views import suggested
-from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.prompts import Prompt
-from carrel.wire.resources import ReadResourceParams, Resource, ResourceTemplate
-from carrel.wire.tools import Tool
+from carrel.wire.base import Params
+from carrel.wire.completion import (
+    CompleteParams,
+    Completion,
+    CompletionArgument,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from carrel.wire.prompts import GetPromptParams, Prompt
+from carrel.wire.resources import ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, decoded
+from carrel.wire.tools import CallToolParams, Tool
 
 if TYPE_CHECKING:
     from carrel.catalog.listing import Listing
     from carrel.protocol.channel import Channel
+    from carrel.protocol.principal import View
     from carrel.server.runtime import Runtime
 
 __all__ = ["LocalProvider"]
@@ -65,12 +78,12 @@ class LocalProvider(Provider):
     def _route(self) -> None:
         self._runtime.catalog.routes.route(self, [entry.template.uri_template for entry in self.resources.templates])
 
-    def _call(self, request: Request, params: Any) -> tuple[Call, Channel]:
+    def _call(self, request: Request, row: Row[Any, Any], params: Params) -> tuple[Call, Channel]:
         """Return the call and channel of a request, made up where it does not come from a client."""
         if request.call is not None and request.channel is not None:
             return request.call, request.channel
         connection = Connection(self._runtime.description, self._runtime.budget)
-        return Call(connection, Peer(LATEST), 0, READ_RESOURCE, params, Raw(b"{}")), _Silence()
+        return Call(connection, Peer(LATEST), 0, row, params, Raw(b"{}")), _Silence()
 
     # Resources
 
@@ -83,32 +96,109 @@ class LocalProvider(Provider):
         """
         call, channel = request.call, request.channel
         if call is None or channel is None:
-            call, channel = self._call(request, ReadResourceParams(uri=uri))
-        entry = self.resources.static.entries.get(uri)
+            call, channel = self._call(request, READ_RESOURCE, ReadResourceParams(uri=uri))
+        resources = self.resources
+        entry = resources.static.entries.get(uri)
         if entry is not None:
-            return self.resources.read(entry, call, channel)
-        template = None if request.template is None else self.resources.templates.entries.get(request.template)
-        if template is None or request.values is None:
-            for template in self.resources.templates:
-                values = template.pattern.match(uri)
-                if values is not None:
-                    return self.resources.read_template(template, uri, values, call, channel)
+            if entry.when is not None:
+                return self._if_permitted(entry.when, uri, partial(resources.read, entry, call, channel), call, channel)
+            return resources.read(entry, call, channel)
+        values, template = request.values, None
+        if values is not None and request.template is not None:
+            template = resources.templates.entries.get(request.template)
+        if template is None or values is None:
+            template, values = self._template(uri)
+        if template is None:
             raise ResourceNotFound(uri)
-        return self.resources.read_template(template, uri, request.values, call, channel)
+        if template.when is not None:
+            read = partial(resources.read_template, template, uri, values, call, channel)
+            return self._if_permitted(template.when, uri, read, call, channel)
+        return resources.read_template(template, uri, values, call, channel)
 
-    def list_resources(self, request: Request) -> Page[Resource]:
+    def _template(self, uri: str) -> tuple[Template | None, Any]:
+        """Return the template of a URI, None if there is none, and the values of its variables."""
+        for template in self.resources.templates:
+            values = template.pattern.match(uri)
+            if values is not None:
+                return template, values
+        return None, None
+
+    async def _if_permitted(
+        self, when: When, uri: str, read: Callable[[], Any], call: Call, channel: Channel
+    ) -> ReadResourceResult | bytes:
+        """Read a resource if it exists for the caller; the result is for the caller alone."""
+        from carrel.server.visibility import is_permitted
+
+        if not await is_permitted(f"resource {uri}", when, Context(self._runtime, call, channel)):
+            raise ResourceNotFound(uri)
+        result: ReadResourceResult | bytes = await resolved(read())
+        return msgspec.structs.replace(decoded(result), cache_scope="private")
+
+    @property
+    def guards(self) -> bool:  # type: ignore[override]
+        """Whether there are resources that only some callers may see."""
+        return self.resources.guarded
+
+    def _entry(self, uri: str) -> StaticResource | Template | None:
+        found: StaticResource | Template | None = self.resources.static.entries.get(uri)
+        return self._template(uri)[0] if found is None else found
+
+    def is_guarded(self, uri: str) -> bool:
+        """Return whether a resource exists for some callers alone."""
+        entry = self._entry(uri) if self.guards else None
+        return entry is not None and entry.when is not None
+
+    async def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a resource exists for the caller of a request."""
+        entry = self._entry(uri)
+        if entry is None or entry.when is None:
+            return True
+        if request.call is None:
+            return False
+        from carrel.server.visibility import is_permitted
+
+        context: Context[Any] = Context(self._runtime, request.call, request.channel or _Silence())
+        return await is_permitted(f"resource {uri}", entry.when, context)
+
+    async def _hidden(self, listing: Listing[Any], request: Request) -> frozenset[str]:
+        """Return the keys of the entries of a list that do not exist for the caller."""
+        if request.call is None:
+            return frozenset([key for key, entry in listing.entries.items() if entry.when is not None])
+        from carrel.server.visibility import hidden
+
+        return await hidden(listing, self._runtime, request.call, request.channel or _Silence())
+
+    async def _guarded_page(
+        self, listing: Listing[Any], request: Request, cut: CutOf, describe: Callable[[Any], Any]
+    ) -> Page[Any]:
+        """Return a page of a list that depends on the caller."""
+        entries, more = _page(listing, request, cut, await self._hidden(listing, request))
+        return Page([item for entry in entries if (item := describe(entry)) is not None], more, scope="private")
+
+    def list_resources(self, request: Request) -> MaybeAwaitable[Page[Resource]]:
         """Return a page of the resources, in the order of their URIs."""
-        entries, more = _page(self.resources.static, request)
+        if self.resources.guarded:
+            return self._guarded_page(self.resources.static, request, cut_resources, lambda entry: entry.resource)
+        entries, more = _page(self.resources.static, request, cut_resources)
         return Page([entry.resource for entry in entries], more)
 
-    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+    def list_templates(self, request: Request) -> MaybeAwaitable[Page[ResourceTemplate]]:
         """Return a page of the resource templates."""
-        entries, more = _page(self.resources.templates, request)
+        if self.resources.guarded:
+            return self._guarded_page(self.resources.templates, request, cut_templates, lambda entry: entry.template)
+        entries, more = _page(self.resources.templates, request, cut_templates)
         return Page([entry.template for entry in entries], more)
 
-    def search(self, query: str, request: Request) -> Page[Hit]:
+    def search(self, query: str, request: Request) -> MaybeAwaitable[Page[Hit]]:
         """Return the resources with the query in their title, name or URI; those that begin with it are first."""
+        if self.resources.guarded:
+            return self._search_guarded(query, request)
         return search_names((entry.resource for entry in self.resources.static), query, request)
+
+    async def _search_guarded(self, query: str, request: Request) -> Page[Hit]:
+        hidden = await self._hidden(self.resources.static, request)
+        shown = (entry.resource for key, entry in self.resources.static.entries.items() if key not in hidden)
+        return msgspec.structs.replace(search_names(shown, query, request), scope="private")
 
     def complete(
         self,
@@ -123,27 +213,67 @@ class LocalProvider(Provider):
         Raises:
             InvalidParams: there is no such template, prompt or argument.
         """
-        call, _ = self._call(request, None)
-        run = partial(self._runtime.run_in_thread, call)
+        params = CompleteParams(ref=reference, argument=CompletionArgument(argument, value))
+        call, channel = self._call(request, COMPLETE, params)
+        when = self._condition(reference)
+        if when is not None:
+            return self._complete_if_permitted(when, reference, argument, value, context, request, call, channel)
+        return self._suggest(reference, argument, value, context, request, Run(self._runtime, call, channel))
+
+    def _condition(self, reference: ResourceTemplateReference | PromptReference) -> When | None:
+        if isinstance(reference, PromptReference):
+            prompt = self.prompts.entries.get(reference.name)
+            return None if prompt is None else prompt.when
+        template = self.resources.templates.get(reference.uri)
+        return None if template is None else template.when
+
+    async def _complete_if_permitted(
+        self,
+        when: When,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+        call: Call,
+        channel: Channel,
+    ) -> Completion:
+        from carrel.server.visibility import is_permitted
+
+        if not await is_permitted(f"{reference}", when, Context(self._runtime, call, channel)):
+            if isinstance(reference, PromptReference):
+                raise unknown_prompt(reference.name)
+            raise unknown_template(reference.uri)
+        run = Run(self._runtime, call, channel)
+        return await resolved(self._suggest(reference, argument, value, context, request, run))
+
+    def _suggest(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+        run: Run,
+    ) -> MaybeAwaitable[Completion]:
         if isinstance(reference, PromptReference):
             suggestions, shown = self.prompts.suggest(reference.name, argument, value, context, run), listed_values
         else:
             template = self.resources.templates.get(reference.uri)
             if template is None:
-                raise InvalidParams(
-                    f"Invalid params: unknown resource template: {reference.uri[:1000]}", parameter="ref"
-                )
+                raise unknown_template(reference.uri)
             suggestions = self.resources.suggest(template, argument, value, context, run)
-            allowed = None if request.view is None else partial(request.view.allows, "complete")
-            shown = partial(_shown, template, argument, context, allowed)
+            shown = partial(_shown, template, argument, context, request.view)
         return _limited_later(suggestions, shown) if hasattr(suggestions, "__await__") else limited(shown(suggestions))
 
     # Tools and prompts
 
-    def list_tools(self, request: Request) -> Page[Tool]:
+    def list_tools(self, request: Request) -> MaybeAwaitable[Page[Tool]]:
         """Return a page of the tools, as the client of the request may see them."""
         _, describe = self.tools.describe(None if request.call is None else request.call.peer)
-        entries, more = _page(self.tools.entries, request)
+        if self.tools.guarded:
+            return self._guarded_page(self.tools.entries, request, cut_tools, describe)
+        entries, more = _page(self.tools.entries, request, cut_tools)
         return Page([tool for entry in entries if (tool := describe(entry)) is not None], more)
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
@@ -154,12 +284,14 @@ class LocalProvider(Provider):
         """
         call, channel = request.call, request.channel
         if call is None or channel is None:
-            call, channel = self._call(request, None)
+            call, channel = self._call(request, CALL_TOOL, CallToolParams(name=name, arguments=arguments))
         return self.tools.call(name, arguments, call, channel)
 
-    def list_prompts(self, request: Request) -> Page[Prompt]:
+    def list_prompts(self, request: Request) -> MaybeAwaitable[Page[Prompt]]:
         """Return a page of the prompts."""
-        entries, more = _page(self.prompts.entries, request)
+        if self.prompts.guarded:
+            return self._guarded_page(self.prompts.entries, request, cut_prompts, lambda entry: entry.prompt)
+        entries, more = _page(self.prompts.entries, request, cut_prompts)
         return Page([entry.prompt for entry in entries], more)
 
     def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> Any:
@@ -168,13 +300,37 @@ class LocalProvider(Provider):
         Raises:
             InvalidParams: there is no such prompt, or the arguments are not valid.
         """
-        call, channel = self._call(request, None)
+        call, channel = self._call(request, GET_PROMPT, GetPromptParams(name=name, arguments=dict(arguments)))
+        if self.prompts.guarded:
+            return self._get_if_permitted(name, arguments, call, channel)
         return self.prompts.get(name, arguments, call, channel)
 
+    async def _get_if_permitted(self, name: str, arguments: Mapping[str, str], call: Call, channel: Channel) -> Any:
+        from carrel.server.visibility import is_permitted
 
-def _page(listing: Listing[Any], request: Request) -> tuple[list[Any], str | None]:
+        entry = self.prompts.find(name)
+        if not await is_permitted(f"prompt {name}", entry.when, Context(self._runtime, call, channel)):
+            raise unknown_prompt(name)
+        return await resolved(self.prompts.get(name, arguments, call, channel))
+
+
+def unknown_template(uri: str) -> InvalidParams:
+    """Return the error for a resource template that does not exist."""
+    return InvalidParams(f"Invalid params: unknown resource template: {uri[:1000]}", parameter="ref")
+
+
+def _page(
+    listing: Listing[Any], request: Request, cut: CutOf, hidden: frozenset[str] = frozenset()
+) -> tuple[list[Any], str | None]:
     after = None if request.cursor is None else key_of(request.cursor)
-    entries, more = listing.page(after, request.limit)
+    part = WHOLE if request.view is None else cut(request.view)
+    shown = part.shown
+    if hidden:
+
+        def shown(key: str) -> bool:
+            return key not in hidden and (part.shown is None or part.shown(key))
+
+    entries, more = listing.page(after, request.limit, part.within, shown)
     return [entry for _, entry in entries], None if more is None else position_of(more)
 
 
@@ -183,8 +339,8 @@ async def _limited_later(pending: Any, shown: Callable[[Any], Completion | list[
 
 
 def _shown(
-    template: Template, argument: str, context: Mapping[str, str], visible: Visible | None, suggestions: Any
+    template: Template, argument: str, context: Mapping[str, str], view: View | None, suggestions: Any
 ) -> Completion | list[str]:
     """Return suggestions without those that name hidden resources, before they are limited."""
     values = listed_values(suggestions)
-    return values if visible is None else suggested(values, template.pattern, argument, context, visible)
+    return values if view is None else suggested(values, template.pattern, argument, context, view)

@@ -8,11 +8,30 @@ from typing import Any, TypeVar
 import msgspec
 
 from carrel.errors import ConfigError
-from carrel.wire.base import Annotations, Icon, Meta
+from carrel.wire.base import TAGS, Annotations, Icon, Meta
 
-__all__ = ["Meta", "annotations_of", "icons_of", "read_struct"]
+__all__ = ["TAGS", "Meta", "annotations_of", "icons_of", "read_struct", "tagged", "tags_of"]
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+
+def tags_of(value: Iterable[str]) -> frozenset[str]:
+    """Return validated tags.
+
+    Raises:
+        ConfigError: it is one text, or one of them is none.
+    """
+    if isinstance(value, str):
+        raise ConfigError(f"tags are a set of texts: write tags={{{value!r}}}")
+    tags = frozenset(value)
+    if not all(isinstance(tag, str) and tag for tag in tags):
+        raise ConfigError(f"tags are a set of texts, not {value!r}")
+    return tags
+
+
+def tagged(meta: Meta | None, tags: frozenset[str]) -> Meta | None:
+    """Return ``_meta`` with tags."""
+    return {**(meta or {}), TAGS: sorted(tags)} if tags else meta
 
 
 def read_struct(value: S | dict[str, Any], kind: type[S], what: str) -> S:

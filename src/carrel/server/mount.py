@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from carrel.catalog.provider import Change, Events, Interest, ListName
-from carrel.catalog.transforms import Transform
+from carrel.catalog.provider import Change, Events, Interest, ListChanges, Recipients
+from carrel.catalog.transforms.transform import Transform
 from carrel.errors import ConfigError
+from carrel.protocol.extension import Extension
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.extensions.tasks import TASKS
 
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from carrel.catalog.access import Gate
-    from carrel.catalog.catalog import Catalog
-    from carrel.protocol.extension import Extension
-    from carrel.protocol.server import Description
-    from carrel.server.runtime import Operation, Runtime
-    from carrel.server.watching import Watches
+    from carrel.server.endpoint import ServerEndpoint
+    from carrel.server.runtime import Operation
 
 __all__ = ["Mounted"]
 
@@ -29,17 +27,8 @@ class Mountable(Protocol):
     """Server that can be added to another one, or have another one added to it."""
 
     name: str
-    description: Description
-    runtime: Runtime
-    catalog: Catalog
     gate: Gate | None
-    watches: Watches
-
-    async def start(self) -> None:
-        """Start the server."""
-
-    async def stop(self) -> None:
-        """Stop the server."""
+    endpoint: ServerEndpoint
 
     def skills(self) -> None:
         """Declare the skills extension."""
@@ -63,29 +52,35 @@ class Mounted(Transform):
     def __init__(self, server: Mountable, outer: Mountable) -> None:
         if server.gate is not None:
             raise ConfigError(f"{server.name} has a gate, which would not be asked: give it to {outer.name}")
-        super().__init__(server.catalog)
+        endpoint = self._server = server.endpoint
+        super().__init__(endpoint.catalog)
         self.name = server.name
-        self._server = server
+        self._outer = outer
         self._stopped = asyncio.Event()
-        server.runtime.join(outer.runtime)
-        for extension in {one.name: one for one in server.description.extended.values()}.values():
-            if extension is SKILLS:
-                outer.skills()
-            elif extension is TASKS:
-                _ = outer.runtime.tasks
-            elif extension.name not in outer.runtime.extensions:
-                handlers = {
-                    row.operation: server.runtime.operations[row.operation] for row in extension.requests.values()
-                }
-                outer.extend(extension, handlers, server.runtime.extensions[extension.name])
-        for name, settings in server.runtime.extensions.items():
-            outer.runtime.extensions.setdefault(name, settings)  # those without methods
+        endpoint.runtime.join(outer.endpoint.runtime, self._declare)
+        extended = {extension.name: extension for extension in endpoint.description.extended.values()}
+        without_methods = {name: Extension(name=name) for name in endpoint.runtime.extensions if name not in extended}
+        for extension in (extended | without_methods).values():
+            self._declare(extension)
+
+    def _declare(self, extension: Extension) -> None:
+        """Declare an extension of the mounted server for the outer one, unless that has it."""
+        runtime, outer = self._server.runtime, self._outer.endpoint.runtime
+        if extension is TASKS:
+            _ = outer.tasks
+        elif extension.name in outer.extensions:
+            return
+        elif extension is SKILLS:
+            self._outer.skills()
+        else:
+            handlers = {row.operation: runtime.operations[row.operation] for row in extension.requests.values()}
+            self._outer.extend(extension, handlers, runtime.extensions[extension.name])
 
     async def start(self, events: Events) -> None:
         """Start the server."""
 
-        def publish(changes: Sequence[Change], lists: Sequence[ListName]) -> None:
-            events.publish(changes, lists)
+        def publish(changes: Sequence[Change], lists: ListChanges, recipients: Recipients | None) -> None:
+            events.publish(changes, lists, recipients)
 
         self._stopped.clear()
         await self._server.start()

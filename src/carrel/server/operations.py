@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from carrel.catalog.access import request_of
-from carrel.catalog.catalog import resolved, valid_uri
+from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Request
+from carrel.catalog.routes import valid_uri
 from carrel.errors import InvalidParams, MethodNotFound, ResourceNotFound, ServerUnavailable
 from carrel.limits import Quota
 from carrel.server.subscriptions import SUBSCRIPTION, Subscription, set_of
@@ -60,7 +61,7 @@ class Operations:
 
     @cached_property
     def _listeners(self) -> Quota:
-        """Quota of listen requests, with the limit as it is when the first one comes."""
+        """Quota of listen requests."""
         return Quota(sys.maxsize, self._runtime.limits.max_listeners_per_client)
 
     def initialize(self, call: Call, channel: Channel) -> Result:
@@ -76,7 +77,8 @@ class Operations:
             entry.give(entry.size)
             connection.refuse_session()
             raise
-        entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
+        if self._runtime.replica.shared:
+            entry.save = getattr(entry.channel, "save_subscription", None)  # sessions over HTTP have one
         self._runtime.hub.sessions[connection] = entry
         return result
 
@@ -124,6 +126,7 @@ class Operations:
         if entry.uris is not None and len(entry.uris) >= most and name not in entry.uris:
             raise InvalidParams(f"Invalid params: at most {most} subscriptions", parameter="uri")
         self._runtime.hub.subscribe(entry, name, call.params.uri)
+        self._guard(entry, (name,), call)
         self._watches.notify()
         return Result()
 
@@ -131,6 +134,12 @@ class Operations:
         await self._watches.wait(forming)
         ended = call.connection not in self._runtime.hub.sessions
         return Result() if ended else self._subscribe_now(call, name)
+
+    def _guard(self, entry: Subscription, uris: Iterable[str], call: Call) -> None:
+        if self._runtime.catalog.guards:
+            from carrel.server.guards import guard  # few servers need it
+
+            guard(self._runtime.catalog, entry, uris, call)
 
     def _unsubscribe(self, call: Call, name: str) -> Result:
         self._runtime.hub.unsubscribe(self._runtime.hub.sessions[call.connection], name)
@@ -145,7 +154,7 @@ class Operations:
         if not self._runtime.catalog.routes.exists(uri):
             valid_uri(uri)
             raise ResourceNotFound(uri)
-        if call.view is None:
+        if call.view is None and not self._runtime.catalog.guards:
             return change(call, canonical(uri))
         return self._subscription_seen(call, change, canonical(uri), request_of(call))
 
@@ -176,7 +185,8 @@ class Operations:
         tasks: list[str] | Awaitable[list[str]] = []
         if self._runtime.has_tasks and call.params.notifications.task_ids is not None:
             tasks = self._runtime.tasks.honored(call, call.params.notifications.task_ids)
-        if (call.view is None or not wanted) and len(wanted) <= AT_ONCE and isinstance(tasks, list):
+        unrestricted = call.view is None and not self._runtime.catalog.guards
+        if (unrestricted or not wanted) and len(wanted) <= AT_ONCE and isinstance(tasks, list):
             return self._listen(call, channel, self._named(wanted), tasks)
         return self._listen_later(call, channel, wanted, tasks, request_of(call))
 
@@ -197,7 +207,7 @@ class Operations:
         named: list[Named] = []
         for start in range(0, len(wanted), AT_ONCE):
             part = wanted[start : start + AT_ONCE]
-            if request.view is not None:
+            if request.view is not None or self._runtime.catalog.guards:
                 part = [uri for uri in part if await self._runtime.catalog.shows(uri, request)]
             named += self._named(part)
             await asyncio.sleep(0)
@@ -206,6 +216,7 @@ class Operations:
 
     def _listen(self, call: Call, channel: Channel, named: list[Named], tasks: list[str]) -> asyncio.Future[Any]:
         client = call.connection.client
+        self._listeners.limit(sys.maxsize, self._runtime.limits.max_listeners_per_client)
         if not self._listeners.take(client):
             raise ServerUnavailable(
                 f"There are too many subscriptions/listen requests of this client: at most {self._listeners.share}"
@@ -266,9 +277,11 @@ class Operations:
         if runtime.has_tasks and wanted.task_ids is not None:
             honored.task_ids = tasks
         listed, followed = frozenset(lists), frozenset(tasks)
-        return Subscription(
+        entry = Subscription(
             channel, call.peer.revision, listed, dict(named), call.id, followed, connection=call.connection
-        ), honored
+        )
+        self._guard(entry, entry.uris or (), call)
+        return entry, honored
 
 
 def listened(call: Call) -> ListenResult:

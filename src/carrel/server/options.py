@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from carrel.errors import ConfigError
 from carrel.server.metadata import Meta
 from carrel.wire.base import Annotations, Icon
 from carrel.wire.tools import ToolAnnotations
 
-if TYPE_CHECKING:
-    from carrel.transports.server.authorizer import Authorizer
-
-__all__ = ["ASGIOptions", "PromptOptions", "ResourceOptions", "ServeOptions", "TaskSupport", "ToolOptions"]
+__all__ = [
+    *("PromptOptions", "ResourceOptions", "SkillsFolderOptions", "TaskSupport", "ToolOptions"),
+    *("UnknownArguments", "When", "ignores_unknown"),
+]
 
 Icons: TypeAlias = Iterable[Icon | dict[str, Any] | str]
+UnknownArguments: TypeAlias = Literal["refuse", "ignore"]
+When: TypeAlias = Callable[[Any], bool | Awaitable[bool]]
+"""Function of the ``Context`` of a request: whether something exists for its caller."""
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 
 
@@ -35,6 +39,8 @@ class ResourceOptions(TypedDict, total=False):
     ttl: float | None
     scope: str | None
     meta: Meta | None
+    tags: Iterable[str]
+    when: When | None
 
 
 class PromptOptions(TypedDict, total=False):
@@ -44,6 +50,8 @@ class PromptOptions(TypedDict, total=False):
     description: str | None
     icons: Icons | None
     meta: Meta | None
+    tags: Iterable[str]
+    when: When | None
 
 
 class ToolOptions(TypedDict, total=False):
@@ -57,29 +65,32 @@ class ToolOptions(TypedDict, total=False):
     output_schema: dict[str, Any] | None
     structured: bool | None
     mask_errors: bool | None
+    strict: bool | None
+    unknown_arguments: UnknownArguments | None
     task: TaskSupport
     detaches: bool
     ui: str | None
     visibility: Iterable[str] | None
     meta: Meta | None
+    tags: Iterable[str]
+    when: When | None
 
 
-class ASGIOptions(TypedDict, total=False):
-    """Options of ``Server.asgi``; ``transports.server.http.StreamableHTTP`` explains them."""
+class SkillsFolderOptions(TypedDict, total=False):
+    """Options of ``Server.skills``: what of the folders is shared."""
 
-    allowed_hosts: str | Iterable[str]
-    allowed_origins: str | Iterable[str]
-    keep_alive: float
-    patience: float
-    sse_path: str | None
-    authorization: Authorizer | None
+    exclude: Sequence[str]
+    hidden: bool
+    follow_symlinks: bool
+    gitignore: bool
 
 
-class ServeOptions(ASGIOptions, total=False):
-    """Options of ``Server.run`` over HTTP; ``transports.server.uvicorn.serve_async`` explains them."""
+def ignores_unknown(value: UnknownArguments) -> bool:
+    """Return whether arguments of unknown names are left out, by the option ``unknown_arguments``.
 
-    host: str
-    port: int
-    path: str
-    trusted_proxies: str | Iterable[str]
-    on_started: Callable[[str], None] | None
+    Raises:
+        ConfigError: it is neither "refuse" nor "ignore".
+    """
+    if value not in get_args(UnknownArguments):
+        raise ConfigError(f"unknown_arguments must be 'refuse' or 'ignore', not {value!r}")
+    return value == "ignore"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from carrel.catalog.cursor import key_of, position_of, read_cursor, write_cursor
+from carrel.catalog.cut import WHOLE, CutOf
 from carrel.catalog.listing import Listing
 from carrel.errors import InvalidCursor
 from carrel.protocol.encoding import encode
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call
     from carrel.wire.base import Wire
 
-__all__ = ["answer_page"]
+__all__ = ["answer_page", "private"]
 
 T = TypeVar("T")
+R = TypeVar("R", bound=CacheableResult)
 #: Name of the provider in the cursors: that of ``LocalProvider``.
 LOCAL = ""
 
@@ -32,14 +34,14 @@ def answer_page(
     limit: int,
     make: Callable[[Sequence[Any], str | None], CacheableResult],
     describe: Callable[[T], Wire | None],
-    shown: Callable[[str], bool] | None = None,
+    cut: CutOf,
     variant: str = "",
 ) -> bytes:
     """Answer a list request from a listing: return the encoded page of its cursor.
 
     ``describe`` returns an entry as it is listed, or None if it is not; where that depends on the client, ``variant``
-    names how. ``shown`` says by their keys which entries the view of the caller has. Pages are encoded once for each
-    view and variant, entries once for all views.
+    names how. ``cut`` returns the part of the list in a view. Pages are encoded once for each view and variant,
+    entries once for all views.
 
     Raises:
         InvalidCursor: the cursor was not given out by this list.
@@ -50,24 +52,34 @@ def answer_page(
     view = "" if call.view is None else call.view.key
     kept = f"{revision.name} {variant} {view}"
     page = listing.pages.get((kept, after))
-    if page is None:
+    if page is not None:
+        listing.used.add((kept, after))
+    else:
         changes = listing.changes
-        entries, more = listing.page(after, limit)
+        part = WHOLE if call.view is None else cut(call.view)
+        entries, more = listing.page(after, limit, part.within, part.shown)
         described: list[Any]
-        if shown is None:
+        if part is WHOLE:
             described = [item for _, entry in entries if (item := describe(entry)) is not None]
         else:
             described = []
             for key, entry in entries:
-                item = describe(entry) if shown(key) else None
+                item = describe(entry)
                 if item is not None:
                     write = partial(_encode, revision, item)
                     described.append(listing.encoded(f"{revision.name} {variant}", key, entry, write))
         result = make(described, None if more is None else write_cursor(kind, LOCAL, position_of(more)))
-        if view or variant:
+        if variant or (call.view is not None and not call.view.everybody):
             result = msgspec.structs.replace(result, cache_scope="private")
         page = listing.keep_page(kept, after, encode(call.connection.finish(call, result)), changes)
     return page
+
+
+def private(result: R, call: Call) -> R:
+    """Return a result with ``cacheScope`` private, where it depends on the caller."""
+    if call.view is None or call.view.everybody:
+        return result
+    return msgspec.structs.replace(result, cache_scope="private")
 
 
 def _encode(revision: Revision, item: Wire, _: object) -> bytes:

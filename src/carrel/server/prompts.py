@@ -15,8 +15,10 @@ from carrel.errors import ConfigError, InvalidParams
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.invocation import Function
-from carrel.server.metadata import Meta, icons_of
-from carrel.server.tools import block_of
+from carrel.server.metadata import Meta, icons_of, tagged, tags_of
+from carrel.server.mistakes import name_of
+from carrel.server.options import When
+from carrel.server.results import block_of
 from carrel.wire.base import Icon, Role
 from carrel.wire.content import TextContent
 from carrel.wire.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
+    from carrel.server.visibility import Switches
 
-__all__ = ["Prompts", "messages_of"]
+__all__ = ["Prompts", "messages_of", "unknown_prompt"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+MESSAGES = "a prompt returns text, a content block, PromptMessages or a list of these"
 ROLES: tuple[str, ...] = get_args(Role)
 
 
@@ -37,6 +41,9 @@ class RegisteredPrompt(msgspec.Struct, eq=False):
     prompt: Prompt
     function: Function
     completers: Completers
+    tags: frozenset[str] = frozenset()
+    when: When | None = None
+    """Whether it exists for the caller of a request; None: for all."""
 
 
 class Prompts:
@@ -46,6 +53,9 @@ class Prompts:
         self._runtime = runtime
         self.entries: Listing[RegisteredPrompt] = Listing()
         """Registered prompts, by name."""
+        self.guarded = False
+        """Whether any has a ``when``, so that lists depend on the caller."""
+        self._switches: Switches[RegisteredPrompt] | None = None
 
     @property
     def used(self) -> bool:
@@ -61,22 +71,27 @@ class Prompts:
         description: str | None = None,
         icons: Iterable[Icon | dict[str, Any] | str] | None = None,
         meta: Meta | None = None,
+        tags: Iterable[str] = (),
+        when: When | None = None,
         replace: bool = False,
     ) -> CompletableFunction[P, R]:
         """Register a function as a prompt, and notify clients that the list changed.
 
         Its parameters are the prompt's arguments. It returns text, a content block, ``PromptMessage``s or a mixture.
+        ``tags`` and ``when`` are those of ``tools.add``.
 
         Raises:
             ConfigError: the name is taken, and ``replace`` is not set.
         """
-        name = name or str(getattr(function, "__name__", type(function).__name__))
-        if name in self.entries and not replace:
+        name = name_of("prompt", function, name)
+        if (name in self.entries or (self._switches is not None and name in self._switches.off)) and not replace:
             raise ConfigError(f"There is a prompt {name} already")
         called = Function(self._runtime, function, f"prompt {name}")
         signature = called.signature
+        if signature.returns_none:
+            raise ConfigError(f"The prompt {name} is annotated to return None; {MESSAGES}")
         arguments = [
-            PromptArgument(parameter.name, description=parameter.description or None, required=parameter.required)
+            PromptArgument(parameter.alias, description=parameter.description or None, required=parameter.required)
             for parameter in signature.parameters
         ]
         prompt = Prompt(
@@ -85,12 +100,12 @@ class Prompts:
             description=description or signature.description,
             arguments=arguments or None,
             icons=icons_of(icons),
-            meta=meta,
+            meta=tagged(meta, labels := tags_of(tags)),
         )
-        choices = {parameter.name: signature.choices(parameter) for parameter in signature.parameters}
+        choices = {parameter.alias: signature.choices(parameter) for parameter in signature.parameters}
         completers = Completers({argument: values for argument, values in choices.items() if values})
-        self.entries.put(name, RegisteredPrompt(prompt, called, completers))
-        self._runtime.announce(lists=("prompts_list_changed",))
+        self.guarded = self.guarded or when is not None
+        self._put(name, RegisteredPrompt(prompt, called, completers, labels, when))
         return CompletableFunction(function, completers, [argument.name for argument in arguments])
 
     def remove(self, name: str) -> None:
@@ -99,8 +114,46 @@ class Prompts:
         Raises:
             KeyError: there is none of that name.
         """
-        self.entries.remove(name)
-        self._runtime.announce(lists=("prompts_list_changed",))
+        if self._switches is None:
+            self.entries.remove(name)
+        else:
+            self._switches.remove(name)
+        self._changed((name,))
+
+    def disable(self, *names: str, tags: Iterable[str] = ()) -> None:
+        """Disable prompts by name, or all with one of ``tags``, also those that are added later.
+
+        They are as if they did not exist, until they are enabled again. Clients are notified that the list changed.
+
+        Raises:
+            KeyError: there is none of a name.
+        """
+        self._switch().disable(names, tags_of(tags))
+
+    def enable(self, *names: str, tags: Iterable[str] = ()) -> None:
+        """Enable prompts that were disabled by the same name, or the same tags.
+
+        Raises:
+            KeyError: there is none of a name.
+        """
+        self._switch().enable(names, tags_of(tags))
+
+    def _switch(self) -> Switches[RegisteredPrompt]:
+        if self._switches is None:
+            from carrel.server.visibility import Switches  # few servers disable anything
+
+            self._switches = Switches(self.entries, self._changed)
+        return self._switches
+
+    def _changed(self, names: Iterable[str]) -> None:
+        self._runtime.announce(lists={"prompts_list_changed": names})
+
+    def _put(self, name: str, entry: RegisteredPrompt) -> None:
+        if self._switches is None:
+            self.entries.put(name, entry)
+        else:
+            self._switches.put(name, entry)
+        self._changed((name,))
 
     @property
     def completes(self) -> bool:
@@ -113,15 +166,8 @@ class Prompts:
         Raises:
             InvalidParams: there is no such prompt, or the arguments are not valid.
         """
-        entry = self._find(name)
+        entry = self.find(name)
         signature = entry.function.signature
-        names = [parameter.name for parameter in signature.parameters]
-        missing = [item.name for item in signature.parameters if item.required and item.name not in given]
-        unknown = [name for name in given if name not in names] if not signature.open else []
-        if missing:
-            raise InvalidParams(f"Invalid params: missing required argument {missing[0]}", parameter=missing[0])
-        if unknown:
-            raise InvalidParams(f"Invalid params: unknown argument {unknown[0][:200]!r}", parameter=unknown[0])
         try:
             arguments = signature.convert(given)
         except InvalidArguments as error:
@@ -141,19 +187,29 @@ class Prompts:
         Raises:
             InvalidParams: there is no such prompt or argument.
         """
-        entry = self._find(name)
-        names = [parameter.name for parameter in entry.function.signature.parameters]
+        entry = self.find(name)
+        names = [parameter.alias for parameter in entry.function.signature.parameters]
         if argument not in names:
             raise InvalidParams(
                 f"Invalid params: prompt {name} has no argument {argument[:200]!r}", parameter="argument"
             )
         return entry.completers.suggest(argument, value, dict(context), run)
 
-    def _find(self, name: str) -> RegisteredPrompt:
+    def find(self, name: str) -> RegisteredPrompt:
+        """Return a prompt.
+
+        Raises:
+            InvalidParams: there is no such prompt.
+        """
         entry = self.entries.get(name)
         if entry is None:
-            raise InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
+            raise unknown_prompt(name)
         return entry
+
+
+def unknown_prompt(name: str) -> InvalidParams:
+    """Return the error for a prompt that does not exist."""
+    return InvalidParams(f"Invalid params: unknown prompt: {name[:200]}", parameter="name")
 
 
 def messages_of(value: Any) -> list[PromptMessage]:
@@ -182,4 +238,6 @@ def _checked(message: PromptMessage) -> PromptMessage:
 def _result(value: Any, prompt: Prompt) -> GetPromptResult:
     if isinstance(value, GetPromptResult):
         return value
+    if value is None:
+        raise TypeError(f"The prompt {prompt.name} has returned None; {MESSAGES}")
     return GetPromptResult(description=prompt.description, messages=messages_of(value))

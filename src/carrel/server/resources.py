@@ -6,6 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 import msgspec
@@ -17,17 +18,18 @@ from carrel.protocol.json_values import InvalidArguments
 from carrel.server.completion import CompletableFunction, Completers, Run
 from carrel.server.contents import contents_of, returns_paths
 from carrel.server.invocation import Function
-from carrel.server.metadata import Meta, annotations_of, icons_of
-from carrel.server.options import ResourceOptions
+from carrel.server.metadata import TAGS, Meta, annotations_of, icons_of, tagged, tags_of
+from carrel.server.options import ResourceOptions, When
 from carrel.uri.parse import UriError, canonical, normalize
 from carrel.uri.template import UriTemplate, UriTemplateError
 from carrel.wire.base import Annotations, Icon
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
     from carrel.server.runtime import Runtime
+    from carrel.server.visibility import Switches
 
 __all__ = ["Resources", "StaticResource", "Template"]
 
@@ -52,6 +54,9 @@ class StaticResource(msgspec.Struct, eq=False):
     value: Any = None
     function: Function | None = None
     ready: ReadResourceResult | None = None
+    tags: frozenset[str] = frozenset()
+    when: When | None = None
+    """Whether it exists for the caller of a request; None: for all."""
 
 
 class Template(msgspec.Struct, eq=False):
@@ -62,6 +67,10 @@ class Template(msgspec.Struct, eq=False):
     cache_hint: CacheHint
     completers: Completers
     function: Function
+    is_text: bool
+    """Whether the function takes the values as they are in the URI, unless there is a comma in it."""
+    tags: frozenset[str] = frozenset()
+    when: When | None = None
 
 
 class Resources:
@@ -77,6 +86,9 @@ class Resources:
         """Resources of one URI, by it."""
         self.templates: Listing[Template] = Listing()
         """Resource templates, by their URI templates."""
+        self.guarded = False
+        """Whether any has a ``when``, so that lists depend on the caller."""
+        self._switches: tuple[Switches[StaticResource], Switches[Template]] | None = None
 
     @property
     def used(self) -> bool:
@@ -100,21 +112,25 @@ class Resources:
         ttl: float | None = None,
         scope: str | None = None,
         meta: Meta | None = None,
+        tags: Iterable[str] = (),
+        when: When | None = None,
     ) -> None:
         """Register ``value`` as the resource ``uri``, and notify clients that the list changed.
 
         ``value`` is text, bytes, a ``Path`` (read anew each time), anything JSON can hold, ``Contents``, or a function
         without parameters (other than a ``Context``) that returns one of them. ``size`` is in bytes, ``ttl`` in
-        seconds.
+        seconds. ``tags`` and ``when`` are those of ``tools.add``.
 
         Raises:
             ConfigError: the URI is not one, is a template, or is taken.
         """
         uri = self._check_uri(uri)
-        if uri in self.static:
+        if uri in self.static or (self._switches is not None and uri in self._switches[0].off):
             raise ConfigError(f"There is a resource {uri} already; use replace to change it")
         cache_hint = _cache_hint(ttl, scope)
-        self._put(uri, value, name, title, description, mime_type, size, annotations, icons, cache_hint, meta)
+        self._put(
+            uri, value, name, title, description, mime_type, size, annotations, icons, cache_hint, meta, tags, when
+        )
 
     def replace(self, uri: str, value: Any, **options: Unpack[ResourceOptions]) -> None:
         """Replace the value of a registered resource, in the same place of the list.
@@ -126,13 +142,16 @@ class Resources:
         """
         uri = self._check_uri(uri)
         old = self.static.get(uri)
+        if old is None and self._switches is not None:
+            old = self._switches[0].off.get(uri)
         if old is None:
             raise ConfigError(f"There is no resource {uri} to replace")
         before = old.resource
         kept: dict[str, Any] = {
             field: getattr(before, field) for field in ("name", "title", "description", "annotations", "icons", "meta")
         }
-        kept |= {"size": None, "mime_type": old.declared or None, **options}
+        kept |= {"size": None, "mime_type": old.declared or None, "tags": old.tags, "when": old.when, **options}
+        kept["meta"] = {key: value for key, value in (kept["meta"] or {}).items() if key != TAGS} or None
         given = _cache_hint(kept.pop("ttl", None), kept.pop("scope", None))
         cache_hint = CacheHint(
             old.cache_hint.ttl_ms if given.ttl_ms is None else given.ttl_ms,
@@ -147,13 +166,47 @@ class Resources:
         Raises:
             KeyError: there is none of that URI.
         """
-        if uri in self.templates:
-            self.templates.remove(uri)
-            self._on_templates()
+        if "{" in uri:
+            self.templates.remove(uri) if self._switches is None else self._switches[1].remove(uri)
         else:
             uri = self._check_uri(uri)
-            self.static.remove(uri)
-        self._runtime.announce(lists=("resources_list_changed",))
+            self.static.remove(uri) if self._switches is None else self._switches[0].remove(uri)
+        self._listed((uri,))
+
+    def disable(self, *uris: str, tags: Iterable[str] = ()) -> None:
+        """Disable resources and templates by URI, or all with one of ``tags``, also those that are added later.
+
+        They are as if they did not exist, until they are enabled again. Clients are notified that the list changed.
+
+        Raises:
+            KeyError: there is none of a URI.
+        """
+        static, templates = self._switch()
+        labels = tags_of(tags)
+        static.disable([self._check_uri(uri) for uri in uris if "{" not in uri], labels)
+        templates.disable([uri for uri in uris if "{" in uri], labels)
+
+    def enable(self, *uris: str, tags: Iterable[str] = ()) -> None:
+        """Enable resources and templates that were disabled by the same URI, or the same tags.
+
+        Raises:
+            KeyError: there is none of a URI.
+        """
+        static, templates = self._switch()
+        labels = tags_of(tags)
+        static.enable([self._check_uri(uri) for uri in uris if "{" not in uri], labels)
+        templates.enable([uri for uri in uris if "{" in uri], labels)
+
+    def _switch(self) -> tuple[Switches[StaticResource], Switches[Template]]:
+        if self._switches is None:
+            from carrel.server.visibility import Switches  # few servers disable anything
+
+            self._switches = Switches(self.static, self._listed), Switches(self.templates, self._listed)
+        return self._switches
+
+    def _listed(self, uris: Iterable[str]) -> None:
+        self._on_templates()
+        self._runtime.announce(lists={"resources_list_changed": uris})
 
     def changed(self, *uris: str) -> None:
         """Notify subscribers that resources have changed, in both eras. May be called from any thread."""
@@ -182,6 +235,8 @@ class Resources:
         icons: Iterable[Icon | dict[str, Any] | str] | None,
         cache_hint: CacheHint,
         meta: Meta | None,
+        tags: Iterable[str],
+        when: When | None,
     ) -> None:
         function: Function | None = None
         if size is not None and size < 0:
@@ -202,9 +257,12 @@ class Resources:
             size=size,
             annotations=annotations_of(annotations),
             icons=icons_of(icons),
-            meta=meta,
+            meta=tagged(meta, labels := tags_of(tags)),
         )
-        entry = StaticResource(resource, cache_hint, resource.mime_type, value, function)
+        entry = StaticResource(resource, cache_hint, resource.mime_type, value, function, tags=labels, when=when)
+        self.guarded = self.guarded or when is not None
+        if isinstance(value, Path) and not value.exists():
+            raise ConfigError(f"{uri}: there is no file {value}")
         if function is None and not returns_paths(value):
             try:
                 contents = contents_of(value, uri, resource.mime_type)
@@ -218,8 +276,11 @@ class Resources:
             entry.ready = _result(contents, entry.cache_hint)
         elif function is None and resource.mime_type is None:
             resource.mime_type = type_of_name(value.name) if hasattr(value, "suffix") else None
-        self.static.put(uri, entry)
-        self._runtime.announce(lists=("resources_list_changed",))
+        if self._switches is None:
+            self.static.put(uri, entry)
+        else:
+            self._switches[0].put(uri, entry)
+        self._runtime.announce(lists={"resources_list_changed": (uri,)})
 
     def _add_template(
         self,
@@ -236,10 +297,12 @@ class Resources:
         ttl: float | None = None,
         scope: str | None = None,
         meta: Meta | None = None,
+        tags: Iterable[str] = (),
+        when: When | None = None,
     ) -> Template:
         if size is not None:
             raise ConfigError(f"{uri_template}: a template has no size; its resources may have one each")
-        if uri_template in self.templates:
+        if uri_template in self.templates or (self._switches is not None and uri_template in self._switches[1].off):
             raise ConfigError(f"There is a template {uri_template} already")
         try:
             pattern = UriTemplate(uri_template)
@@ -268,13 +331,21 @@ class Resources:
             mime_type=mime_type,
             annotations=annotations_of(annotations),
             icons=icons_of(icons),
-            meta=meta,
+            meta=tagged(meta, labels := tags_of(tags)),
         )
         completers = Completers({name: values for name, values in choices.items() if values})
-        template_entry = Template(template, pattern, _cache_hint(ttl, scope), completers, called)
-        self.templates.put(uri_template, template_entry)
-        self._on_templates()
-        self._runtime.announce(lists=("resources_list_changed",))
+        is_text = called.signature.positional and all(
+            parameters[variable.name].annotation in (str, Any) and not variable.explode
+            for variable in pattern.variables
+        )
+        hint = _cache_hint(ttl, scope)
+        template_entry = Template(template, pattern, hint, completers, called, is_text, labels, when)
+        self.guarded = self.guarded or when is not None
+        if self._switches is None:
+            self.templates.put(uri_template, template_entry)
+        else:
+            self._switches[1].put(uri_template, template_entry)
+        self._listed((uri_template,))
         return template_entry
 
     @staticmethod
@@ -306,16 +377,15 @@ class Resources:
             entry.function, {}, entry.resource.uri, entry.resource.mime_type, entry.cache_hint, call, channel
         )
 
-    def read_template(
-        self, entry: Template, uri: str, values: Mapping[str, object], call: Call, channel: Channel
-    ) -> Any:
+    def read_template(self, entry: Template, uri: str, values: Mapping[str, Any], call: Call, channel: Channel) -> Any:
         """Return the result of reading a resource of a template, or an awaitable of it.
 
         Raises:
             InvalidParams: a variable has a value that the function does not take.
         """
-        arguments = self._convert(entry.function, values, uri)
-        return self._invoke(entry.function, arguments, uri, entry.template.mime_type, entry.cache_hint, call, channel)
+        function = entry.function
+        arguments = self._convert(function, values, uri) if not entry.is_text or "," in uri else values
+        return self._invoke(function, arguments, uri, entry.template.mime_type, entry.cache_hint, call, channel)
 
     @staticmethod
     def _convert(function: Function, values: Any, uri: str) -> dict[str, Any]:
@@ -331,7 +401,7 @@ class Resources:
     def _invoke(
         self,
         function: Function,
-        arguments: dict[str, Any],
+        arguments: Mapping[str, Any],
         uri: str,
         mime_type: str | None,
         cache_hint: CacheHint,
@@ -341,7 +411,10 @@ class Resources:
         value = function.invoke(arguments, call, channel)
         if not function.immediate:
             return self._invoke_later(value, uri, mime_type, cache_hint, call)
-        if type(value) is not str and returns_paths(value):
+        if type(value) is str:  # the hot path
+            text = TextResourceContents(uri, value, mime_type=mime_type or "text/plain")
+            return ReadResourceResult(contents=[text], ttl_ms=cache_hint.ttl_ms, cache_scope=cache_hint.scope)
+        if returns_paths(value):
             return self._finish_later(self._runtime.run_in_thread(call, contents_of, value, uri, mime_type), cache_hint)
         if value is None:
             raise ResourceNotFound(uri)

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from carrel.catalog.access import RenamedView
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.provider import Change, Contexts, ListName
+from carrel.catalog.provider import Change, Contexts, ListChanges, ListName, Recipients, list_changes
 from carrel.errors import ConfigError
-from carrel.limits import Budget, Limits
-from carrel.protocol.server import Description
+from carrel.limits import FIXED, Budget, Limits
+from carrel.protocol.description import Description
+from carrel.server.options import UnknownArguments, ignores_unknown
 from carrel.server.subscriptions import LISTS, Hub
 from carrel.uri.parse import canonical
 
 if TYPE_CHECKING:
-    from carrel.catalog.access import Names
+    from carrel.catalog.access import NameMapping
     from carrel.protocol.channel import Channel
     from carrel.protocol.extension import Extension
     from carrel.protocol.principal import View
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
+    from carrel.server.session import Session
+    from carrel.server.task_interface import Tasks
     from carrel.state.interfaces import State as SharedState
+    from carrel.state.records import Changed
     from carrel.state.replica import Replica
     from carrel.threads import ThreadPool
+    from carrel.transports.server.route import Route
 
-__all__ = ["Operation", "Runtime", "Session"]
+__all__ = ["Operation", "Runtime"]
 
 T = TypeVar("T")
 Seen: TypeAlias = Literal["here", "everywhere"]
@@ -42,37 +50,8 @@ class Operation(Protocol):
     def __call__(self, call: Call, channel: Channel, /) -> Any: ...
 
 
-class Tasks(Protocol):
-    """Tasks of a server, as the other parts of it use them; ``carrel.server.tasks`` has the implementation."""
-
-    def honored(self, call: Call, ids: list[str]) -> list[str] | Awaitable[list[str]]:
-        """Return the ids of tasks that a client may listen to."""
-
-    def update(self, task: Any, status: Any, message: str | None = None) -> None:
-        """Set the status of a task, and notify those who listen to it."""
-
-    async def ask(self, task: Any, questions: Any) -> list[Any]:
-        """Put questions to the client of a task, and return its answers."""
-
-    async def stop(self) -> None:
-        """Cancel all tasks."""
-
-
-class Session:
-    """Session of a client, for handlers. ``id`` is that of a session over HTTP, empty on stdio.
-
-    ``values`` are the handlers' own, in the memory of this process for as long as the session is open.
-    """
-
-    __slots__ = ("id", "values")
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self.values: dict[str, object] = {}
-
-
 class Runtime:
-    """Settings and services of one server. ``app.runtime`` is one.
+    """Settings and services of one server. ``app.endpoint.runtime`` is one.
 
     ``offers_subscriptions`` and ``list_changed`` say whether clients are notified of changes to resources and lists.
     ``make_tasks`` makes the tasks of the server when they are needed.
@@ -91,6 +70,8 @@ class Runtime:
         state_ttl: float,
         make_tasks: Callable[[Runtime], Tasks],
         shared_state: SharedState | None = None,
+        strict: bool = False,
+        unknown_arguments: UnknownArguments = "refuse",
     ) -> None:
         if page_size < 1:
             raise ConfigError(f"page_size must be at least 1, not {page_size}")
@@ -98,9 +79,12 @@ class Runtime:
             raise ConfigError("A key of request states has 32 bytes")
         if state_ttl <= 0:
             raise ConfigError(f"state_ttl must be more than 0 seconds, not {state_ttl}")
+        ignores_unknown(unknown_arguments)
         self.description = description
         self.page_size = page_size
         self.mask_errors = mask_errors
+        self.strict = strict
+        self.unknown_arguments: UnknownArguments = unknown_arguments
         self.offers_subscriptions = offers_subscriptions
         self.list_changed = list_changed
         self.state: Any = None
@@ -114,12 +98,17 @@ class Runtime:
         """Settings of the extensions of the server, by name."""
         self.sessions: dict[Connection, Session] = {}
         """Sessions that handlers have asked for, until their connections are closed."""
-        self.listeners: list[Callable[[Sequence[Change], Sequence[ListName]], None]] = []
+        self.listeners: list[Callable[[Sequence[Change], ListChanges, Recipients | None], None]] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
         self.contexts: Contexts | None = None
         """Gives providers the context of a request; set by the server."""
+        self.routes: list[Route] = []
+        """HTTP routes that are served beside the MCP endpoint."""
+        self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
+        """Factories of dependencies that stand in for others, such as in tests."""
         self._outer: Runtime | None = None
-        self.names: Names | None = None
+        self._on_extend: Callable[[Extension], None] | None = None
+        self.names: NameMapping | None = None
         """The namespace in which another server has this one; None without one."""
         self.shared_state = shared_state
         self._replica: Replica | None = None
@@ -131,18 +120,27 @@ class Runtime:
         self._threads: ThreadPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self.limits = limits
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of the server. They can be replaced until a transport is set up."""
-        return self._limits
-
-    @limits.setter
-    def limits(self, limits: Limits) -> None:
-        self._limits = limits
+        self.limits = msgspec.structs.replace(limits)
+        """The limits of the server, which its transports read at each use. ``change_limits`` writes them."""
         self.budget = Budget(limits.max_kept_bytes, limits.max_kept_bytes_per_client)
         self.slow_handler_seconds = limits.slow_handler_seconds
+
+    def change_limits(self, limits: Limits) -> None:
+        """Change the limits, for whatever comes from now on.
+
+        Raises:
+            ConfigError: some of them cannot change while the server runs; then none have changed.
+        """
+        if self.is_running:
+            fixed = [name for name in FIXED if getattr(limits, name) != getattr(self.limits, name)]
+            if fixed:
+                raise ConfigError(f"the server is running, and these limits cannot change then: {', '.join(fixed)}")
+        for name in limits.__struct_fields__:
+            msgspec.structs.force_setattr(self.limits, name, getattr(limits, name))
+        self.budget.limit(limits.max_kept_bytes, limits.max_kept_bytes_per_client)
+        self.slow_handler_seconds = limits.slow_handler_seconds
+        if self._threads is not None:
+            self._threads.limit(*_threads_of(limits))
 
     # Running
 
@@ -150,6 +148,11 @@ class Runtime:
     def is_running(self) -> bool:
         """Whether the server is running."""
         return self._loop is not None
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether the server is a provider of another one."""
+        return self._outer is not None
 
     def check_loop(self) -> None:
         """Check that the server does not run in another event loop.
@@ -187,13 +190,7 @@ class Runtime:
         if self._threads is None:
             from carrel.threads import ThreadPool
 
-            limits = self._limits
-            self._threads = ThreadPool(
-                limits.max_threads,
-                min(limits.max_threads, limits.max_threads_per_client),
-                limits.max_waiting_for_threads_per_client,
-                "carrel-handler",
-            )
+            self._threads = ThreadPool(*_threads_of(self.limits), "carrel-handler")
         return self._threads
 
     async def run_in_thread(self, call: Call, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
@@ -218,9 +215,13 @@ class Runtime:
         """Whether any tool call can become a task."""
         return self._tasks is not None if self._outer is None else self._outer.has_tasks
 
-    def join(self, outer: Runtime) -> None:
-        """Use the tasks and request states of another server, in whose catalog this one is."""
+    def join(self, outer: Runtime, on_extend: Callable[[Extension], None]) -> None:
+        """Use the tasks and request states of another server, in whose catalog this one is.
+
+        ``on_extend`` is called with each extension that is registered from now on.
+        """
         self._outer = outer
+        self._on_extend = on_extend
 
     def session_of(self, connection: Connection) -> Session:
         """Return the session on a connection, for handlers of this server and of those mounted in it."""
@@ -228,9 +229,14 @@ class Runtime:
             return self._outer.session_of(connection)
         found = self.sessions.get(connection)
         if found is None:
-            found = Session(connection.id)
+            from carrel.server.session import Session  # loaded on first use
+
+            replica = self.replica if connection.shared else None
+            found = Session(connection, replica, lambda: self.limits.max_session_state_bytes)
             if connection in self.hub.sessions:  # not closed meanwhile
                 self.sessions[connection] = found
+            else:
+                found.close()
         return found
 
     def view_of(self, call: Call) -> View | None:
@@ -258,24 +264,35 @@ class Runtime:
         self.description.extend(extension)
         known.update(operations)
         self.extensions[extension.name] = settings or {}
+        if self._on_extend is not None:
+            self._on_extend(extension)
 
     # Changes
 
-    def announce(self, uris: Iterable[str] = (), lists: Iterable[ListName] = (), *, seen: Seen = "here") -> None:
+    def announce(
+        self,
+        uris: Iterable[str] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        *,
+        seen: Seen = "here",
+        recipients: Recipients | None = None,
+    ) -> None:
         """Notify subscribers that resources or lists changed. May be called from any thread, and at any time.
 
         ``seen`` is "everywhere" for changes that each replica sees itself; those seen "here" it publishes to others.
+        ``recipients`` are the only clients to notify, if it is not all; they are known to this process alone.
         """
         loop = self._loop
         if loop is None:
             return
-        shared = seen == "here" and self._replica is not None and self._replica.shared
-        tell = self._publish if shared else self._announce
+        shared = seen == "here" and recipients is None and self._replica is not None and self._replica.shared
+        tell = self._publish if shared else partial(self._see, recipients=recipients)
+        lists = list_changes(lists)
         if threading.get_ident() == self._thread:
             tell(uris, lists)
             return
         try:
-            loop.call_soon_threadsafe(tell, list(uris), list(lists))
+            loop.call_soon_threadsafe(tell, list(uris), lists)
         except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
 
@@ -292,32 +309,66 @@ class Runtime:
 
                 state = MemoryState()
             self._replica = Replica(state)
-            self._replica.on(
-                Changed, lambda notice: self._announce(notice.uris, [name for name in LISTS if name in notice.lists])
-            )
-            self._replica.on(Gap, lambda _: self.hub.resync_all())
+            self._replica.on(Changed, self._take)
+            self._replica.on(Gap, lambda gap: self.hub.resync_all(gap.since))
         return self._replica
 
-    def _publish(self, uris: Iterable[str], lists: Iterable[ListName]) -> None:
+    def _publish(self, uris: Iterable[str], lists: ListChanges) -> None:
         """Publish changes to all replicas, this one too."""
         from carrel.state.records import Changed
 
-        self.replica.publish(Changed(list(uris), list(lists)))
+        self.replica.publish(Changed(list(uris), _recorded(lists)))
 
-    def _announce(self, uris: Iterable[str], lists: Iterable[ListName]) -> None:
-        if self.listeners:
-            uris, lists = list(uris), list(lists)
-            for listener in self.listeners:
-                listener([Change("changed", uri) for uri in uris], lists)
-        self.hub.changed(uris if self.offers_subscriptions else (), lists if self.list_changed else ())
+    def _take(self, notice: Changed) -> None:
+        """Notify subscribers here of changes on the bus."""
+        lists: ListChanges = {name: notice.lists[name] for name in LISTS if name in notice.lists}
+        self._announce(notice.uris, lists, self.replica.position - 1)
 
-    def published(self, changes: Iterable[Change], lists: Iterable[ListName], *, seen: Seen = "everywhere") -> None:
+    def _see(self, uris: Iterable[str], lists: ListChanges, recipients: Recipients | None = None) -> None:
+        """Notify subscribers here of changes that are not on the bus, and keep those for clients that reconnect."""
+        since = 0
+        uris = list(uris)
+        if self._replica is not None:
+            from carrel.state.records import Changed
+
+            shared, hub = self._replica.shared, self.hub
+            changed = Changed(
+                uris if shared else [uri for uri in uris if uri in hub.uris],
+                _recorded({name: keys for name, keys in lists.items() if shared or hub.hears(name)}),
+            )
+            since = self._replica.position
+            if changed.uris or changed.lists:
+                self._replica.record(changed)
+        self._announce(uris, lists, since, recipients)
+
+    def _announce(
+        self, uris: Sequence[str], lists: ListChanges, since: int, recipients: Recipients | None = None
+    ) -> None:
+        for listener in self.listeners:
+            listener([Change("changed", uri) for uri in uris], lists, recipients)
+        shown = lists if self.list_changed else {}
+        self.hub.changed(uris if self.offers_subscriptions else (), shown, since, recipients)
+
+    def position(self) -> int:
+        """Return the position of the bus up to which all changes were sent to their subscribers here."""
+        unsent = self.hub.unsent_since
+        return self.replica.position if unsent is None else min(unsent, self.replica.position)
+
+    def published(
+        self,
+        changes: Iterable[Change],
+        lists: ListChanges,
+        *,
+        seen: Seen = "everywhere",
+        recipients: Recipients | None = None,
+    ) -> None:
         """Notify subscribers of changes that a provider reports. May be called from any thread."""
-        changes = list(changes)
-        listed = set(lists)
-        if any(change.kind != "changed" for change in changes):
-            listed.add("resources_list_changed")
-        self.announce([canonical(change.uri) for change in changes], sorted(listed), seen=seen)
+        changes, listed = list(changes), dict(lists)
+        entries = [canonical(change.uri) for change in changes if change.kind != "changed"]
+        known = listed.get("resources_list_changed", ())
+        if entries and known is not None:
+            listed["resources_list_changed"] = [*known, *entries]
+        self.announce([canonical(change.uri) for change in changes], listed, seen=seen, recipients=recipients)
 
     # State of multi round-trip requests
 
@@ -342,3 +393,14 @@ class Runtime:
 
             self._exchanges = Exchanges(self.replica.state.used, self.budget, self.state_ttl)
         return self._exchanges
+
+
+def _recorded(lists: ListChanges) -> dict[str, list[str] | None]:
+    """Return changes of lists as they are recorded."""
+    return {name: None if keys is None else list(keys) for name, keys in lists.items()}
+
+
+def _threads_of(limits: Limits) -> tuple[int, int, int]:
+    """Return the limits of the thread pool: threads, threads of one client, and calls of one that wait for them."""
+    most = min(limits.max_threads, limits.max_threads_per_client)
+    return limits.max_threads, most, limits.max_waiting_for_threads_per_client

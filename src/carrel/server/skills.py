@@ -5,15 +5,20 @@ https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stabl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from carrel.protocol.extensions.skills import SKILLS
 
 if TYPE_CHECKING:
+    import os
+
+    from carrel.catalog.provider import Provider
     from carrel.server.catalog_operations import CatalogOperations
+    from carrel.server.options import SkillsFolderOptions
     from carrel.server.runtime import Runtime
 
-__all__ = ["use"]
+__all__ = ["add_folders", "use"]
 
 
 def use(runtime: Runtime, operations: CatalogOperations) -> None:
@@ -24,3 +29,21 @@ def use(runtime: Runtime, operations: CatalogOperations) -> None:
         "read_directory": operations.read_directory,
     }
     runtime.extend(SKILLS, handlers, {"directoryRead": True})
+
+
+def add_folders(
+    providers: list[Provider], folders: Sequence[str | os.PathLike[str]], options: SkillsFolderOptions
+) -> None:
+    """Add folders of skills to the provider of skills among ``providers``, or to a new one.
+
+    Raises:
+        ConfigError: there is no such option, or its value is not valid.
+    """
+    from carrel.sources.registry import read_options
+    from carrel.sources.skills.source import SkillsSource
+
+    there = next((each for each in providers if isinstance(each, SkillsSource)), None)
+    source = there or SkillsSource()
+    source.add(*folders, options=read_options(SkillsSource.options, options, "skills:"))
+    if there is None:
+        providers.append(source)

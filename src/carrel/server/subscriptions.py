@@ -11,24 +11,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 
-from carrel.catalog.provider import ListName
+from carrel.catalog.provider import ListChanges, ListName
 from carrel.errors import ServerUnavailable
 from carrel.limits import NO_ROOM
-from carrel.protocol.channel import Channel
+from carrel.protocol.channel import ChangeKey, Channel
 from carrel.protocol.encoding import encode, encode_event
 from carrel.protocol.revision import Revision
+from carrel.server.audience import Audience
 from carrel.wire.base import Id
 from carrel.wire.resources import AcknowledgedParams, ResourceUpdatedParams, SubscriptionFilter
 from carrel.wire.utilities import CancelledParams
 
 if TYPE_CHECKING:
+    from carrel.catalog.access import Gate
+    from carrel.catalog.provider import Recipients
     from carrel.protocol.server import Connection
     from carrel.wire.tasks import DetailedTask
 
@@ -36,6 +39,14 @@ __all__ = ["Hub", "Subscription"]
 
 #: Names of the lists that can change; also those of their events.
 LISTS: tuple[ListName, ...] = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
+
+Event: TypeAlias = ListName | Literal["resource_updated"]
+NO_LISTS: ListChanges = {}
+What: TypeAlias = "tuple[Event, str, Recipients | None]"
+"""What has changed: the event, the URI of a resource, and the only clients to notify (None: all)."""
+
+#: How many entries of a list are looked up for a notification. If more have changed, all subscribers are notified.
+MAX_KEYS = 10_000
 
 #: Bytes of memory that a subscriber, and each resource or task it subscribes to, take besides their texts.
 ENTRY_BYTES = 2048
@@ -71,6 +82,8 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     connection: Connection | None = None
     size: int = 0
     save: Callable[[str, str | None], None] | None = None
+    shows: dict[str, Callable[[], Awaitable[bool]]] | None = None
+    """Functions that return whether a resource still exists for the client, by those that exist for some alone."""
 
     def weigh(self, uri: str, spelled: str) -> int:
         """Return the bytes that a subscription to a resource takes, with one notification that waits to be sent."""
@@ -98,15 +111,21 @@ class Hub:
     """All subscriptions of a server, and the fan-out of notifications."""
 
     def __init__(self) -> None:
+        self.gate: Gate | None = None
+        """Access gate of the server: subscribers are only notified of what it shows them."""
         self.sessions: dict[Connection, Subscription] = {}
         """Subscriptions of sessions, until their connections are closed."""
         self._entries: set[Subscription] = set()
         self._by_uri: dict[str, set[Subscription]] = {}
         self._by_task: dict[str, set[Subscription]] = {}
         self._by_list: dict[str, set[Subscription]] = {name: set() for name in LISTS}
-        self._pending: dict[tuple[str, str], None] = {}
+        self._pending: dict[What, int] = {}
+        """Changes that are not sent yet, each with a position of the bus before it."""
+        self._keys: dict[What, set[str] | None] = {}
+        """Entries of the lists in ``_pending`` that have changed; None where they are not known."""
         self._timer: asyncio.Handle | None = None
-        self._last: dict[tuple[str, str], float] = {}
+        self._last: dict[What, float] = {}
+        self._asking: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -115,6 +134,15 @@ class Hub:
     def uris(self) -> Collection[str]:
         """The resources that have subscribers."""
         return self._by_uri
+
+    @property
+    def unsent_since(self) -> int | None:
+        """Position of the bus before the first change that is not sent yet; None if all are sent."""
+        return next(iter(self._pending.values()), None)
+
+    def hears(self, list_name: str) -> bool:
+        """Return whether a list has subscribers."""
+        return bool(self._by_list[list_name])
 
     def open(self, entry: Subscription) -> None:
         """Add a subscription, which gets notifications from now on.
@@ -172,6 +200,8 @@ class Hub:
         """Remove a resource from a subscription; one that was never there is no error."""
         if entry.uris is not None and uri in entry.uris:
             entry.give(entry.weigh(uri, entry.uris.pop(uri)))
+            if entry.shows is not None:
+                entry.shows.pop(uri, None)
             self._forget(self._by_uri, uri, entry)
             if entry.save is not None:
                 entry.save(uri, None)
@@ -181,6 +211,8 @@ class Hub:
         if self._timer is not None:
             self._timer.cancel()
             self._flush()
+        for task in self._asking:
+            task.cancel()
         for entry in list(self._entries):
             if entry.answer is not None and entry.tag is not None and not entry.answer.done():
                 ending = CancelledParams(request_id=entry.tag, reason="the server ends this subscription")
@@ -189,50 +221,88 @@ class Hub:
 
     # Notifications
 
-    def changed(self, uris: Iterable[str] = (), lists: Iterable[str] = ()) -> None:
+    def uris_of(self, recipients: Recipients) -> set[str]:
+        """Return the resources to which some clients have subscribed."""
+        entries = (entry for entry in self._entries if entry.connection is not None)
+        return {uri for entry in entries if recipients.include(entry.connection) for uri in entry.uris or ()}  # type: ignore[arg-type]
+
+    def changed(
+        self,
+        uris: Iterable[str] = (),
+        lists: ListChanges = NO_LISTS,
+        since: int = 0,
+        recipients: Recipients | None = None,
+    ) -> None:
         """Schedule notifications of changed resources or lists. Must run on the event loop of the server.
 
         They are sent in the next turn of the loop, or, if the last ones were sent less than ``QUIET`` seconds ago, when
-        that time is over: a storm of changes of one resource or list is one notification per ``QUIET``.
+        that time is over: a storm of changes of one resource or list is one notification per ``QUIET``. ``since`` is a
+        position of the bus before the changes. ``recipients`` are the only clients to notify, if it is not all.
         """
         for uri in uris:
             if uri in self._by_uri:
-                self._pending["resource_updated", uri] = None
-        for name in lists:
+                self._pending.setdefault(("resource_updated", uri, recipients), since)
+        for name, keys in lists.items():
             if self._by_list[name]:
-                self._pending[name, ""] = None
+                listed: What = (name, "", recipients)
+                self._pending.setdefault(listed, since)
+                known = self._keys.setdefault(listed, set())
+                if keys is None or known is None or len(known) + len(keys) > MAX_KEYS:
+                    self._keys[listed] = None
+                else:
+                    known.update(keys)
         if self._pending and self._timer is None:
             loop = asyncio.get_running_loop()
             now = loop.time()
             wait = max(0.0, max((self._last.get(what, 0.0) for what in self._pending), default=0.0) + QUIET - now)
             self._timer = loop.call_later(wait, self._flush) if wait else loop.call_soon(self._flush)
 
+    def catch_up(self, entry: Subscription, uris: Iterable[str], lists: Mapping[str, Collection[str] | None]) -> None:
+        """Notify one subscriber of earlier changes of what it has subscribed to."""
+        for name in LISTS:
+            if name in lists and name in entry.lists:
+                self._tell({entry}, name, "", lists[name])
+        for uri in uris:
+            if entry.uris and uri in entry.uris:
+                self._tell({entry}, "resource_updated", uri)
+
     def resync(self, entry: Subscription) -> None:
         """Notify one subscriber that everything it has subscribed to may have changed."""
-        for name in entry.lists:
-            self._tell({entry}, name, "")
-        for uri in entry.uris or ():
-            self._tell({entry}, "resource_updated", uri)
+        self.catch_up(entry, list(entry.uris or ()), dict.fromkeys(entry.lists))
 
-    def resync_all(self) -> None:
-        """Schedule notifications that everything may have changed."""
-        self.changed(list(self._by_uri), LISTS)
+    def resync_all(self, since: int = 0) -> None:
+        """Schedule notifications that everything may have changed since a position of the bus."""
+        self.changed(list(self._by_uri), dict.fromkeys(LISTS), since)
 
     def _flush(self) -> None:
         self._timer = None
-        pending, self._pending = self._pending, {}
         now = asyncio.get_running_loop().time()
         self._last = {what: at for what, at in self._last.items() if at > now - QUIET}
-        for what in pending:
+        for what in list(self._pending):
+            del self._pending[what]  # before it is sent: its message may be the last one before another position
             self._last[what] = now
-            event, uri = what
-            listeners = self._by_uri.get(uri) if event == "resource_updated" else self._by_list[event]
-            if listeners:
-                self._tell(listeners, event, uri)
+            event, uri, recipients = what
+            listeners: Collection[Subscription] = (
+                self._by_uri.get(uri, ()) if event == "resource_updated" else self._by_list[event]
+            )
+            if recipients is not None:
+                listeners = [
+                    one for one in listeners if one.connection is not None and recipients.include(one.connection)
+                ]
+            self._tell(listeners, event, uri, self._keys.pop(what, None))
 
-    def _tell(self, listeners: set[Subscription], event: str, uri: str) -> None:
+    def _tell(
+        self, listeners: Collection[Subscription], event: Event, uri: str, keys: Collection[str] | None = None
+    ) -> None:
+        """Notify subscribers of a change of a resource, or of a list: of some of its entries, None if not known."""
         encoded: dict[tuple[str, str], bytes] = {}
+        if event == "resource_updated":
+            audience = Audience.of(self.gate, "subscribe", uri)
+        else:
+            audience = Audience.of_list(self.gate, event, keys)
         for entry in tuple(listeners):
+            if entry.connection is not None and not audience.has(entry.connection.principal):
+                continue
             revision, tag = entry.revision, entry.tag
             spelled = entry.uris[uri] if uri and entry.uris is not None else uri
             message = encoded.get((revision.name, spelled))
@@ -240,7 +310,23 @@ class Hub:
                 message = encoded[revision.name, spelled] = self._encode(revision, event, spelled)
             if tag is not None:
                 message = message.replace(TAG, encode(tag), 1)
-            entry.channel.send(message, (event, uri, tag))
+            shows = entry.shows.get(uri) if entry.shows else None
+            if shows is None:
+                entry.channel.send(message, ChangeKey(event, uri, tag))
+            else:
+                task = asyncio.ensure_future(self._tell_if(shows(), entry, uri, message))
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
+
+    async def _tell_if(self, shows: Awaitable[bool], entry: Subscription, uri: str, message: bytes) -> None:
+        """Notify a subscriber of a change if the resource still exists for it; else the subscription to it ends."""
+        shown = await shows
+        if entry not in self._entries or entry.uris is None or uri not in entry.uris:
+            return  # it has ended meanwhile
+        if shown:
+            entry.channel.send(message, ChangeKey("resource_updated", uri, entry.tag))
+        else:
+            self.unsubscribe(entry, uri)
 
     def _encode(self, revision: Revision, event: str, uri: str) -> bytes:
         """Encode a notification, with a placeholder for the subscription id where there is one."""
@@ -249,18 +335,30 @@ class Hub:
             return encode_event(revision, event, ResourceUpdatedParams(meta=meta, uri=uri))
         return encode_event(revision, event, UNSET if meta is None else {"_meta": meta})
 
+    @property
+    def tasks(self) -> Collection[str]:
+        """The ids of tasks that have subscribers."""
+        return self._by_task
+
     def hears_task(self, id: str) -> bool:
         """Return whether a task has subscribers."""
         return id in self._by_task
 
-    def task_changed(self, id: str, task: DetailedTask) -> None:
-        """Send the new state of a task to its subscribers, at once (tasks extension)."""
+    def may_hear_of_task(self, connection: Connection, tool: str) -> bool:
+        """Return whether a session may be notified of its task of a tool."""
+        return Audience.of(self.gate, "call", tool).has(connection.principal)
+
+    def task_changed(self, id: str, tool: str, task: DetailedTask) -> None:
+        """Send the new state of a task to its subscribers who may use its tool, at once (tasks extension)."""
         listeners = self._by_task.get(id)
         if not listeners:
             return
         from carrel.protocol.extensions.tasks import TASKS
 
+        audience = Audience.of(self.gate, "call", tool)
         for entry in listeners:
+            if entry.connection is not None and not audience.has(entry.connection.principal):
+                continue
             params = msgspec.structs.replace(task, meta={SUBSCRIPTION: entry.tag})
             entry.channel.send(encode_event(entry.revision, "task", params, extension=TASKS), ("task", id))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
+from carrel.protocol.server_errors import error_object
 from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.failures import words_of
 
@@ -30,11 +31,16 @@ CONTEXT_KEYS = ("traceparent", "tracestate", "baggage")
 #: Seconds, as the conventions advise.
 BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
 TOOL_ERROR = "tool_error"
+#: Classes of the providers of the API, while no others are set.
+UNSET_PROVIDERS = ("NoOpMeterProvider", "NoOpTracerProvider", "ProxyTracerProvider", "_ProxyMeterProvider")
 
 
 def is_configured() -> bool:
-    """Return whether the process uses the OpenTelemetry SDK; the API alone does nothing."""
-    return "opentelemetry.sdk.trace" in sys.modules or "opentelemetry.sdk.metrics" in sys.modules
+    """Return whether the process has set up the OpenTelemetry SDK; that a library has loaded it does nothing."""
+    if "opentelemetry.sdk" not in sys.modules:
+        return False
+    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
+    return any(type(provider).__name__ not in UNSET_PROVIDERS for provider in providers)
 
 
 def middleware(version: str) -> Middleware:
@@ -81,7 +87,7 @@ def carrier(call: Call) -> dict[str, str]:
 def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the name of a call's span, its labels (few values), and its other attributes."""
     method = call.request.method
-    over_http = call.headers is not None or bool(call.connection.id)
+    over_http = call.raw_headers is not None or bool(call.connection.id)
     labels: dict[str, Any] = {
         "mcp.method.name": method,
         "mcp.protocol.version": call.peer.revision.name,
@@ -107,7 +113,7 @@ def describe(call: Call) -> tuple[str, dict[str, Any], dict[str, Any]]:
 def judge(span: Span, call: Call, outcome: Any) -> dict[str, Any]:
     """Set the status of a span by the outcome of its call, and return the error labels."""
     if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError | GeneratorExit):
-        code = str(call.connection.describe(outcome, call.peer.revision).code)
+        code = str(error_object(outcome, call.peer.revision).code)
         found = {"error.type": code, "rpc.response.status_code": code}
         span.set_status(StatusCode.ERROR, words_of(outcome))
     elif isinstance(outcome, BaseException):

@@ -16,7 +16,7 @@ from carrel.errors import MCPError
 from carrel.log import Log
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import Provider
+    from carrel.catalog.provider import Provider, Recipients
     from carrel.server.runtime import Runtime
 
 __all__ = ["Watch", "Watches"]
@@ -41,12 +41,19 @@ class OwnInterest(Interest):
     @property
     def uris(self) -> Collection[str]:
         """URIs with a subscription, in normal form."""
-        may_own = self._watches.runtime.catalog.routes.may_own
-        return [uri for uri in self._watches.uris if may_own(self._provider, uri)]
+        return self._own(self._watches.uris)
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
         """Do nothing: they are those of the server."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed, in normal form."""
+        return self._own(self._watches.uris_of(recipients))
+
+    def _own(self, uris: Collection[str]) -> Collection[str]:
+        may_own = self._watches.runtime.catalog.routes.may_own
+        return [uri for uri in uris if may_own(self._provider, uri)]
 
 
 class Watch:
@@ -68,7 +75,7 @@ class Watch:
             async for changes in provider.watch(self._interest):
                 if not self.listens.is_set():  # the first batch says so, and is empty
                     self._begin()
-                self._runtime.published(changes, (), seen=provider.changes)
+                self._runtime.published(changes, {}, seen=provider.changes)
         except MCPError as error:
             log.warning("%s is not watched: %s", provider.name, error)
         except Exception:
@@ -129,6 +136,11 @@ class Watches:
         """URIs with a subscription, here or on the server in whose catalog this one is."""
         uris = self.runtime.hub.uris
         return uris if self.outer is None else {*uris, *self.outer.uris}
+
+    def uris_of(self, recipients: Recipients) -> Collection[str]:
+        """URIs to which some clients have subscribed, here or on the server in whose catalog this one is."""
+        uris = self.runtime.hub.uris_of(recipients)
+        return uris if self.outer is None else {*uris, *self.outer.of(recipients)}
 
     def notify(self) -> None:
         """Tell the providers that are watched that there are other subscriptions than before."""

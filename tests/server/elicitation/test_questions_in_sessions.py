@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from carrel import Context, Server
 from carrel.errors import PeerError, TransportError
 from carrel.protocol.principal import Principal
+from carrel.server.endpoint import ServerEndpoint
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.answering_client import CAPABLE, ELICIT, Respondent, accepted, answering
@@ -244,7 +246,7 @@ async def test_so_does_one_whose_handler_goes_on_elsewhere() -> None:
 
     async with memory.connect(house.app, NOVEMBER, **CAPABLE) as peer:
         await ask(peer, "linger")
-        house.app.disconnect(peer.dispatcher.connection)
+        house.app.endpoint.disconnect(peer.dispatcher.connection)
         assert isinstance(await house.ends.get(), TransportError)
         assert isinstance((await asyncio.gather(*strays, return_exceptions=True))[0], TransportError)
 
@@ -274,9 +276,9 @@ async def test_answers_reach_who_asked_although_100_clients_use_the_same_ids() -
 
 
 class Known:
-    """A server that knows who calls."""
+    """Endpoint of a server that knows who calls."""
 
-    def __init__(self, app: Server, who: str) -> None:
+    def __init__(self, app: ServerEndpoint, who: str) -> None:
         self._app = app
         self._who = who
 
@@ -289,7 +291,7 @@ class Known:
 
 
 async def connect_as(app: Server, who: str) -> MemoryPeer:
-    peer = MemoryPeer(Known(app, who), NOVEMBER)
+    peer = MemoryPeer(SimpleNamespace(endpoint=Known(app.endpoint, who)), NOVEMBER)
     client = {"name": "memory", "version": "0"}
     await peer.request("initialize", {"protocolVersion": NOVEMBER, "capabilities": CAPABLE, "clientInfo": client})
     return peer

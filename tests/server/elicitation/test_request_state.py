@@ -381,7 +381,7 @@ async def ask_as(app: Server, peer: MemoryPeer, who: str | None, **params: Any) 
     body = {**message, "params": {"name": "book", "arguments": {}, "_meta": meta, **params}}
     call = peer.dispatcher.connection.receive(msgspec.json.encode(body))
     call.principal = None if who is None else Principal(subject=who, issuer="https://example.com")
-    answer = await app.answer(call, peer)
+    answer = await app.endpoint.answer(call, peer)
     reply: dict[str, Any] = msgspec.json.decode(getattr(answer, "reply", answer))
     return reply
 
@@ -486,7 +486,7 @@ async def test_repeatable_requests_take_a_state_again() -> None:
         for _ in range(2):
             assert "messages" in await result(peer, "prompts/get", name="plan", **NAME, requestState=state)
     assert sold == ["held", "held"]
-    assert len(app.runtime.exchanges) == 0
+    assert len(app.endpoint.runtime.exchanges) == 0
 
 
 async def test_a_state_whose_request_was_refused_before_the_handler_began_is_not_used() -> None:

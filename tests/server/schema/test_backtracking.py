@@ -75,7 +75,7 @@ def test_harmless_patterns_are_fast_in_deed() -> None:
         assert hazard(pattern) is None
         started = time.perf_counter()
         re.search(pattern, text + "!")
-        assert time.perf_counter() - started < 2
+        assert time.perf_counter() - started < 20
 
 
 class Inside(msgspec.Struct):

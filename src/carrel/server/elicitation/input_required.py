@@ -21,6 +21,7 @@ from carrel.errors import INTERNAL_ERROR, InvalidMessage, InvalidParams, PeerErr
 from carrel.log import Log
 from carrel.printable import printable
 from carrel.protocol.encoding import encode
+from carrel.server.task_interface import task_of
 from carrel.wire.base import Id
 from carrel.wire.client_features import InputRequest, InputRequiredResult
 
@@ -30,20 +31,21 @@ if TYPE_CHECKING:
     from carrel.protocol.server import Call, Connection
     from carrel.server.elicitation.questions import Capable, Question
     from carrel.server.runtime import Runtime
+    from carrel.server.task_interface import RunningTask
 
     class Asker(Capable, Protocol):
         """Context of a request whose handler asks its client."""
 
-        channel: Channel
-        runtime: Runtime
-        repeatable: bool
+        _channel: Channel
+        _runtime: Runtime
+        _repeatable: bool
 
         @property
-        def round(self) -> Round:
+        def _this_round(self) -> Round:
             """State of this run of the handler."""
 
         @property
-        def related(self) -> dict[str, Any] | None:
+        def _related(self) -> dict[str, Any] | None:
             """``_meta`` that names the task of a message."""
 
 
@@ -100,8 +102,11 @@ class Round(msgspec.Struct):
 
 
 def digest_of(question: Question) -> bytes:
-    """Return the digest of a question, so that no answer is used for a different one."""
-    return sha256(question.operation.encode() + encode(question.params))[:16]
+    """Return the digest of a question, so that no answer is used for a different one. ``_meta`` makes no difference."""
+    params = question.params
+    if params.meta is not None:
+        params = msgspec.structs.replace(params, meta=None)
+    return sha256(question.operation.encode() + encode(params))[:16]
 
 
 def sha256(data: bytes) -> bytes:
@@ -113,7 +118,7 @@ def sha256(data: bytes) -> bytes:
 
 def binding_of(context: Asker) -> bytes:
     """Return the digest that binds a request state to the caller, the method, and its parameters."""
-    call = context.call
+    call = context._call
     params = msgspec.json.decode(call.raw)
     salient = {key: params.get(key) for key in ("name", "uri", "arguments")}
     who = getattr(call.principal, "id", None) or ""
@@ -126,10 +131,10 @@ def begin(context: Asker) -> Round:
     Raises:
         InvalidParams: its state or its answers are not valid.
     """
-    params = context.call.params
+    params = context._call.params
     current, has_state = Round(), params.request_state is not None
     if has_state:
-        current = Round(**context.runtime.state_cipher.open(params.request_state, binding_of(context)))
+        current = Round(**context._runtime.state_cipher.open(params.request_state, binding_of(context)))
     if params.input_responses is not UNSET and bytes(params.input_responses) != b"null":
         try:
             given = msgspec.json.decode(params.input_responses, type=dict[str, Raw])
@@ -147,10 +152,10 @@ async def use_state(context: Asker) -> None:
     Raises:
         InvalidParams: it was used before, or is not valid.
     """
-    current, params = context.round, context.call.params
-    if current.exchange and not context.repeatable:
+    current, params = context._this_round, context._call.params
+    if current.exchange and not context._repeatable:
         answers = b"" if params.input_responses is UNSET else sha256(bytes(params.input_responses))
-        await context.runtime.exchanges.use(current.exchange, current.step, answers, context.call.connection.client)
+        await context._runtime.exchanges.use(current.exchange, current.step, answers, context._call.connection.client)
 
 
 async def ask(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
@@ -164,35 +169,35 @@ async def ask(context: Asker, questions: Mapping[str | None, Question]) -> list[
     from carrel.server.elicitation.questions import check  # loaded on first use
 
     await check(context, questions.values())
-    if context.call.task is not None:
-        return await _ask_task(context, questions)
-    if context.call.peer.revision.stateless:
+    task = task_of(context._channel)
+    if task is not None:
+        return await _ask_task(context, task, questions)
+    if context._call.peer.revision.stateless:
         return await _ask_stateless(context, questions)
     return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
 
 
-async def _ask_task(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
+async def _ask_task(context: Asker, task: RunningTask, questions: Mapping[str | None, Question]) -> list[Any]:
     """Put questions to the client of a task, whose status is ``input_required`` meanwhile."""
-    task, tasks = context.call.task, context.runtime.tasks
-    if context.call.peer.revision.stateless:
-        key_for = context.round.key_for
-        return await tasks.ask(task, [(key_for(each.operation, key), each) for key, each in questions.items()])
-    tasks.update(task, "input_required")
+    if context._call.peer.revision.stateless:
+        key_for = context._this_round.key_for
+        return await task.ask([(key_for(each.operation, key), each) for key, each in questions.items()])
+    task.update("input_required")
     try:
         return list(await asyncio.gather(*(_ask_session(context, question) for question in questions.values())))
     finally:
-        tasks.update(task, "working")
+        task.update("working")
 
 
 async def _ask_stateless(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
-    current = context.round
+    current = context._this_round
     found: list[Any] = []
     for given, question in questions.items():
         key = current.key_for(question.operation, given)
         digest = digest_of(question)
         answer = current.answers.pop(key, UNSET)
         if current.digests.setdefault(key, digest) != digest:
-            log.warning("%s: question %s is not what it was; make it with once()", context.call.request.method, key)
+            log.warning("%s: question %s is not what it was; make it with once()", context._call.request.method, key)
             current.digests[key] = digest
         elif answer is not UNSET:
             try:
@@ -234,8 +239,8 @@ async def required_by(error: BaseException) -> InputRequiredResult:
 
 async def required(context: Asker) -> InputRequiredResult:
     """Return the ``InputRequiredResult`` with all open questions and the ``requestState``."""
-    current = context.round
-    revision = context.call.peer.revision
+    current = context._this_round
+    revision = context._call.peer.revision
     requests = {
         key: InputRequest(
             method=revision.questions[question.operation].method, params=revision.project(question.params)
@@ -244,7 +249,7 @@ async def required(context: Asker) -> InputRequiredResult:
     }
     answers = {key: answer for key, answer in current.answers.items() if key in current.digests}
     if current.exchange:
-        await context.runtime.exchanges.ask(current.exchange)
+        await context._runtime.exchanges.ask(current.exchange)
     value = {
         "answers": answers,
         "digests": current.digests,
@@ -252,7 +257,7 @@ async def required(context: Asker) -> InputRequiredResult:
         "exchange": current.exchange or os.urandom(EXCHANGE_ID),
         "step": current.step + 1,
     }
-    state = context.runtime.state_cipher.seal(value, binding_of(context))
+    state = context._runtime.state_cipher.seal(value, binding_of(context))
     return InputRequiredResult(result_type="input_required", input_requests=requests, request_state=state)
 
 
@@ -264,22 +269,31 @@ async def _ask_session(context: Asker, question: Question) -> Any:
             return question.read(answer)
         except ValueError as error:
             if not question.again:
-                method = context.call.peer.revision.questions[question.operation].method
+                method = context._call.peer.revision.questions[question.operation].method
                 raise ProtocolError(f"The client's answer to {method} is malformed: {printable(error)}") from None
             problem = printable(error)
     raise ProtocolError(f"The client's answers do not fit: {problem}")
 
 
 class Pending(msgspec.Struct, eq=False):
-    """Pending request to the client: its call, the future of its answer, and where it was sent, if it was."""
+    """Pending request to the client: its call, the future of its answer, and where it was sent, if it was.
+
+    ``origin`` is the channel of the call.
+    """
 
     call: Call
+    origin: Channel
     request: Request[Any, Any]
     params: Any
     answer: asyncio.Future[Any]
     id: Id = 0
     connection: Connection | None = None
     channel: Channel | None = None
+
+    @property
+    def task(self) -> RunningTask | None:
+        """The task that the call has become."""
+        return task_of(self.origin)
 
     def send(self, connection: Connection, channel: Channel) -> None:
         """Send the request to a client."""
@@ -315,19 +329,22 @@ class Pending(msgspec.Struct, eq=False):
 
 async def _request(context: Asker, question: Question) -> Any:
     """Send a question as a JSON-RPC request and wait for its answer."""
-    call = context.call
+    call = context._call
     revision = call.peer.revision
-    if getattr(context.channel, "muted", False):  # only HTTP has a channel without a reader
+    if getattr(context._channel, "muted", False):  # only HTTP has a channel without a reader
         raise InvalidMessage("Invalid request: who does not accept text/event-stream cannot be asked what this needs")
     request, params = revision.questions[question.operation], revision.project(question.params)
-    pending = Pending(call, request, params, asyncio.get_running_loop().create_future())
-    limit: float | None = context.runtime.state_ttl
-    if call.task is None:
-        pending.send(call.connection, context.channel)
+    pending = Pending(call, context._channel, request, params, asyncio.get_running_loop().create_future())
+    limit: float | None = context._runtime.state_ttl
+    task = pending.task
+    if task is None:
+        pending.send(call.connection, context._channel)
     else:
         limit = None  # a task has a time to live of its own
-        pending.params = msgspec.structs.replace(params, meta=context.related)
-        call.task.deliver(pending)
+        pending.params = msgspec.structs.replace(
+            params, meta={**(params.meta or {}), **(context._related or {})} or None
+        )
+        task.deliver(pending)
     try:
         async with asyncio.timeout(limit):
             try:
@@ -349,15 +366,16 @@ def pending_of(connection: Connection) -> list[Pending]:
 def withdraw(call: Call) -> None:
     """Cancel the pending requests of a call that has been answered, although some part of its handler still waits."""
     for pending in pending_of(call.connection):
-        if pending.call.raw is call.raw and pending.call.task is None:  # an id may be in use again
+        if pending.call.raw is call.raw and pending.task is None:  # an id may be in use again
             pending.answer.cancel()
 
 
 def abandon(connection: Connection) -> None:
     """Fail the pending requests to a client that is gone. Those of a task are kept for tasks/result."""
     for pending in pending_of(connection):
-        if pending.call.task is not None:
+        task = pending.task
+        if task is not None:
             pending.forget()
-            pending.call.task.lose(connection, pending)
+            task.lose(connection, pending)
         else:
             pending.fail(TransportError("The client went away before it answered"))

@@ -24,6 +24,7 @@ from carrel.wire.client_features import (
     ElicitResult,
     ListRootsParams,
     ListRootsResult,
+    SamplingDetails,
     SamplingMessage,
     ToolResultContent,
     ToolUseContent,
@@ -70,8 +71,8 @@ class Question(msgspec.Struct, frozen=True):
 class Capable(Protocol):
     """Context of a request, as far as it says what its client can be asked."""
 
-    call: Call
-    lacking: dict[str, Any] | None
+    _call: Call
+    _lacking: dict[str, Any] | None
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -95,18 +96,18 @@ async def check(context: Capable, questions: Iterable[Question]) -> None:
     missing: dict[str, Any] = {}
     known = True
     for question in questions:
-        if question.operation in context.call.peer.revision.questions:
+        if question.operation in context._call.peer.revision.questions:
             _merge(missing, _undeclared(declared, question.needs))
         else:
             known = False
             _merge(missing, question.needs)
     if not missing:
         return
-    together = context.lacking = {} if context.lacking is None else context.lacking
+    together = context._lacking = {} if context._lacking is None else context._lacking
     _merge(together, missing)
     await asyncio.sleep(0)
-    if context.lacking is together:
-        context.lacking = None
+    if context._lacking is together:
+        context._lacking = None
     error = MissingCapability(together)
     if known:
         error.args = (f"The client does not offer {_dotted(together)}",)
@@ -175,14 +176,7 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
     Raises:
         ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
     """
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOCAL):
-        raise ValueError("the page of an elicitation must be at an https: URL")
-    odd = any(character <= " " or character > "~" or character == "\\" for character in url)
-    if odd or not parts.hostname or parts.username is not None:
-        raise ValueError("the URL of a page must have a host, no user name or password, and be percent-encoded")
+    check_page(url)
     id = None if revision.stateless else os.urandom(16).hex()
     params = ElicitParams(mode="url", message=message, url=url, elicitation_id=id)
     return Question(
@@ -193,10 +187,26 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
     )
 
 
+def check_page(url: str) -> None:
+    """Check the URL of a page that a user is asked to visit.
+
+    Raises:
+        ValueError: it is neither https: nor, on this machine, http:; or it is not what it looks like.
+    """
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOCAL):
+        raise ValueError("the page of an elicitation must be at an https: URL")
+    odd = any(character <= " " or character > "~" or character == "\\" for character in url)
+    if odd or not parts.hostname or parts.username is not None:
+        raise ValueError("the URL of a page must have a host, no user name or password, and be percent-encoded")
+
+
 def sampling_question(
     messages: str | SamplingMessage | Sequence[str | SamplingMessage],
     max_tokens: int,
-    details: dict[str, Any],
+    details: SamplingDetails,
     revision: Revision,
 ) -> Question:
     """Return the question of a sampling request. See ``Context.sample``.
@@ -213,6 +223,15 @@ def sampling_question(
         max_tokens=max_tokens,
         **details,
     )
+    return model_question(params, revision)
+
+
+def model_question(params: CreateMessageParams, revision: Revision) -> Question:
+    """Return the question of a sampling request with all of its parameters.
+
+    Raises:
+        ValueError: results of tools are mixed with other content, or do not follow their uses.
+    """
     blocks = [block for message in params.messages for block in blocks_of(message)]
     imbalance = find_imbalance(params.messages)
     if imbalance is not None:
@@ -245,7 +264,10 @@ def read_roots(answer: Any) -> ListRootsResult:
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/roots#root
     """
-    result = msgspec.convert(answer, ListRootsResult)
+    return with_file_roots(msgspec.convert(answer, ListRootsResult))
+
+
+def with_file_roots(result: ListRootsResult) -> ListRootsResult:
     for root in result.roots:
         if not is_file_uri(root.uri):
             log.warning("the client's root %s is ignored: a root has to be a file: URI", root.uri)

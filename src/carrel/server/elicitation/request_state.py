@@ -43,7 +43,7 @@ _read = msgspec.msgpack.Decoder(Content).decode
 
 
 class Exchanges:
-    """Multi round-trip requests in progress; each of their states is used once, on whichever replica.
+    """Multi round-trip requests in progress; each of their states is used once on all replicas.
 
     A client that has lost the response may send the same state with the same answers again only if the response was
     further questions: then nothing has been done. The states of an exchange are one sequence, so however often a step

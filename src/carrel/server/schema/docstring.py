@@ -8,15 +8,17 @@ import re
 __all__ = ["read_docstring"]
 
 ARGUMENTS = re.compile(r"(?:Args|Arguments|Parameters|Params|Other Parameters|Keyword Args|Keyword Arguments):?\s*$")
-ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+|$)(.*)")
-FIELD = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
-TYPE_FIELD = re.compile(r":(?:type\s+\w+|rtype)\s*:")
+ENTRY = re.compile(r"(?:[-*]\s+)?`{0,2}\*{0,2}(\w+)`{0,2}\s*(?:\(.*?\))?\s*:(?:\s+|$)(.*)")
+DASHED = re.compile(r"[-*]?\s*`{0,2}\*{0,2}(\w+)`{0,2}\s*(?:\(.*?\))?\s+(?:-{1,2}|\u2013|\u2014)\s+(.*)")
+FIELD = re.compile(r"[:@](?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
+TYPE_FIELD = re.compile(r"[:@](?:type\s+\w+|rtype)\s*:")
 
 
 def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
     """Return the text of a docstring without its section on parameters, and the descriptions by parameter.
 
-    Knows the styles of Google (``Args:``), NumPy (underlined ``Parameters``) and Sphinx (``:param name:``).
+    Knows the styles of Google (``Args:``, ``Parameters:``), NumPy (underlined ``Parameters``), Sphinx
+    (``:param name:``), epydoc (``@param name:``) and entries with dashes (``name - what it is``) in a section.
     """
     lines = inspect.cleandoc(docstring or "").splitlines()
     text: list[str] = []
@@ -33,7 +35,7 @@ def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
             index = read_numpy(lines, index + 2, found)
         elif ARGUMENTS.match(line) and line.rstrip().endswith(":"):
             index = read_google(lines, index + 1, found)
-        elif line.startswith(":") and (FIELD.match(line) or TYPE_FIELD.match(line)):
+        elif line.startswith((":", "@")) and (FIELD.match(line) or TYPE_FIELD.match(line)):
             index = read_sphinx(lines, index, found)
         else:
             text.append(line)
@@ -46,14 +48,21 @@ def is_rule(line: str) -> bool:
     return len(line) >= 3 and not line.strip("-")
 
 
+def is_item(line: str) -> bool:
+    return line.startswith(("- ", "* "))
+
+
 def read_google(lines: list[str], index: int, found: dict[str, list[str]]) -> int:
     indent = 0
     parts: list[str] = []
-    while index < len(lines) and (not lines[index].strip() or lines[index][0].isspace()):
+    flat = index < len(lines) and is_item(lines[index])  # a list that is not indented
+    while index < len(lines):
         line = lines[index]
+        if line.strip() and not line[0].isspace() and not (flat and is_item(line)):
+            break
         depth = len(line) - len(line.lstrip())
-        indent = indent or depth
-        entry = ENTRY.match(line.strip()) if depth == indent else None
+        indent = indent or (0 if flat else depth)
+        entry = (ENTRY.match(line.strip()) or DASHED.match(line.strip())) if depth == indent else None
         if entry:
             parts = found.setdefault(entry[1], [])
         parts.append(entry[2].strip() if entry else line.strip())

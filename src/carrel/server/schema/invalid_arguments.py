@@ -91,7 +91,9 @@ def unknown_argument(name: str, names: Collection[str], path: str = "") -> Inval
     """Return the error for an unknown argument, or an unknown member of the value at ``path``."""
     if path:
         return InvalidArguments(f"Argument `{path[:200]}` has no `{name[:100]}`", argument_of(path, names), path)
-    known = ", ".join(f"`{known}`" for known in names)
+    from carrel.near_names import nearest_first
+
+    known = ", ".join(f"`{known}`" for known in nearest_first(name, names))
     told = f"the arguments are {known}" if known else "there are no arguments"
     return InvalidArguments(f"Unknown argument `{name[:100]}`; {told}", name)
 

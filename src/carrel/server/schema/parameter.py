@@ -6,15 +6,31 @@ import inspect
 import types
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Union
+from typing import Annotated, Any, NamedTuple, Union, get_origin
 
 from msgspec import NODEFAULT
 
-__all__ = ["SIMPLE", "UNIONS", "Documentation", "Parameter"]
+__all__ = ["SIMPLE", "UNIONS", "Dependency", "Documentation", "Parameter", "dependency_of"]
 
 # Types that need no inspection, neither whether JSON can be read into them nor whether pydantic is to do it.
 SIMPLE = frozenset({str, int, float, bool, bytes, dict, list, tuple, set, frozenset, object, inspect.Parameter.empty})
 UNIONS = (Union, types.UnionType)
+
+
+class Dependency(NamedTuple):
+    """Marker of a parameter that ``make`` makes for each call, and no client gives. ``Depends`` returns it."""
+
+    make: Callable[..., Any]
+    use_cache: bool = True
+
+
+def dependency_of(annotation: Any, default: Any) -> Dependency | None:
+    """Return the marker of a parameter: its default, or in ``Annotated``; None for an argument of clients."""
+    if type(default) is Dependency:
+        return default
+    if get_origin(annotation) is Annotated:
+        return next((item for item in annotation.__metadata__ if type(item) is Dependency), None)
+    return None
 
 
 class Documentation:

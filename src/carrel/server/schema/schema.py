@@ -8,19 +8,25 @@ from __future__ import annotations
 import inspect
 import sys
 import typing
+from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
 from carrel.errors import ConfigError
 from carrel.protocol.json_values import to_json, to_jsonable
+from carrel.protocol.tables import is_table_type
 from carrel.server.schema.parameter import Parameter
 from carrel.server.schema.type_hints import Metadata, describe, has_fields, is_pydantic, make_model, walk
 
-__all__ = ["input_schema", "output_schema", "schemas_of"]
+__all__ = ["Output", "input_schema", "output_schema", "schemas_of"]
+
+GENERATORS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
+#: Schemas that say nothing of what a result may be, such as that of ``list``: it may hold content blocks.
+UNSAID: tuple[dict[str, Any], ...] = ({}, {"type": "array"}, {"type": "array", "items": {}})
 
 
 def input_schema(name: str, parameters: Sequence[Parameter], rest: Parameter | None) -> dict[str, Any]:
@@ -116,23 +122,34 @@ def default_schema(default: Any) -> dict[str, Any]:
         return {}
 
 
-def output_schema(
-    name: str, structured: bool | None, annotation: Callable[[], Any]
-) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
-    """Return the JSON Schema of a function's result, and the function that encodes results accordingly.
+class Output(NamedTuple):
+    """How the results of a function are described and encoded."""
+
+    schema: dict[str, Any] | None
+    """JSON Schema of the structured content: an object; None if there is none."""
+    to_plain: Callable[[Any], Any]
+    """Function that converts a result to JSON types."""
+    wraps: bool = False
+    """Whether the structured content is ``{"result": …}``, because results are no objects."""
+
+
+def output_schema(name: str, structured: bool | None, annotation: Callable[[], Any]) -> Output:
+    """Return the JSON Schema of a function's result, and how results are encoded accordingly.
 
     ``annotation`` returns that of the result, ``name`` is for messages, ``structured`` is that of ``Signature``.
 
     Raises:
         ConfigError: a schema was asked for, and the type of the result is unknown or has none.
     """
-    nothing = (None, to_jsonable)
+    nothing = Output(None, to_jsonable)
     if structured is False:
         return nothing
     try:
-        returns = annotation()
+        returns = collected(annotation())
         if returns is inspect.Signature.empty:
             raise TypeError("it is not annotated")
+        if is_table_type(returns):
+            return Output(wrapped({"type": "array"}), to_jsonable, wraps=True)
         nodes = list(walk(returns))
         package = __name__.partition(".")[0]
         if any(getattr(node, "__module__", "").partition(".")[0] == package for node in nodes if is_class(node)):
@@ -143,12 +160,25 @@ def output_schema(
             raise ConfigError(f"There is no JSON Schema for the result of {name}: {error}") from None
         return nothing
     if schema.get("type") == "object":
-        return schema, encode
-    if not structured:
+        return Output(schema, encode)
+    if not structured and (returns in (None, type(None)) or schema in UNSAID):
         return nothing
+    return Output(wrapped(schema), encode, wraps=True)
+
+
+def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object whose member ``result`` has a schema."""
     definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
-    wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
-    return wrapped, lambda value: {"result": encode(value)}
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
+
+
+def collected(returns: Any) -> Any:
+    """Return the type of a list of what a generator yields, for the annotation of one; any other as it is."""
+    origin = get_origin(returns) or returns
+    if origin not in GENERATORS:
+        return returns
+    arguments = get_args(returns)
+    return list[arguments[0]] if arguments else list  # type: ignore[valid-type]
 
 
 def is_class(node: Any) -> bool:

@@ -1,56 +1,57 @@
 """Signature of a user's function: its JSON Schema, and the decoding of arguments from JSON or text.
 
 Arguments are decoded and validated in one pass, by a msgspec struct that is made from the signature. pydantic does
-that for the parameters which use it, and is never imported here: code that uses it has imported it. Arguments are
-held to the JSON Schema of the signature (the text "5" is no integer); inside a pydantic model that model's rules hold.
+that for the parameters which use it, and is never imported here: code that uses it has imported it. What does not fit
+the JSON Schema of the signature is read once more, leniently: the text "5" is an integer too.
 """
 
 from __future__ import annotations
 
 import inspect
-import opcode
-import sys
-import types
-import typing
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, NoReturn, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import NODEFAULT, UNSET
 from msgspec.structs import asdict
 
 from carrel.errors import ConfigError
-from carrel.protocol.json_values import REFUSED, InvalidArguments, join_path, read_foreign, rounded
+from carrel.protocol.json_values import REFUSED, InvalidArguments, read_foreign, rounded
+from carrel.server.schema.callables import called_by, is_context, is_in_class, may_wait, resolve
 from carrel.server.schema.invalid_arguments import explain, missing_argument, unknown_argument
-from carrel.server.schema.parameter import SIMPLE, UNIONS, Documentation, Parameter
+from carrel.server.schema.parameter import SIMPLE, Dependency, Documentation, Parameter, dependency_of
+
+if TYPE_CHECKING:
+    from carrel.server.schema.schema import Output
 
 __all__ = ["Signature"]
 
 Text: TypeAlias = str | list[str] | dict[str, str]
 
+#: Names of parameters that are meant for the context of a call.
+CONTEXT_NAMES = ("ctx", "context")
 IMMUTABLE = (str, int, float, bool, bytes)
-# Annotations of results that are no JSON objects.
-NO_OBJECTS = (inspect.Signature.empty, None, "None", str, "str", int, "int", float, "float", bool, "bool", Any, "Any")
-# Opcodes in a coroutine's code where it may hand control back to the event loop.
-WAITS = frozenset(
-    opcode.opmap[name]
-    for name in ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "SEND", "YIELD_VALUE", "BEFORE_ASYNC_WITH")
-    if name in opcode.opmap
-)
+# Annotations of results that say nothing about structured content.
+UNKNOWN = (inspect.Signature.empty, None, "None", Any, "Any", object)
 
 
 class Signature:
     """Parameters and result of a function: decoders, encoders and JSON Schemas.
 
-    ``context_name`` is the parameter annotated with ``context_type``; it is no argument of the caller's. ``open``
-    says that there are ``**kwargs``, so that arguments of any name are accepted. ``suspends`` is False only for an
-    async function that can never wait and may be driven by ``send(None)`` without a task.
+    Arguments that do not fit the schema are read leniently (see ``lenient``) unless ``strict`` is set. Those of other
+    names are refused, or with ``ignore_unknown`` left out.
 
-    ``structured`` decides about ``output_schema``: by default there is one only where a JSON object is returned
-    (dataclass, TypedDict, Struct, pydantic model, ``dict[str, X]``), since that is what every revision of the protocol
-    allows. True wraps anything else as ``{"result": ...}``, False is for none at all. Wire types
-    (``ImageContent`` and the like) never have a schema.
+    ``context_name`` is the parameter annotated with ``context_type``; it is no argument of the caller's, and neither
+    are the ``dependencies``. ``open``
+    says that there are ``**kwargs``, so that arguments of any name are accepted; ``positional`` that all arguments are
+    required, and may be passed in the order of ``parameters`` as well. ``suspends`` is False only for an
+    async function that can never wait and may be driven by ``send(None)`` without a task. ``yields``
+    says that it is a generator function.
+
+    ``structured`` decides about ``output_schema``: by default there is one wherever the annotation of the result says
+    more than ``Any``; that of anything but a JSON object is ``{"result": …}``. False is for none at all, True refuses a
+    result that has none. Wire types (``ImageContent`` and the like) never have a schema.
 
     Raises:
         ConfigError: a parameter cannot be an argument of a call; the message names it and says why.
@@ -58,21 +59,44 @@ class Signature:
 
     __slots__ = (
         *("_documentation", "_input", "_model", "_names", "_output", "_pydantic", "_read", "_readers", "_renamed"),
-        *("_required", "_reserved", "_returns", "_scope", "_texts", "_unfinished"),
-        *("context_name", "function", "is_async", "name", "open", "parameters", "rest", "structured", "suspends"),
+        *("_required", "_reserved", "_returns", "_scope", "_struct", "_texts", "_unfinished", "context_name"),
+        *(
+            "dependencies",
+            "function",
+            "ignores_unknown",
+            "is_async",
+            "name",
+            "open",
+            "parameters",
+            "positional",
+            "rest",
+            "strict",
+        ),
+        *("structured", "suspends", "yields"),
     )
 
     def __init__(
-        self, function: Callable[..., Any], context_type: type | None = None, *, structured: bool | None = None
+        self,
+        function: Callable[..., Any],
+        context_type: type | None = None,
+        *,
+        structured: bool | None = None,
+        strict: bool = False,
+        ignore_unknown: bool = False,
     ) -> None:
         called = called_by(function)
         self.function = function
         self.structured = structured
+        self.strict = strict
+        self.ignores_unknown = ignore_unknown
         self.name = getattr(called, "__qualname__", None) or repr(function)
         self.is_async = inspect.iscoroutinefunction(called)
+        self.yields = inspect.isgeneratorfunction(called)
         self.suspends = self.is_async and may_wait(called)
         self.context_name: str | None = None
+        self.dependencies: dict[str, Dependency] = {}
         self.open = False
+        self.positional = False
         self._scope = inspect.unwrap(called)
         self.rest: Parameter | None = None
         self._reserved: set[str] = set()
@@ -82,7 +106,7 @@ class Signature:
         self._names = {parameter.alias: parameter for parameter in self.parameters}
         self._required = frozenset(parameter.alias for parameter in self.parameters if parameter.required)
         self._input: dict[str, Any] | None = None
-        self._output: tuple[dict[str, Any] | None, Callable[[Any], Any]] | None = None
+        self._output: Output | None = None
         self._read: Callable[[Any], Any] | None = None
         self._readers: dict[str, Callable[[Any], Any]] | None = None
         self._texts: frozenset[str] | None = None
@@ -102,10 +126,16 @@ class Signature:
         for index, (name, item) in enumerate(found.parameters.items()):
             if name in bound:  # bound by a partial, and no argument of the caller's
                 continue
-            if context_type is not None and is_context(annotations[name], context_type):
+            marker = dependency_of(annotations[name], item.default)
+            if marker is not None:
+                self.dependencies[name] = marker
+            elif context_type is not None and is_context(annotations[name], context_type):
                 if self.context_name is not None:
                     self._refuse(name, f"is a second {context_type.__name__}; one is enough")
                 self.context_name = name
+            elif context_type is not None and name in CONTEXT_NAMES and item.annotation is item.empty:
+                hint = f"write {name}: {context_type.__name__} (from carrel import {context_type.__name__})"
+                self._refuse(name, f"is not annotated, and so would be an argument of the caller's; {hint}")
             elif item.kind is item.VAR_KEYWORD:
                 self.open = True
                 self.rest = self._accept(name, annotations[name], item.empty)
@@ -117,11 +147,14 @@ class Signature:
                 self._refuse(name, "says that this is an unbound method; register the method of an instance")
             else:
                 parameters.append(self._accept(name, annotations[name], item.default))
+        self.positional = not (self.context_name or self.dependencies) and all(
+            item.kind is item.POSITIONAL_OR_KEYWORD and item.default is item.empty for item in found.parameters.values()
+        )
         if self.rest is not None:  # names that are taken by other parameters
             code = getattr(self._scope, "__code__", None)
             positional = code.co_varnames[: code.co_argcount] if code else ()
             self._reserved = {*positional, *bound} - {parameter.name for parameter in parameters}
-            self._reserved.update(() if self.context_name is None else (self.context_name,))
+            self._reserved.update(self.dependencies, () if self.context_name is None else (self.context_name,))
         return tuple(parameters)
 
     def _inspect(self, function: Callable[..., Any]) -> inspect.Signature:
@@ -172,10 +205,10 @@ class Signature:
         return parameter
 
     def _make_model(self) -> Any:
-        from carrel.server.schema.type_hints import make_model
+        from carrel.server.schema.models import Model
 
         try:  # not at the first call, because pydantic finds many a mistake now
-            return make_model(self._pydantic)
+            return Model(self._pydantic, strict=self.strict)
         except Exception as error:
             problem = " ".join(str(error).split())
             raise ConfigError(f"pydantic does not take the parameters of {self.name}: {problem}") from None
@@ -213,7 +246,7 @@ class Signature:
         Raises:
             ConfigError: ``structured`` is True, and the type of the result is unknown or has no schema.
         """
-        return self._result()[0]
+        return self._result().schema
 
     @property
     def returns(self) -> Any:
@@ -227,9 +260,27 @@ class Signature:
         return annotations["return"]
 
     @property
-    def returns_no_object(self) -> bool:
+    def returns_nothing_known(self) -> bool:
         """Whether the annotation alone shows that there is no output schema."""
-        return self.structured is False or (self.structured is None and self._returns in NO_OBJECTS)
+        return self.structured is False or (self.structured is None and self._returns in UNKNOWN)
+
+    @property
+    def returns_none(self) -> bool:
+        """Whether the function is annotated to return None."""
+        return self._returns is None or self._returns == "None"
+
+    @property
+    def wraps(self) -> bool:
+        """Whether ``output_schema`` has the result as its member ``result``."""
+        return self._result().wraps
+
+    def to_plain(self, value: Any) -> Any:
+        """Convert a result to JSON types.
+
+        Raises:
+            TypeError: there is no JSON for the value.
+        """
+        return self._result().to_plain(value)
 
     def encode(self, value: Any) -> Any:
         """Encode a result as ``output_schema`` describes it: JSON-able, and wrapped where the schema says so.
@@ -237,9 +288,10 @@ class Signature:
         Raises:
             TypeError: there is no JSON for the value.
         """
-        return self._result()[1](value)
+        plain = self.to_plain(value)
+        return {"result": plain} if self.wraps else plain
 
-    def _result(self) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+    def _result(self) -> Output:
         if self._output is None:
             from carrel.server.schema.schema import output_schema
 
@@ -270,8 +322,9 @@ class Signature:
                 renamed.append((name, parameter.name))
             aliases[name] = parameter.alias
             fields.append((name, msgspec.Raw if parameter.by_pydantic else parameter.annotation, default_of(parameter)))
-        struct = msgspec.defstruct(
-            "Arguments", fields, kw_only=True, rename=aliases, gc=False, forbid_unknown_fields=not self.open
+        refuse = not (self.open or self.ignores_unknown)
+        struct = self._struct = msgspec.defstruct(
+            "Arguments", fields, kw_only=True, rename=aliases, gc=False, forbid_unknown_fields=refuse
         )
         self._renamed = tuple(renamed)
         self._unfinished = bool(renamed or self._pydantic or self.open)
@@ -279,12 +332,19 @@ class Signature:
         return self._read
 
     def _retry(self, arguments: Any, error: Exception) -> dict[str, Any]:
-        """Decode again with whole numbers as integers: JSON Schema calls 1.0 an integer, and msgspec does not."""
-        if "got `float`" in str(error) and self._read is not None:
-            try:
-                return asdict(self._read(rounded(arguments)))
-            except REFUSED as second:
-                error = second
+        """Decode again: leniently, or with 1.0 as an integer, as JSON Schema has it and msgspec has not."""
+        assert self._read is not None
+        fractions = "got `float`" in str(error)
+        try:
+            given = rounded(arguments) if fractions else b"{}" if arguments is None else arguments
+            if not self.strict:
+                from carrel.server.schema.lenient import read_leniently
+
+                return read_leniently(self._struct, given, self.parameters)
+            if fractions:
+                return asdict(self._read(given))
+        except REFUSED as second:
+            error = second
         raise self._explain(error) from None
 
     def _complete(self, values: dict[str, Any], arguments: Any) -> dict[str, Any]:
@@ -292,38 +352,21 @@ class Signature:
             values[name] = values.pop(field)
         if self._pydantic:
             given = {item.alias: values[item.name] for item in self._pydantic if values[item.name] is not UNSET}
-            values.update(self._validate(msgspec.json.encode(given)))
+            values.update(self._model.validate(msgspec.json.encode(given)))
         if self.rest is not None:
             members = msgspec.json.decode(arguments or b"{}", type=dict[str, msgspec.Raw])
             rest = {name: raw for name, raw in members.items() if name not in self._names}
             for name in rest.keys() & self._reserved:
-                raise unknown_argument(name, self._names)
+                if not self.ignores_unknown:
+                    raise unknown_argument(name, self._names)
+                del rest[name]
+            kind = self.rest.annotation
             for name, raw in rest.items():
                 try:
-                    values[name] = msgspec.json.decode(raw, type=self.rest.annotation, dec_hook=read_foreign)
+                    values[name] = msgspec.json.decode(raw, type=kind, strict=self.strict, dec_hook=read_foreign)
                 except REFUSED as error:
                     raise self._explain(error, name) from None
         return values
-
-    def _validate(self, given: bytes | dict[str, Any]) -> dict[str, Any]:
-        """Validate the parameters of pydantic, from JSON or from text that has been read already."""
-        try:
-            if isinstance(given, bytes):
-                model = self._model.model_validate_json(given)
-            else:
-                model = self._model.model_validate(given, strict=False)
-        except sys.modules["pydantic"].ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False, include_context=False)
-            if isinstance(given, bytes) and any(problem["type"] == "int_type" for problem in problems):
-                again = rounded(given)
-                if again != given:
-                    return self._validate(again)
-            paths = [join_path(problem["loc"]) for problem in problems[:3]]
-            if not paths[0]:
-                raise InvalidArguments(f"The arguments cannot be read: {problems[0]['msg']}") from None
-            told = "; ".join(f"argument `{path}`: {item['msg']}" for path, item in zip(paths, problems, strict=False))
-            raise InvalidArguments("A" + told[1:], problems[0]["loc"][0], paths[0]) from None
-        return {item.name: getattr(model, f"argument_{index}") for index, item in enumerate(self._pydantic)}
 
     def convert(self, strings: Mapping[str, Text]) -> dict[str, Any]:
         """Convert the text of template variables or prompt arguments to the types of the parameters.
@@ -349,10 +392,13 @@ class Signature:
             self._convert_rest(values)
         for name, read in readers.items():
             if name in values:
-                values[name] = self._convert_one(name, values[name], read)
+                if values[name] == "" and name not in self._required and not self.strict:
+                    self._convert_empty(name, values, read)
+                else:
+                    values[name] = self._convert_one(name, values[name], read)
         if self._pydantic:
             given = {item.alias: values.pop(item.alias) for item in self._pydantic if item.alias in values}
-            values.update(self._validate(given))
+            values.update(self._model.validate(given))
         return values
 
     def _make_readers(self) -> dict[str, Callable[[Any], Any]]:
@@ -370,14 +416,24 @@ class Signature:
         except REFUSED as error:
             raise self._explain(error, name, value) from None
 
+    @staticmethod
+    def _convert_empty(name: str, values: dict[str, Any], read: Callable[[Any], Any]) -> None:
+        """Convert empty text for an optional parameter, or leave it out where the type has no empty text."""
+        try:
+            values[name] = read("")
+        except REFUSED:
+            del values[name]
+
     def _convert_rest(self, values: dict[str, Any]) -> None:
         from carrel.server.schema.text_values import reader_of
 
         read = None if self.rest is None else reader_of(self.rest.annotation)
         for name in values.keys() - self._names.keys():
-            if self.rest is None or name in self._reserved:
+            if self.ignores_unknown and (self.rest is None or name in self._reserved):
+                del values[name]
+            elif self.rest is None or name in self._reserved:
                 raise unknown_argument(name, self._names)
-            if read is not None:
+            elif read is not None:
                 values[name] = self._convert_one(name, values[name], read)
 
     def choices(self, parameter: Parameter | str) -> tuple[str, ...]:
@@ -404,56 +460,3 @@ def default_of(parameter: Parameter) -> Any:
     if default is NODEFAULT or isinstance(default, IMMUTABLE):
         return msgspec.field(default=default)
     return msgspec.field(default_factory=lambda: default)
-
-
-def called_by(function: Any) -> Any:
-    """Return what runs when ``function`` is called: the code behind partials, methods and callable objects."""
-    while True:
-        if isinstance(function, partial):
-            function = function.func
-        elif isinstance(function, (types.MethodType, staticmethod, classmethod)):
-            function = function.__func__
-        elif isinstance(function, type) or inspect.isroutine(function) or not callable(function):
-            return function
-        else:
-            function = type(function).__call__
-
-
-def may_wait(function: Any) -> bool:
-    """Return whether an async function can ever hand control to the event loop. True where that is not certain."""
-    code = getattr(function, "__code__", None)
-    if code is None or not code.co_flags & inspect.CO_COROUTINE or "GET_AWAITABLE" not in opcode.opmap:
-        return True
-    return not WAITS.isdisjoint(code.co_code[::2])
-
-
-def is_context(annotation: Any, context_type: type) -> bool:
-    """Return whether a parameter is for the context: ``Context``, ``Context | None`` or ``Annotated[Context, ...]``."""
-    if annotation is context_type or get_origin(annotation) is context_type:
-        return True
-    if get_origin(annotation) is Annotated:
-        return is_context(annotation.__origin__, context_type)
-    if get_origin(annotation) in UNIONS:
-        return any(is_context(item, context_type) for item in get_args(annotation))
-    return False
-
-
-def is_in_class(function: Any) -> bool:
-    """Return whether a plain function was defined in the body of a class."""
-    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
-    return inspect.isfunction(function) and bool(owner) and not owner.endswith("<locals>")
-
-
-def resolve(annotations: dict[str, Any], scope: Any) -> dict[str, Any]:
-    """Evaluate annotations in the namespace where ``scope`` was defined, as far as Python still knows it."""
-    module = sys.modules.get(getattr(scope, "__module__", None) or "")
-    known = getattr(scope, "__globals__", None) or getattr(module, "__dict__", {})
-    local = {}
-    names = getattr(getattr(scope, "__code__", None), "co_freevars", ())
-    for name, cell in zip(names, getattr(scope, "__closure__", None) or (), strict=False):
-        try:
-            local[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    holder = types.SimpleNamespace(__annotations__=annotations, __type_params__=getattr(scope, "__type_params__", ()))
-    return typing.get_type_hints(holder, known, local, include_extras=True)

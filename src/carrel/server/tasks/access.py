@@ -11,7 +11,7 @@ from carrel.state.records import TaskRecord
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
 
-__all__ = ["may_see", "owner_of", "require_extension"]
+__all__ = ["is_permitted", "may_see", "owner_of", "require_extension"]
 
 
 def owner_of(call: Call, slot: int) -> str:
@@ -23,13 +23,20 @@ def owner_of(call: Call, slot: int) -> str:
 
 
 def may_see(call: Call, record: TaskRecord, slot: int) -> bool:
-    """Return whether a task belongs to the caller.
+    """Return whether a task belongs to the caller, who may still use its tool.
 
     A stateless client without a principal is identified only by the task id, which cannot be guessed.
     """
+    if not is_permitted(call, record):
+        return False
     if record.owner == owner_of(call, slot):
         return True
     return call.principal is None and call.peer.revision.stateless and not record.owner.startswith("principal ")
+
+
+def is_permitted(call: Call, record: TaskRecord) -> bool:
+    """Return whether the access gate still lets the caller use the tool of a task."""
+    return call.view is None or call.view.allows("call", record.tool)
 
 
 def require_extension(call: Call) -> None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from carrel.errors import MethodNotFound
 from carrel.protocol.extensions.tasks import TASKS
+from carrel.server.task_interface import TaskChannel
 from carrel.server.tasks.access import require_extension
-from carrel.server.tasks.run import TaskChannel, TaskRun
+from carrel.server.tasks.run import TaskRun
 from carrel.server.tasks.tasks import Tasks
 from carrel.wire.base import Result
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
-    from carrel.server.context import Context
 
 __all__ = ["call_as_task"]
 
@@ -68,13 +68,13 @@ async def _call_detaching(
     """Call a tool that becomes a task when it calls ``Context.detach``; until then it is an ordinary call."""
     detached: asyncio.Future[TaskRun] = asyncio.get_running_loop().create_future()
 
-    def detach(context: Context) -> None:
+    def create() -> TaskRun:
         run = tasks.create(call)
-        context.channel = TaskChannel(run)
         detached.set_result(run)
+        return run
 
-    call.detach = detach
-    working = asyncio.ensure_future(work(channel))
+    task_channel = TaskChannel(None, channel, create)
+    working = asyncio.ensure_future(work(task_channel))
     try:
         await asyncio.wait((working, detached), return_when=asyncio.FIRST_COMPLETED)
         if detached.done():
@@ -82,6 +82,6 @@ async def _call_detaching(
             return announced if isinstance(announced, Result) else await announced
         return await working
     finally:
-        call.detach = None
+        task_channel.keep()
         if not detached.done():
             working.cancel()

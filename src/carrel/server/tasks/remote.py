@@ -11,7 +11,7 @@ import msgspec
 from carrel.errors import INTERNAL_ERROR, InvalidParams
 from carrel.server.tasks.formats import detailed
 from carrel.server.tasks.run import RemoteChannel, TaskRun
-from carrel.state.records import Gap, HearTaskLetter, TaskChanged, TaskMessageLetter, TaskRecord
+from carrel.state.records import Gap, HearTaskLetter, ReplicaGone, TaskChanged, TaskMessageLetter, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.jsonrpc import ErrorObject
 
@@ -37,6 +37,7 @@ class RemoteTasks:
         replica.on(HearTaskLetter, self._on_hear)
         replica.on(TaskMessageLetter, self._on_message)
         replica.on(Gap, self._on_gap)
+        replica.on(ReplicaGone, self._on_gone)
 
     async def wait(self, record: TaskRecord, channel: Channel) -> TaskRecord:
         """Wait for the end of a task; its questions are sent to ``channel`` meanwhile.
@@ -49,15 +50,12 @@ class RemoteTasks:
         self._waiting.setdefault(record.id, []).append(waiter)
         here = self._replica.state.slot
         try:
-            if not await self._replica.state.mailbox.put(record.slot, HearTaskLetter(record.id, here)):
-                await self._store.save(
-                    msgspec.structs.replace(
-                        record, status="failed", message=GONE, error=ErrorObject(INTERNAL_ERROR, GONE), questions={}
-                    )
-                )
+            await self._replica.state.mailbox.put(record.slot, HearTaskLetter(record.id, here))
             while True:
                 changed.clear()
                 current = await self._store.get(record.id)
+                if current is not None:
+                    current = await self.checked(current)
                 if current is None:
                     raise InvalidParams("Invalid params: taskId: task not found, or expired", parameter="taskId")
                 if current.over:
@@ -69,13 +67,37 @@ class RemoteTasks:
                 del self._waiting[record.id]
                 self._replica.tell(record.slot, HearTaskLetter(record.id, here, False))
 
+    async def checked(self, record: TaskRecord) -> TaskRecord | None:
+        """Return a task, which fails if it is not over and the replica that ran it is gone; None if it is not there."""
+        state = self._replica.state
+        if record.over or record.slot == state.slot or await state.has_replica(record.slot):
+            return record
+        error = ErrorObject(INTERNAL_ERROR, GONE)
+        failed = msgspec.structs.replace(record, status="failed", message=GONE, error=error, questions={})
+        if await self._store.save(failed):
+            self._replica.publish(TaskChanged(record.id))
+        return await self._store.get(record.id)
+
     def _on_changed(self, notice: TaskChanged) -> None:
         for changed, _ in self._waiting.get(notice.task, ()):
             changed.set()
         if self._hub.hears_task(notice.task):
             self._replica.write(self._notify(notice.task))
 
+    def _on_gone(self, _: ReplicaGone) -> None:
+        self._wake()
+        for id in list(self._hub.tasks):
+            self._replica.write(self._check(id))
+
+    async def _check(self, id: str) -> None:
+        record = await self._store.get(id)
+        if record is not None:
+            await self.checked(record)
+
     def _on_gap(self, _: Gap) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
         for waiting in self._waiting.values():
             for changed, _channel in waiting:
                 changed.set()
@@ -83,7 +105,7 @@ class RemoteTasks:
     async def _notify(self, id: str) -> None:
         record = await self._store.get(id)
         if record is not None:
-            self._hub.task_changed(id, detailed(record))
+            self._hub.task_changed(id, record.tool, detailed(record))
 
     def _on_hear(self, letter: HearTaskLetter) -> None:
         """Send the messages of a task to another replica, or no longer."""

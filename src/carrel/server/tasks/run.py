@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+import time
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from carrel.protocol.encoding import encode
+import msgspec
+from msgspec import Raw
+
+from carrel.errors import InvalidParams
+from carrel.protocol import unknown
+from carrel.protocol.encoding import RESTORING, encode
+from carrel.server.elicitation.input_required import misfit
 from carrel.state.records import TaskMessageLetter, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.client_features import InputRequest
@@ -15,18 +22,22 @@ from carrel.wire.tasks import TaskStatus
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Connection
-    from carrel.server.elicitation.input_required import Pending
     from carrel.server.elicitation.questions import Question
+    from carrel.server.task_interface import TaskQuestion
 
-__all__ = ["RemoteChannel", "TaskChannel", "TaskRun"]
+__all__ = ["RemoteChannel", "TaskRun"]
 
 
 class TaskRun:
-    """One task in the process that runs it. ``record`` is what other replicas know of it."""
+    """One task in the process that runs it. ``record`` is what other replicas know of it.
 
-    def __init__(self, call: Call, record: TaskRecord) -> None:
+    ``changed`` is called with the task after each change of its status.
+    """
+
+    def __init__(self, call: Call, record: TaskRecord, changed: Callable[[TaskRun], None]) -> None:
         self.call = call
         self.record = record
+        self._changed = changed
         self.questions: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
         self.keys: set[str] = set()
         """Keys of questions that were ever asked: a key belongs to one question for the life of the task."""
@@ -35,7 +46,7 @@ class TaskRun:
         self.connection: Connection = call.connection
         self.channel: Channel | None = call.connection.channel
         """Channel for messages of the task: the client's newest tasks/result request, or else its session."""
-        self.unsent: list[Pending] = []
+        self.unsent: list[TaskQuestion] = []
         """Questions that wait for a client with an open stream."""
         self.size = 0
         """Bytes that count as kept for its client."""
@@ -56,14 +67,14 @@ class TaskRun:
         """Whether the status of the task is terminal."""
         return self.record.over
 
-    def deliver(self, question: Pending) -> None:
+    def deliver(self, question: TaskQuestion) -> None:
         """Send a question, or keep it until the client fetches the result (2025-11-25)."""
         if self.channel is not None and is_heard(self.channel):
             question.send(self.connection, self.channel)
         else:
             self.unsent.append(question)
 
-    def lose(self, connection: Connection, question: Pending) -> None:
+    def lose(self, connection: Connection, question: TaskQuestion) -> None:
         """Keep a question whose client is gone for the next client that fetches the result."""
         if self.connection is connection:
             self.channel = None
@@ -90,14 +101,60 @@ class TaskRun:
         """Return the questions that wait for answers, as they are in the record."""
         revision = self.call.peer.revision
         return {
-            key: InputRequest(method=revision.questions[question.operation].method, params=question.params)
+            key: InputRequest(
+                method=revision.questions[question.operation].method, params=unknown.whole(question.params)
+            )
             for key, (question, future) in self.questions.items()
             if not future.done()
         }
 
+    def update(self, status: TaskStatus, message: str | None = None) -> None:
+        """Change the status of the task and notify its client. A terminal status does not change any more."""
+        if self.over:
+            return
+        self.record = msgspec.structs.replace(
+            self.record,
+            status=status,
+            message=message or (self.record.message if status == self.status else None),
+            updated=time.time(),
+            questions=self.open_questions() if status == "input_required" else {},
+        )
+        self._changed(self)
+
+    async def ask(self, questions: Iterable[tuple[str, Question]]) -> list[Any]:
+        """Put questions, each with its preferred key, to the client of the task, and wait for the answers."""
+        loop = asyncio.get_running_loop()
+        asked = {self.new_key(wanted): (question, loop.create_future()) for wanted, question in questions}
+        self.questions |= asked
+        self.update("input_required")
+        try:
+            return list(await asyncio.gather(*(future for _, future in asked.values())))
+        finally:
+            for key in asked:
+                self.questions.pop(key, None)
+            if not self.questions:
+                self.update("working")
+
+    def take_answer(self, key: str, raw: bytes | Raw) -> InvalidParams | None:
+        """Pass an answer to its question, if it is still open; return the error if it does not fit."""
+        question, future = self.questions.get(key, (None, None))
+        if question is None or future is None or future.done():
+            return None
+        refused: InvalidParams | None = None
+        try:
+            future.set_result(question.read(msgspec.json.decode(raw)))
+        except ValueError as error:
+            refused = misfit(key, error)
+            if not question.again:
+                future.set_exception(refused)
+        if future.done() and self.status == "input_required" and self.open_questions():
+            self.update("input_required", self.record.message)
+        return refused
+
     def encode(self, result: Any) -> bytes:
         """Encode the result of the task, for the revision of its client."""
-        return encode(self.call.connection.finish(self.call, result))
+        data = encode(self.call.connection.finish(self.call, result))
+        return RESTORING.restore(data) if RESTORING.mark in data else data
 
 
 def is_heard(channel: Channel) -> bool:
@@ -105,26 +162,6 @@ def is_heard(channel: Channel) -> bool:
     if getattr(channel, "muted", False) or getattr(channel, "closed", False):
         return False
     return bool(getattr(channel, "listening", True))
-
-
-class TaskChannel:
-    """Channel of a call that has become a task: its response was sent, so messages go to the task's channel."""
-
-    def __init__(self, run: TaskRun) -> None:
-        self._run = run
-
-    def send(self, message: bytes, key: Hashable = None) -> None:
-        """Send a message on the channel of the task, if there is one."""
-        if self._run.channel is not None:
-            self._run.channel.send(message, key)
-
-    async def drain(self) -> None:
-        """Wait for a slow reader."""
-        if self._run.channel is not None:
-            await self._run.channel.drain()
-
-    def pause(self, retry: int | None = None) -> None:
-        """Do nothing: the call has been answered."""
 
 
 class RemoteChannel:

@@ -1,0 +1,68 @@
+"""Audience of a change: the callers whose rights show what has changed. The others are not notified of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from carrel.catalog.access import find_view
+from carrel.catalog.cut import shows_any
+from carrel.log import Log
+
+if TYPE_CHECKING:
+    from carrel.catalog.access import Gate
+    from carrel.catalog.provider import ListName
+    from carrel.protocol.methods import Verb
+    from carrel.protocol.principal import Principal, View
+
+__all__ = ["Audience"]
+
+log = Log("carrel")
+
+
+class Audience:
+    """Callers that may be notified of one change. The gate is asked once for each principal, and each view once.
+
+    ``shows`` returns whether a view shows what has changed; None if that is not known: then all callers may.
+    """
+
+    __slots__ = ("_by_principal", "_by_view", "_gate", "_shows")
+
+    def __init__(self, gate: Gate | None, shows: Callable[[View], bool] | None) -> None:
+        self._gate = gate
+        self._shows = shows
+        self._by_principal: dict[Principal | None, bool] = {}
+        self._by_view: dict[str, bool] = {}
+
+    @classmethod
+    def of(cls, gate: Gate | None, verb: Verb, target: str) -> Audience:
+        """Return the audience of a change of a resource, or of a task of a tool."""
+        return cls(gate, lambda view: view.allows(verb, target))
+
+    @classmethod
+    def of_list(cls, gate: Gate | None, name: ListName, keys: Collection[str] | None) -> Audience:
+        """Return the audience of a change of a list, by the URIs or names that it is about; None: they are unknown."""
+        return cls(gate, None if keys is None else partial(shows_any, name=name, keys=keys))
+
+    def has(self, principal: Principal | None) -> bool:
+        """Return whether a caller may be notified. Not if the gate fails."""
+        if self._shows is None or (self._gate is None and (principal is None or principal.view is None)):
+            return True
+        known = self._by_principal.get(principal)
+        if known is None:
+            try:
+                known = self._find(find_view(self._gate, principal), self._shows)
+            except Exception:
+                log.exception("the gate has failed: a client is not notified of a change")
+                known = False
+            self._by_principal[principal] = known
+        return known
+
+    def _find(self, view: View | None, shows: Callable[[View], bool]) -> bool:
+        if view is None:
+            return True
+        known = self._by_view.get(view.key)
+        if known is None:
+            known = self._by_view[view.key] = shows(view)
+        return known

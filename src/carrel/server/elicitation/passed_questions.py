@@ -1,0 +1,86 @@
+"""Questions of a server behind this one, which are put to the client as they came, and their whole answers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.protocol import unknown
+from carrel.protocol.revision import Revision
+from carrel.server.elicitation.forms import form_of
+from carrel.server.elicitation.questions import Question, check_page, model_question, with_file_roots
+from carrel.wire.base import Wire
+from carrel.wire.client_features import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitResult,
+    ListRootsParams,
+    ListRootsResult,
+    QuestionParams,
+)
+
+__all__ = ["passed_question"]
+
+R = TypeVar("R", bound=Wire)
+
+
+def passed_question(params: QuestionParams, revision: Revision) -> Question:
+    """Return a question that is put as it came, to a client of a revision. Its answer is a whole result.
+
+    Raises:
+        ValueError: the form is not one, the URL of the page is not allowed, or the messages are not in order.
+    """
+    if isinstance(params, CreateMessageParams):
+        question = model_question(unknown.distribute(params), revision)
+        return msgspec.structs.replace(question, read=lambda answer: whole(CreateMessageResult, answer))
+    if isinstance(params, ListRootsParams):
+        return Question("list_roots", params, {"roots": {}}, whole_roots, again=False)
+    if params.mode == "url":
+        check_page(params.url or "")
+        if revision.stateless:
+            params = msgspec.structs.replace(params, elicitation_id=None)
+        operation, mode = "elicit_page", "url"
+    else:
+        fields = (params.requested_schema or {}).get("properties")
+        if not isinstance(fields, dict) or not all(isinstance(field, dict) for field in fields.values()):
+            raise ValueError("the schema of a form has properties, each of them a schema")
+        several = any(field.get("type") == "array" for field in fields.values())
+        params = msgspec.structs.replace(params, mode=None)
+        operation, mode = "elicit_several" if several else "elicit", "form"
+    needs: dict[str, Any] = {"elicitation": {mode: {}}}
+    return Question(operation, params, needs, partial(read_elicited, params.requested_schema))
+
+
+def read_elicited(schema: dict[str, Any] | None, answer: Any) -> ElicitResult:
+    """Return the answer to an elicitation. That what was filled in fits is checked, where the form is one known here.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    result = whole(ElicitResult, answer)
+    if schema is not None and result.action == "accept":
+        with suppress(ConfigError):
+            form_of(schema).read(result.content or {})
+    return result
+
+
+def whole(kind: type[R], answer: Any) -> R:
+    """Return an answer with the members that its type does not know.
+
+    Raises:
+        ValueError: it is not of that type.
+    """
+    return unknown.kept(msgspec.convert(answer, kind), answer)
+
+
+def whole_roots(answer: Any) -> ListRootsResult:
+    """Return the roots of an answer, without those that are no ``file:`` URIs.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return with_file_roots(unknown.distribute(whole(ListRootsResult, answer)))

@@ -1,0 +1,162 @@
+"""Interface of a server for its transports, and for servers that it is added to: ``app.endpoint``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from carrel.protocol.server import Connection
+from carrel.server.elicitation.input_required import abandon
+from carrel.server.subscriptions import Subscription, set_of
+
+if TYPE_CHECKING:
+    from carrel.catalog.catalog import Catalog
+    from carrel.limits import Budget, Limits
+    from carrel.protocol.channel import Channel
+    from carrel.protocol.description import Description
+    from carrel.protocol.server import Call, Refusal
+    from carrel.server.dispatch import Dispatch
+    from carrel.server.lifecycle import Lifecycle
+    from carrel.server.runtime import Runtime
+    from carrel.server.watching import Watches
+    from carrel.state.records import Changed
+    from carrel.state.replica import Replica
+    from carrel.transports.server.route import Route
+
+__all__ = ["ServerEndpoint"]
+
+
+class ServerEndpoint:
+    """Endpoint of a server: opens connections and answers calls. Implements ``transports.server.Application``.
+
+    Programs that use a server do not need it: ``app.run``, ``app.asgi`` and ``Client(app)`` do. ``announced`` returns
+    the lists with change notifications.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        dispatch: Dispatch,
+        lifecycle: Lifecycle,
+        watches: Watches,
+        announced: Callable[[], Sequence[str]],
+    ) -> None:
+        self.runtime = runtime
+        """Settings and services that the registries, handlers and contexts of the server share."""
+        self.catalog: Catalog = runtime.catalog
+        """Catalog of the providers of the server."""
+        self.description: Description = runtime.description
+        """What the server says of itself: name, version, instructions, revisions, extensions."""
+        self.watches = watches
+        """Watches over the providers, for subscriptions."""
+        self.answer: Callable[[Call, Channel], Any] = dispatch.answer
+        self.refuse: Callable[[Call, BaseException], Refusal] = dispatch.refuse
+        self.position: Callable[[], int] = runtime.position
+        self.stop = lifecycle.stop
+        self.end_streams = lifecycle.end_streams
+        self._announced = announced
+        self._lifecycle = lifecycle
+        self._dispatch = dispatch
+        self._is_observed = False
+
+    @property
+    def limits(self) -> Limits:
+        """Limits on messages, buffers, connections and requests of clients."""
+        return self.runtime.limits
+
+    @property
+    def budget(self) -> Budget:
+        """Budget of the memory that is kept for clients."""
+        return self.runtime.budget
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """HTTP routes that are served beside the MCP endpoint."""
+        return self.runtime.routes
+
+    @property
+    def replica(self) -> Replica:
+        """This server among its replicas, with the state that they share. The default state is in memory."""
+        return self.runtime.replica
+
+    async def start(self) -> None:
+        """Enter the lifespan, start the providers and begin to watch them, for the first transport that calls it.
+
+        Raises:
+            ConfigError: it runs in another event loop, or something of it cannot be started.
+        """
+        if "opentelemetry" in sys.modules:
+            self._observe()
+        await self._lifecycle.start()
+
+    def connect(self) -> Connection:
+        """Return a new connection, without information about its client yet."""
+        return Connection(self.runtime.description, self.runtime.budget)
+
+    def disconnect(self, connection: Connection) -> None:
+        """Drop a connection, its subscriptions, and the requests to its client that are pending."""
+        abandon(connection)
+        connection.close()
+        session = self.runtime.sessions.pop(connection, None)
+        if session is not None:
+            session.close()
+        subscription = self.runtime.hub.sessions.pop(connection, None)
+        if subscription is not None:
+            self.runtime.hub.close(subscription)
+
+    def restore(self, connection: Connection, subscriptions: Mapping[str, str]) -> None:
+        """Open the subscription of a session that another replica has begun, with its URIs as the client spells them.
+
+        Raises:
+            ServerUnavailable: there is no room for it in the budget of its client.
+        """
+        assert connection.peer is not None
+        lists, revision = set_of(tuple(self._announced())), connection.peer.revision
+        channel = connection.channel
+        assert channel is not None
+        entry = Subscription(channel, revision, lists, dict(subscriptions), connection=connection)
+        self.runtime.hub.open(entry)
+        self._guard(entry, subscriptions, connection)
+        entry.save = getattr(channel, "save_subscription", None)
+        self.runtime.hub.sessions[connection] = entry
+
+    def catch_up(self, connection: Connection, changes: Sequence[Changed] | None) -> None:
+        """Notify a client of earlier changes of what it has subscribed to; None if all of that may have changed."""
+        hub = self.runtime.hub
+        entry = hub.sessions.get(connection)
+        if entry is None:
+            return
+        if changes is None:
+            hub.resync(entry)
+        else:
+            for changed in changes:
+                hub.catch_up(entry, changed.uris, changed.lists)
+
+    def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
+        """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
+        entry = self.runtime.hub.sessions.get(connection)
+        if entry is not None:
+            save, entry.save = entry.save, None  # it is stored already
+            try:
+                if spelled is None:
+                    self.runtime.hub.unsubscribe(entry, uri)
+                else:
+                    self.runtime.hub.subscribe(entry, uri, spelled)
+                    self._guard(entry, (uri,), connection)
+            finally:
+                entry.save = save
+
+    def _guard(self, entry: Subscription, uris: Iterable[str], connection: Connection) -> None:
+        if self.catalog.guards:
+            from carrel.server.guards import guard_session  # few servers need it
+
+            guard_session(self.catalog, entry, uris, connection)
+
+    def _observe(self) -> None:
+        """Trace and measure requests with OpenTelemetry, if the process has set up its SDK."""
+        from carrel.server import telemetry
+
+        if telemetry.is_configured() and not self._is_observed:
+            self._dispatch.add_middleware(telemetry.middleware(self.description.info.version))
+            self._is_observed = True

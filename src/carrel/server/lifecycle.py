@@ -1,0 +1,152 @@
+"""Lifecycle of a server: start-up with its first transport, shutdown with its last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, TypeAlias
+
+from carrel.errors import ConfigError
+from carrel.log import Log
+from carrel.server.subscriptions import LISTS
+
+if TYPE_CHECKING:
+    from carrel.catalog.provider import Provider
+    from carrel.server.local import LocalProvider
+    from carrel.server.runtime import Runtime
+    from carrel.server.watching import Watches
+
+__all__ = ["Hook", "Lifecycle"]
+
+log = Log("carrel.server")
+
+Hook: TypeAlias = "Callable[[], Awaitable[None] | None]"
+
+
+class Lifecycle:
+    """Start and stop of a server that several transports share.
+
+    ``lifespan`` returns the context manager that is entered at start-up, if there is one.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        local: LocalProvider,
+        watches: Watches,
+        lifespan: Callable[[], AbstractAsyncContextManager[object]] | None,
+    ) -> None:
+        self._runtime = runtime
+        self._local = local
+        self._watches = watches
+        self._lifespan = lifespan
+        self.on_startup: list[Hook] = []
+        """Called after the lifespan is entered."""
+        self.on_shutdown: list[Hook] = []
+        """Called before the lifespan is left, the last one first."""
+        self.added: list[Provider] = []
+        """Providers that are started with the server."""
+        self._optional: set[Provider] = set()  # those of them that are left out where they cannot be started
+        self._stack: AsyncExitStack | None = None
+        self._users = 0
+        self._changing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Enter the lifespan, start the providers and begin to watch them, for the first transport that calls it.
+
+        Raises:
+            ConfigError: it runs in another event loop, or something of it cannot be started.
+        """
+        if self._users == 0 and not self._changing.locked():
+            self._changing = asyncio.Lock()  # one lock is for one event loop
+        self._users += 1
+        try:
+            self._runtime.check_loop()
+            async with self._changing:
+                if not self._runtime.is_running:
+                    await self._start()
+        except BaseException:
+            self._users -= 1
+            raise
+
+    async def _start(self) -> None:
+        self._runtime.start()
+        self._stack = AsyncExitStack()
+        try:
+            if self._runtime.shared_state is not None:
+                await self._runtime.replica.start()
+                self._stack.push_async_callback(self._runtime.replica.stop)
+            if self._lifespan is not None:
+                self._runtime.state = await self._stack.enter_async_context(self._lifespan())
+            for hook in self.on_startup:
+                await _run_hook(hook)
+            for hook in self.on_shutdown:
+                self._stack.push_async_callback(_run_hook, hook)
+            for provider in self.added:
+                await self.start_provider(provider, optional=provider in self._optional)
+            for tool, page in self._local.tools.pages:
+                if not self._runtime.catalog.routes.exists(page):
+                    raise ConfigError(f"The tool {tool} points at {page}, which is not there; add it with app.ui")
+        except BaseException:
+            await self._stop()
+            raise
+
+    def add(self, provider: Provider, *, optional: bool = False) -> Provider:
+        """Add a provider before the start; return it, or the one that has taken over what it would share.
+
+        That one is then optional only if both are.
+        """
+        for earlier in self.added:
+            if earlier.join(provider):
+                if not optional:
+                    self._optional.discard(earlier)
+                return earlier
+        self.added.append(provider)
+        if optional:
+            self._optional.add(provider)
+        return provider
+
+    async def start_provider(self, provider: Provider, *, optional: bool = False) -> None:
+        """Start a provider, and watch it; one that is ``optional`` is left out, with a warning, if that fails.
+
+        Raises:
+            ConfigError, OSError: it cannot be started, and is not optional.
+        """
+        try:
+            await self._runtime.catalog.add(provider)
+        except (ConfigError, OSError) as error:
+            if not optional:
+                raise
+            log.warning("%s is left out: %s", provider.name, error)
+            return
+        self._watches.begin(provider)
+        self._runtime.announce(lists=LISTS)
+
+    async def stop(self) -> None:
+        """End the subscriptions gracefully, stop the providers, leave the lifespan, with the last transport."""
+        self._users = max(0, self._users - 1)
+        async with self._changing:
+            if self._users == 0:
+                await self._stop()
+
+    async def _stop(self) -> None:
+        self._runtime.hub.shut()
+        await self._watches.stop()
+        await self._runtime.stop()
+        stack, self._stack = self._stack, None
+        async with stack or AsyncExitStack() as rest:
+            for provider in self._runtime.catalog.providers:
+                if provider is not self._local:
+                    rest.push_async_callback(self._runtime.catalog.remove, provider.name)
+
+    def end_streams(self) -> None:
+        """End every long-lived listen stream gracefully, before the last transport stops."""
+        if self._users <= 1:
+            self._runtime.hub.shut()
+
+
+async def _run_hook(hook: Hook) -> None:
+    pending = hook()
+    if pending is not None:
+        await pending

@@ -1,0 +1,278 @@
+"""Tasks that run in this process: creation, notification, end, cancellation and removal."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Coroutine, Mapping
+from functools import cached_property, partial
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from carrel.errors import (
+    InvalidParams,
+    ServerUnavailable,
+)
+from carrel.limits import NO_ROOM, Limits, Quota
+from carrel.protocol.encoding import encode_event
+from carrel.protocol.server_errors import error_object
+from carrel.server.failures import is_interrupt, told
+from carrel.server.tasks.access import owner_of
+from carrel.server.tasks.formats import as_task, detailed, first_text
+from carrel.server.tasks.run import TaskRun
+from carrel.state.records import SlotLost, TaskChanged, TaskRecord
+from carrel.state.replica import Replica
+from carrel.transports.server.dispatcher import EAGER
+from carrel.wire.base import Result
+from carrel.wire.jsonrpc import ErrorObject
+from carrel.wire.tasks import CreateTaskResult, TaskStatus
+
+if TYPE_CHECKING:
+    from carrel.protocol.extension import Extension
+    from carrel.protocol.server import Call
+    from carrel.server.subscriptions import Hub
+
+__all__ = ["TaskRuns", "TaskServer"]
+
+#: Milliseconds: how long a task is kept if the client does not say, and at the longest.
+DEFAULT_TTL = 60 * 60 * 1000
+MAX_TTL = 24 * 60 * 60 * 1000
+#: Bytes that one task takes besides its request and its result.
+RECORD_BYTES = 4096
+CANCELLED = "The task was cancelled by request."
+STOPPED = "The task was cancelled because the server that ran it has stopped."
+
+
+class TaskServer(Protocol):
+    """Server that has tasks."""
+
+    hub: Hub
+    page_size: int
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the server."""
+
+    @property
+    def replica(self) -> Replica:
+        """Access to the state that the server shares with its replicas."""
+
+    def extend(self, extension: Extension, operations: Mapping[str, Any]) -> None:
+        """Register a protocol extension."""
+
+
+class TaskRuns:
+    """Tasks of a server that run in this process."""
+
+    def __init__(self, app: TaskServer) -> None:
+        self._app = app
+        self._replica = app.replica
+        self._store = app.replica.state.tasks
+        self._runs: dict[str, TaskRun] = {}
+        self._finished: dict[str, dict[str, TaskRun]] = {}
+        app.replica.on(SlotLost, self._on_slot_lost)
+
+    @cached_property
+    def _places(self) -> Quota:
+        """Quota of tasks."""
+        return Quota(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
+
+    # Creation
+
+    def create(self, call: Call) -> TaskRun:
+        """Create a task for a call.
+
+        If the client has as many tasks as it may, its oldest finished one is removed.
+
+        Raises:
+            InvalidParams: the time to live makes no sense.
+            ServerUnavailable: there are too many tasks, or too much is kept for the client.
+        """
+        asked = call.params.task.ttl if getattr(call.params, "task", None) is not None else None
+        if asked is not None and asked < 0:
+            raise InvalidParams("Invalid params: task.ttl: must not be negative", parameter="task.ttl")
+        now = time.time()
+        record = TaskRecord(
+            id=secrets.token_urlsafe(24),
+            owner=owner_of(call, self._replica.state.slot),
+            slot=self._replica.state.slot,
+            tool=call.params.name,
+            created=now,
+            updated=now,
+            ttl_ms=DEFAULT_TTL if asked is None else min(asked, MAX_TTL),
+        )
+        run = TaskRun(call, record, self._changed)
+        self._take_place(call.connection.client)
+        if not self._keep(run, RECORD_BYTES + len(bytes(call.raw))):
+            self._places.give(call.connection.client)
+            raise ServerUnavailable(NO_ROOM)
+        self._runs[run.id] = run
+        self._replica.write(self._store.create(record))
+        run.timer = asyncio.get_running_loop().call_later(record.ttl_ms / 1000, self._expire, run)
+        return run
+
+    def _take_place(self, client: str) -> None:
+        self._places.limit(self._app.limits.max_tasks, self._app.limits.max_tasks_per_client)
+        if self._places.take(client):
+            return
+        finished = self._finished.get(client)
+        if finished:
+            self._remove(next(iter(finished.values())))
+        if not self._places.take(client):
+            own = self._places.used_by(client) >= self._places.share
+            most = f"of this client: at most {self._places.share}" if own else f"at most {self._places.total}"
+            raise ServerUnavailable(f"There are too many tasks {most}")
+
+    @staticmethod
+    def _keep(run: TaskRun, size: int) -> bool:
+        """Count bytes of a task as kept for its client, and return whether there is room for them."""
+        if not run.call.connection.take(size):
+            return False
+        run.size += size
+        return True
+
+    def _remove(self, run: TaskRun, *, record: bool = True) -> None:
+        """Remove a task, and its ``record``; one that is removed already is no error."""
+        if run.timer is None:
+            return
+        run.timer.cancel()
+        run.timer = None
+        connection = run.call.connection
+        self._runs.pop(run.id, None)
+        if record:
+            self._replica.write(self._store.remove(run.id))
+        self._places.give(connection.client)
+        connection.give(run.size)
+        if connection.budget is not None:
+            connection.budget.need(connection.client, run)
+        finished = self._finished.get(connection.client)
+        if finished is not None:
+            finished.pop(run.id, None)
+            if not finished:
+                del self._finished[connection.client]
+
+    def _rest(self, run: TaskRun) -> None:
+        """Record that a task has ended: it is removed when its client needs room."""
+        connection = run.call.connection
+        self._finished.setdefault(connection.client, {})[run.id] = run
+        if connection.budget is not None:
+            connection.budget.spare(connection.client, run, partial(self._remove, run))
+
+    def begin(self, run: TaskRun, work: Awaitable[Result]) -> Result | Coroutine[Any, Any, Result]:
+        """Run ``work`` as a task, and return the result that announces the task to the client, once it is stored."""
+        run.work = asyncio.ensure_future(self._follow(run, work))
+        if isinstance(work, CoroutineType):
+            run.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
+        announced = self._replica.run(self._created(run))
+        if isinstance(announced, Result) and not EAGER:
+            return announced  # at once, so that the client knows of the task before its work asks anything
+        return self._begun(run, announced)
+
+    async def _begun(self, run: TaskRun, announced: Result | Awaitable[Result]) -> Result:
+        """Return the announcement of a task once its work has begun, as it has without eager tasks.
+
+        If the call is cancelled before, so is the task: its client will never know of it.
+        """
+        try:
+            result = announced if isinstance(announced, Result) else await announced
+            if EAGER:
+                await asyncio.sleep(0)
+            return result
+        finally:
+            if run.call.cancelled:
+                self._cancel(run)
+
+    async def _created(self, run: TaskRun) -> Result:
+        await self._replica.written()
+        result: Result
+        if run.call.peer.revision.stateless:
+            result = detailed(run.record)
+            result.result_type = "task"
+        else:
+            result = CreateTaskResult(task=as_task(run.record))
+        return result
+
+    async def _follow(self, run: TaskRun, work: Awaitable[Result]) -> None:
+        call = run.call
+        try:
+            result = await work
+            encoded = run.encode(result)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            if run.over:
+                return  # it was cancelled
+            described = error_object(told(call.request.method, error), call.peer.revision)
+            self._end(run, "failed", described.message, error=described)
+            return
+        if run.timer is not None and not self._keep(run, len(encoded)):
+            self._end(run, "failed", NO_ROOM, error=ErrorObject(ServerUnavailable.code, NO_ROOM))
+            return
+        failed = getattr(result, "is_error", False) is True and not call.peer.revision.stateless
+        self._end(run, "failed" if failed else "completed", first_text(result) if failed else None, result=encoded)
+
+    def _end(
+        self,
+        run: TaskRun,
+        status: TaskStatus,
+        message: str | None = None,
+        *,
+        result: bytes | None = None,
+        error: ErrorObject | None = None,
+    ) -> None:
+        if run.over:
+            return
+        for _, future in run.questions.values():
+            future.cancel()
+        run.questions.clear()
+        run.record = msgspec.structs.replace(run.record, result=result, error=error, questions={})
+        run.update(status, message)
+        if not run.ended.done():
+            run.ended.set_result(None)
+        if run.timer is not None:
+            self._rest(run)
+
+    def _changed(self, run: TaskRun) -> None:
+        """Store a task that has changed, and notify its client, on each replica that it listens to."""
+        if run.timer is not None:
+            self._replica.write(self._store.save(run.record))
+        revision = run.call.peer.revision
+        if self._replica.shared:
+            self._replica.publish(TaskChanged(run.id))
+        elif revision.stateless:
+            self._app.hub.task_changed(run.id, run.record.tool, detailed(run.record))
+        connection = run.call.connection
+        if revision.stateless or "task_status" not in revision.events or connection.channel is None:
+            return
+        if self._app.hub.may_hear_of_task(connection, run.record.tool):
+            event = encode_event(revision, "task_status", as_task(run.record))
+            connection.channel.send(event, ("task", run.id))
+
+    def _expire(self, run: TaskRun) -> None:
+        self._cancel(run)
+        self._remove(run)
+
+    def _cancel(self, run: TaskRun, message: str = CANCELLED) -> None:
+        if run.work is not None and not run.over:
+            run.call.cancelled = True
+            self._end(run, "cancelled", message)
+            run.work.cancel()
+
+    def _on_slot_lost(self, _: SlotLost) -> None:
+        """Cancel what runs here: other replicas tell clients that it has ended."""
+        for run in list(self._runs.values()):
+            self._cancel(run, STOPPED)
+
+    async def stop(self) -> None:
+        """Cancel every task that is still running here, and remove all tasks, unless other replicas know them too."""
+        runs = list(self._runs.values())
+        working = [run.work for run in runs if run.work is not None and not run.work.done()]
+        for run in runs:
+            self._cancel(run, STOPPED)
+        if working:
+            await asyncio.wait(working, timeout=1)
+        for run in runs:
+            self._remove(run, record=not self._replica.shared)
