@@ -1,8 +1,8 @@
 """SSRF protection: public IP addresses, and a DNS resolver and connector that allow no others.
 
-A URL from an untrusted source must not lead to machines of the internal network, whatever its host name is and
-whatever that currently resolves to (DNS rebinding). So a name is resolved once, its addresses are checked, and the
-connection goes to exactly those.
+A URL from an untrusted source must not lead to machines of the internal network, for any host name and
+any address that it currently resolves to (DNS rebinding). So a name is resolved once, its addresses are checked, and
+the connection goes to exactly those.
 
 https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
 """

@@ -13,10 +13,10 @@ PIECE = 4096
 class Lines:
     """Incremental line splitter with bounded memory. ``None`` stands for a line that was too long."""
 
-    __slots__ = ("_limit", "_pieces", "_size", "_skipping")
+    __slots__ = ("_pieces", "_size", "_skipping", "limit")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._pieces: list[bytes] = []  # joined once: to grow a buffer by each would cost much more
         self._size = 0
         self._skipping = False
@@ -38,8 +38,8 @@ class Lines:
             self._skipping = False
         if rest:
             self._keep(rest)
-        if len(data) > self._limit:
-            return [line if line is not None and len(line) <= self._limit else None for line in lines]
+        if len(data) > self.limit:
+            return [line if line is not None and len(line) <= self.limit else None for line in lines]
         return lines
 
     def finish(self) -> list[bytes | None]:
@@ -54,7 +54,7 @@ class Lines:
         if self._skipping:
             return
         self._size += len(data)
-        if self._size > self._limit:
+        if self._size > self.limit:
             self._pieces, self._size, self._skipping = [], 0, True
         elif self._pieces and len(self._pieces[-1]) + len(data) <= PIECE:
             self._pieces[-1] += data
@@ -65,4 +65,4 @@ class Lines:
         pieces, size = self._pieces, self._size + len(end)
         self._pieces, self._size = [], 0
         pieces.append(end)
-        return b"".join(pieces) if size <= self._limit else None
+        return b"".join(pieces) if size <= self.limit else None

@@ -19,7 +19,7 @@ from carrel.protocol.methods import INITIALIZED
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST, REVISIONS
 from carrel.transports.client.transport import Receiver
-from carrel.transports.server.application import Application
+from carrel.transports.server.application import Application, HasEndpoint
 from carrel.transports.server.dispatcher import Dispatcher
 from carrel.wire.base import Id
 
@@ -29,14 +29,14 @@ __all__ = ["MemoryPeer", "MemoryTransport", "connect"]
 class MemoryPeer:
     """In-memory client that sends raw messages and returns responses and notifications as dicts."""
 
-    def __init__(self, app: Application, revision: str) -> None:
+    def __init__(self, app: HasEndpoint, revision: str) -> None:
         self._ids = 0
         self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
         self._notifications: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stateless = REVISIONS[revision].stateless
         self.revision = revision
         self.capabilities: dict[str, Any] = {}
-        self.dispatcher = Dispatcher(app, self)
+        self.dispatcher = Dispatcher(app.endpoint, self)
 
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Receive a message from the server."""
@@ -129,8 +129,8 @@ class MemoryTransport:
     mirrors = False
     streams = False
 
-    def __init__(self, app: Application) -> None:
-        self._app = app
+    def __init__(self, app: HasEndpoint) -> None:
+        self._app = app.endpoint
         self._receiver: Receiver | None = None
         self._dispatcher: Dispatcher | None = None
 
@@ -236,7 +236,7 @@ class _Ear:
 
 
 @asynccontextmanager
-async def connect(app: Application, revision: str = LATEST.name, **capabilities: Any) -> AsyncIterator[MemoryPeer]:
+async def connect(app: HasEndpoint, revision: str = LATEST.name, **capabilities: Any) -> AsyncIterator[MemoryPeer]:
     """Start ``app``, connect to it as a client of ``revision``, and stop both at the end.
 
     The initialize handshake is done, if the revision has one. ``capabilities`` are those that the client declares.
@@ -246,7 +246,7 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
     """
     if revision not in REVISIONS:
         raise ConfigError(f"there is no revision {revision!r}; they are {', '.join(REVISIONS)}")
-    await app.start()
+    await app.endpoint.start()
     try:
         peer = MemoryPeer(app, revision)
         peer.capabilities = capabilities
@@ -262,4 +262,4 @@ async def connect(app: Application, revision: str = LATEST.name, **capabilities:
             await peer.dispatcher.close()
             peer.leave()
     finally:
-        await app.stop()
+        await app.endpoint.stop()

@@ -37,13 +37,13 @@ class Silent(MemoryPeer):
 )
 async def test_an_initialize_within_a_batch_is_refused(batch: list[object]) -> None:
     app = everything()
-    await app.start()
+    await app.endpoint.start()
     peer = Silent(app)
     peer.feed(msgspec.json.encode(batch))
     assert '"protocolVersion"' not in msgspec.json.encode(peer.heard).decode()
     assert peer.dispatcher.connection.peer is None
     await peer.dispatcher.close()
-    await app.stop()
+    await app.endpoint.stop()
     with over_http(app) as origin:
         reply = request(f"{origin}/mcp", batch, {})
         assert reply.status == 400

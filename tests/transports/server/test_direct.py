@@ -1,14 +1,17 @@
-"""Direct writing of events to the connection: when it is used, and that order and flow control hold."""
+"""Direct use of the connection: when it is used, and that order, flow control and disconnections are as with ASGI."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from typing import Any
 
 import pytest
 
 from carrel import Context
-from carrel.transports.server.direct import DirectWriter, direct_writer
+from carrel.transports.server import http_response
+from carrel.transports.server.direct import DirectWriter, direct_writer, disconnection, write_response
 from carrel.transports.server.streams import HIGH_WATER
 from support.raw_http import BOTH, PATIENCE, head, modern, modern_headers, serving
 from support.stdio_process import encode, request
@@ -30,9 +33,23 @@ def fixture_written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return written
 
 
+@pytest.fixture(name="responses")
+def fixture_responses(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Record which complete responses are written past ASGI."""
+    responses: list[bool] = []
+
+    def record(send: Any, body: bytes) -> bool:
+        responses.append(write_response(send, body))
+        return responses[-1]
+
+    monkeypatch.setattr(http_response, "write_response", record)
+    monkeypatch.setattr(logging.getLogger("uvicorn.access"), "hasHandlers", lambda: False)
+    return responses
+
+
 def announce(shop: Any, *uris: str) -> None:
-    shop.app.runtime.hub.changed(uris)
-    shop.app.runtime.hub._flush()
+    shop.app.resources.changed(*uris)
+    shop.app.endpoint.runtime.hub._flush()
 
 
 async def test_a_notification_is_written_at_once_and_is_a_chunk_of_its_own(site, shop, written):
@@ -44,7 +61,7 @@ async def test_a_notification_is_written_at_once_and_is_a_chunk_of_its_own(site,
     stream.client.close()
 
 
-async def test_an_event_with_an_id_that_was_written_at_once_is_replayed(site, shop, written):
+async def test_an_event_with_an_id_that_was_written_at_once_is_sent_again_unless_the_client_has_it(site, shop, written):
     session = await site.open()
     await session.subscribe("memo://text")
     stream = await session.get()
@@ -54,14 +71,18 @@ async def test_an_event_with_an_id_that_was_written_at_once_is_replayed(site, sh
     event = await stream.event()
     stream.client.close()
     again = await session.get(first.id)
-    assert (await again.event()).id == event.id
+    assert await again.message() == json.loads(event.data)
+    again.client.close()
+    resumed = await session.get(event.id)
+    assert (await resumed.event()).data == "", "nothing was missed"
+    resumed.client.close()
 
 
 async def test_every_event_arrives_in_order_although_its_reader_stalls(site, shop, written):
     stream = await site.listen("memo://text")
     await (await site.ask("tools/list")).json()
     stream.client.reader._transport.pause_reading()
-    (entry,) = shop.app.runtime.hub._entries
+    (entry,) = shop.app.endpoint.runtime.hub._entries
     sent = 0
     while entry.channel.direct is None or entry.channel.direct.ready:  # until the connection takes no more
         entry.channel.send(b'{"number":%d,"text":"%b"}' % (sent, b"x" * 8000))
@@ -143,3 +164,78 @@ async def test_only_the_send_of_the_http_server_can_be_passed_by():
 
     assert direct_writer(send) is None
     assert direct_writer([].append) is None
+    assert not write_response(send, b"{}")
+    assert not write_response([].append, b"{}")
+    assert disconnection(send) is None
+    assert disconnection([].pop) is None
+
+
+async def test_a_response_that_is_written_at_once_is_the_one_that_asgi_would_send(serve, responses):
+    direct = await (await serve()).ask("tools/list")
+    through_asgi = await (await serve(http="h11")).ask("tools/list")
+    assert responses == [True, False]
+    assert direct.status == through_asgi.status
+    assert sorted(direct.all_headers) == sorted(through_asgi.all_headers)
+    assert await direct.body() == await through_asgi.body()
+
+
+async def test_a_connection_is_kept_after_a_response_that_was_written_at_once(site, responses):
+    client = await site.connect()
+    for number in range(3):
+        reply = await site.post(modern("tools/list", number), modern_headers("tools/list"), client)
+        assert (await reply.json())["id"] == number
+    assert responses == [True] * 3
+
+
+async def test_pipelined_requests_are_answered_in_order_where_responses_are_written_at_once(site, responses):
+    client = await site.connect()
+    headers = {"Content-Type": "application/json", "Accept": BOTH, **modern_headers("tools/list")}
+    bodies = [encode(modern("tools/list", number)) for number in range(5)]
+    await client.send(b"".join(head("POST", "/mcp", site.host, headers, body) + body for body in bodies))
+    assert [(await (await client.read()).json())["id"] for _ in bodies] == list(range(5))
+    assert responses == [True] * 5
+
+
+@pytest.mark.parametrize("header", [{"Connection": "close"}, {"Origin": "http://localhost"}])
+async def test_a_response_with_headers_of_its_own_goes_through_asgi(site, responses, header):
+    reply = await site.ask("tools/list", header)
+    assert "connection" in reply.headers or "access-control-allow-origin" in reply.headers
+    assert (await reply.json())["result"]["tools"]
+    assert True not in responses
+
+
+@pytest.mark.parametrize("http", ["httptools", "h11"])
+async def test_a_client_that_disconnects_ends_its_stream_and_leaves_no_task(serve, shop, http):
+    site = await serve(http=http)
+    await (await site.ask("tools/list")).json()  # starts the server
+    before = asyncio.all_tasks()
+    stream = await site.listen("memo://text")
+    tasks = asyncio.all_tasks() - before
+    assert len(tasks) == (1 if http == "httptools" else 2)  # no task waits for the end of the connection
+    stream.client.close()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wait(tasks)
+    assert not shop.app.endpoint.runtime.hub._entries
+
+
+async def test_a_client_that_disconnects_cancels_its_request(site, shop):
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    @shop.app.tool()
+    async def linger() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return ""
+
+    client = await site.connect()
+    message = modern("tools/call", name="linger", arguments={})
+    body = encode(message)
+    headers = {"Content-Type": "application/json", "Accept": BOTH, **modern_headers("tools/call", name="linger")}
+    await client.send(head("POST", "/mcp", site.host, headers, body) + body)
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+        client.close()
+        await cancelled.wait()

@@ -30,7 +30,7 @@ class Sent:
         raise AssertionError("nothing here pauses")
 
     async def wait(self, count=1):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.messages) < count:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -42,7 +42,7 @@ class Talk:
 
     def __init__(self, app, revision):
         self.sent = Sent()
-        self.dispatcher = Dispatcher(app, self.sent)
+        self.dispatcher = Dispatcher(app.endpoint, self.sent)
         self.give(initialize(revision))
 
     def give(self, message):
@@ -53,7 +53,7 @@ class Talk:
 
 @pytest.fixture
 async def talk(shop):
-    await shop.app.start()
+    await shop.app.endpoint.start()
     talks = []
 
     def start(revision="2025-11-25"):
@@ -63,7 +63,7 @@ async def talk(shop):
     yield start
     for talk in talks:
         await talk.dispatcher.close()
-    await shop.app.stop()
+    await shop.app.endpoint.stop()
 
 
 async def test_responses_that_are_ready_are_returned_and_others_sent(talk, shop):
@@ -208,11 +208,11 @@ async def test_a_call_in_a_batch_can_be_cancelled_and_the_others_are_answered(ta
 async def test_answers_of_a_batch_that_wait_for_the_others_count_as_kept(talk, shop):
     shop.app.limits = Limits(max_kept_bytes_per_client=1_000_000)
     talk = talk("2025-03-26")
-    opened = shop.app.budget.used
+    opened = shop.app.endpoint.budget.used
     batch = [call(id, "echo", text="x" * 200_000) for id in range(4)]
     talk.give([*batch, call("last", "wait")])
     await shop.begun.wait()
-    assert shop.app.budget.used > opened + 400_000
+    assert shop.app.endpoint.budget.used > opened + 400_000
     shop.go.set()
     (replies,) = await talk.sent.wait()
     assert [reply["id"] for reply in replies] == [0, 1, 2, 3, "last"]
@@ -220,7 +220,7 @@ async def test_answers_of_a_batch_that_wait_for_the_others_count_as_kept(talk, s
     refused = [reply["error"]["message"] for reply in replies if "error" in reply]
     assert answered[:2] == [200_000] * 2
     assert all("max_kept_bytes_per_client" in message for message in refused)
-    assert shop.app.budget.used == opened
+    assert shop.app.endpoint.budget.used == opened
 
 
 async def test_initialize_must_not_be_in_a_batch(talk):
@@ -279,6 +279,6 @@ async def test_a_handler_that_does_not_let_itself_be_cancelled_does_not_stop_the
 async def test_a_session_that_ends_hears_nothing_more(talk, shop):
     talk = talk()
     talk.give(request(1, "resources/subscribe", {"uri": "memo://text"}))
-    assert len(shop.app.runtime.hub) == 1
+    assert len(shop.app.endpoint.runtime.hub) == 1
     await talk.dispatcher.close()
-    assert len(shop.app.runtime.hub) == 0
+    assert len(shop.app.endpoint.runtime.hub) == 0

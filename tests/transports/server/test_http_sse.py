@@ -480,13 +480,13 @@ async def test_a_client_that_hangs_up_ends_its_session_and_cancels_what_is_in_wo
         await client.ask({**read(1, "memo://text"), "method": "resources/subscribe"})
         await client.send(call(2, "wait"))
         await happened(here.begun)
-        assert len(here.app.runtime.hub) == 1
+        assert len(here.app.endpoint.runtime.hub) == 1
     await happened(here.cancelled)
     assert (await is_gone(here.origin, client.endpoint)).status == 404
     async with listening(here.origin) as other:
         await other.open()
         await other.ask(call(1, "touch"))
-        assert len(here.app.runtime.hub) == 1
+        assert len(here.app.endpoint.runtime.hub) == 1
 
 
 async def test_no_more_clients_may_listen_than_there_may_be_sessions() -> None:
@@ -593,14 +593,14 @@ async def test_a_client_that_asks_faster_than_it_reads_has_to_wait_and_gets_ever
 
 
 async def test_a_client_for_which_too_much_waits_is_given_up(here: Site) -> None:
-    here.app.budget.share = MEGABYTE
+    here.app.endpoint.budget.share = MEGABYTE
     async with listening(here.origin) as client:
         await client.open()
         await client.ask({**read(1, "memo://text"), "method": "resources/subscribe"})
         await client.send(call(2, "flood"))
         await happened(here.cancelled)
         assert (await client.post(PING)).status == 404
-        assert len(here.app.runtime.hub) == 0
+        assert len(here.app.endpoint.runtime.hub) == 0
         came, client.given_up = 0, True
         while (message := await client.read()) is not None:  # what was on its way, and then the end
             assert message["method"] == "notifications/message"
@@ -609,7 +609,7 @@ async def test_a_client_for_which_too_much_waits_is_given_up(here: Site) -> None
 
 
 async def test_a_reader_that_reads_is_not_given_up_however_much_is_said(here: Site) -> None:
-    here.app.budget.share = here.app.budget.total = 1000 * MEGABYTE
+    here.app.endpoint.budget.share = here.app.endpoint.budget.total = 1000 * MEGABYTE
     async with listening(here.origin) as client:
         await client.open()
         await client.send(call(1, "flood"))
@@ -620,7 +620,7 @@ async def test_a_reader_that_reads_is_not_given_up_however_much_is_said(here: Si
 
 def test_changes_of_the_same_thing_wait_once_for_a_reader_that_stalls() -> None:
     async def change() -> int:
-        listener = http_sse.Listener(Server("site"), "id", "client", "/")
+        listener = http_sse.Listener(Server("site").endpoint, "id", "client", "/")
         listener.attach()
         for _ in range(1000):
             listener.send(b"{}", key="the same")

@@ -192,7 +192,7 @@ async def test_answers_and_streams_pass_through_middleware(shop, middleware):
         shop.app.resources.changed("memo://text")
         assert (await stream.message())["params"]["uri"] == "memo://text"
         stream.client.close()
-        while len(shop.app.runtime.hub) > 1:
+        while len(shop.app.endpoint.runtime.hub) > 1:
             assert (await session.post(request(1, "ping"))).status == 200
 
 

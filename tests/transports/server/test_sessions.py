@@ -105,7 +105,7 @@ async def test_an_idle_session_ends(serve, shop):
     await idle.subscribe("memo://text")
     stream = await listening.get()
     asking = asyncio.create_task(working.call("wait"))
-    while len(shop.app.runtime.hub) > 2:  # the idle one listens to changes until it is swept away
+    while len(shop.app.endpoint.runtime.hub) > 2:  # the idle one listens to changes until it is swept away
         shop.app.resources.changed("memo://text")
         assert (await stream.event()) is not None
     assert (await idle.post(request(1, "ping"))).status == 404

@@ -88,7 +88,7 @@ async def test_a_name_may_have_white_space_around_it_or_its_base64_form(site, na
     assert text_of(await (await site.call("echo", {"Mcp-Name": name}, text="x")).json()) == "x"
 
 
-@pytest.mark.parametrize("name", ["日本", " padded ", "line\nbreak", "=?base64?literal?=", "tab\tbed", "é"])
+@pytest.mark.parametrize("name", ["日本", " padded ", "=?base64?literal?=", "é"])
 async def test_names_that_no_header_can_hold_come_in_base64(site, shop, name):
     uri = f"memo://{len(name)}"
 
@@ -98,9 +98,8 @@ async def test_names_that_no_header_can_hold_come_in_base64(site, shop, name):
 
     reply = await site.ask("prompts/get", {"Mcp-Name": sentinel(name)}, name=name)
     assert (await reply.json())["result"]["messages"][0]["content"]["text"] == uri
-    if name not in ("tab\tbed",):
-        plain = name.replace("\n", " ").encode().decode("latin-1")
-        await refusal(await site.ask("prompts/get", {"Mcp-Name": plain}, name=name), 400, -32020)
+    plain = name.encode().decode("latin-1")
+    await refusal(await site.ask("prompts/get", {"Mcp-Name": plain}, name=name), 400, -32020)
 
 
 async def test_the_name_of_a_read_is_its_uri(site):

@@ -52,8 +52,8 @@ async def test_messages_wait_for_the_first_stream_once_each(site, shop):
     await session.subscribe("memo://text")
     await session.subscribe("memo://other")
     for _ in range(3):
-        shop.app.runtime.hub.changed(["memo://text", "memo://other"])
-        shop.app.runtime.hub._flush()
+        shop.app.endpoint.runtime.hub.changed(["memo://text", "memo://other"])
+        shop.app.endpoint.runtime.hub._flush()
     stream = await session.get()
     assert [(await stream.message())["params"]["uri"] for _ in range(2)] == ["memo://text", "memo://other"]
     shop.app.resources.changed("memo://text")
@@ -288,7 +288,7 @@ async def test_large_answers_are_not_kept_for_ever(site, shop):
 
 @pytest.fixture
 def long(shop):
-    """A tool whose answer is a stream of 1 MB that can be resumed."""
+    """A tool whose answer is a stream of 2 MB that can be resumed: 1 MB as text and as structured content."""
 
     @shop.app.tool()
     async def long(ctx: Context) -> str:
@@ -297,12 +297,12 @@ def long(shop):
 
 
 async def test_replayable_events_of_a_client_are_bounded_and_the_oldest_are_dropped_first(serve, shop, long):
-    site = await serve(limits=Limits(max_kept_bytes_per_client=5_000_000))
+    site = await serve(limits=Limits(max_kept_bytes_per_client=9_000_000))
     sessions = [await site.open() for _ in range(12)]
     others = await site.open(address="127.0.0.2")
     theirs = (await others.events_of("long", address="127.0.0.2"))[0].id
     lasts = [(await session.events_of("long"))[0].id for session in sessions]
-    assert shop.app.budget.used_by("127.0.0.1") <= 5_000_000
+    assert shop.app.endpoint.budget.used_by("127.0.0.1") <= 9_000_000
     again = [(await session.get(last)) for session, last in zip(sessions, lasts, strict=True)]
     found = [len(text_of((await reply.messages())[-1])) for reply in again[-3:]]
     assert found == [1_000_000] * 3
@@ -314,9 +314,9 @@ async def test_a_stream_that_is_over_can_be_resumed_for_a_time(serve, shop, long
     site = await serve(limits=Limits(replay_ttl=0.2), keep_alive=0.05)
     session = await site.open()
     last = (await session.events_of("long"))[0].id
-    assert shop.app.budget.used > 1_000_000
+    assert shop.app.endpoint.budget.used > 1_000_000
     listening = await session.get()
-    while shop.app.budget.used > 100_000:
+    while shop.app.endpoint.budget.used > 100_000:
         await listening.event()
     assert (await (await session.get(last)).event()).data == ""  # a new stream
 
@@ -327,14 +327,14 @@ async def test_nothing_counts_as_kept_when_a_session_has_ended(serve, shop, long
     for _ in range(3):
         await session.events_of("long")
     await session.subscribe("memo://text")
-    shop.app.runtime.hub.changed(["memo://text"])
-    shop.app.runtime.hub._flush()
+    shop.app.endpoint.runtime.hub.changed(["memo://text"])
+    shop.app.endpoint.runtime.hub._flush()
     stream = await session.get()
     await stream.message()
-    assert shop.app.budget.used > 3_000_000
+    assert shop.app.endpoint.budget.used > 3_000_000
     await session.delete()
     assert await stream.messages() == []
-    assert shop.app.budget.used == 0
+    assert shop.app.endpoint.budget.used == 0
 
 
 async def test_an_answer_for_which_there_is_no_room_is_an_error_and_the_next_one_is_answered(serve, shop, long):
@@ -366,7 +366,7 @@ async def test_a_stream_whose_reader_is_too_far_behind_is_closed_and_its_work_ca
     reply = await site.ask("tools/call", name="flood", arguments={}, _meta=meta)
     await shop.cancelled.wait()
     assert await reply.body()  # what was on its way, and then the end
-    assert shop.app.budget.used == 0
+    assert shop.app.endpoint.budget.used == 0
 
 
 async def test_a_stream_of_which_nothing_is_taken_for_too_long_is_closed_and_its_work_cancelled(serve, shop):
@@ -382,7 +382,7 @@ async def test_a_stream_of_which_nothing_is_taken_for_too_long_is_closed_and_its
     meta = {"io.modelcontextprotocol/logLevel": "info"}
     await site.ask("tools/call", name="talk", arguments={}, _meta=meta)
     await shop.cancelled.wait()
-    while shop.app.budget.used:
+    while shop.app.endpoint.budget.used:
         await asyncio.sleep(0.01)
 
 
@@ -408,14 +408,14 @@ async def test_a_client_has_so_many_listen_requests_and_others_are_refused(serve
     reply = await site.post(message, modern_headers("subscriptions/listen"), client=other)
     assert (await reply.message())["method"] == "notifications/subscriptions/acknowledged"
     listening[0].client.close()
-    while len(shop.app.runtime.hub) > 2:  # until the server has noticed
+    while len(shop.app.endpoint.runtime.hub) > 2:  # until the server has noticed
         await listening[1].event()
     await site.listen("memo://text")
 
 
 def sessions_of(shop):
     """Return the sessions that listen to changes."""
-    return [entry.channel for entry in shop.app.runtime.hub._entries]
+    return [entry.channel for entry in shop.app.endpoint.runtime.hub._entries]
 
 
 # Polling
@@ -485,10 +485,10 @@ async def test_a_listen_stream_hears_what_it_asked_for_and_no_more(site, shop):
 
 async def test_a_closed_listen_stream_is_forgotten(site, shop):
     streams = [await site.listen("memo://text") for _ in range(10)]
-    assert len(shop.app.runtime.hub) == 10
+    assert len(shop.app.endpoint.runtime.hub) == 10
     for stream in streams[1:]:
         stream.client.close()
-    while len(shop.app.runtime.hub) > 1:
+    while len(shop.app.endpoint.runtime.hub) > 1:
         await site.call("echo", text="x")
     shop.app.resources.changed("memo://text")
     assert (await streams[0].message())["params"]["uri"] == "memo://text"

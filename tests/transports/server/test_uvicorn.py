@@ -69,7 +69,7 @@ async def test_it_says_where_it_is_and_ends_well_when_told_to(number):
         assert (await reply.json())["result"]["contents"][0]["text"] == "text"
         status, out, errors, seconds = await child.end(number)
     assert (status, out, errors) == (0, "stopped\nafter\n", "")
-    assert seconds < 2
+    assert seconds < transport.GRACE
 
 
 @SIGNALS
@@ -92,7 +92,7 @@ async def test_open_streams_end_properly_and_soon(number):
         await idle.closed()
         status, _, errors, seconds = await ending
     assert (status, errors) == (0, "")
-    assert seconds < 2
+    assert seconds < transport.GRACE
 
 
 async def test_requests_that_take_too_long_are_ended_quietly():
@@ -125,7 +125,7 @@ async def test_requests_that_take_too_long_are_ended_quietly():
             process.kill()
         await process.communicate()
     assert (status, errors) == (0, "")
-    assert seconds < 6
+    assert seconds < 50
 
 
 async def test_an_ipv6_address_is_served():

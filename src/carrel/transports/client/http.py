@@ -67,6 +67,11 @@ class HTTPTransport(HTTPTransportBase):
         self._revision: Revision | None = None
         self._listening: asyncio.Task[None] | None = None
 
+    @property
+    def session_id(self) -> str | None:
+        """Id that the server gave the session; None without one."""
+        return self._session
+
     # Transport interface
 
     async def open(self, receiver: Receiver) -> None:
@@ -195,7 +200,9 @@ class HTTPTransport(HTTPTransportBase):
                 for event in stream.feed(piece):
                     if event.name != "message" or not event.data:
                         continue
-                    self._receiver.receive(event.data, id)
+                    pause = self._receiver.receive(event.data, id)
+                    if pause is not None:
+                        await asyncio.sleep(pause)  # nothing is read meanwhile, so that the server has to wait
                     if id is not None and not self._receiver.awaits(id):
                         if not content.at_eof():
                             await self._await_end(response)
@@ -296,6 +303,8 @@ class HTTPTransport(HTTPTransportBase):
                 response = await self._get(revision, resumed)
             except Exception as error:
                 failure = self._endpoint.translate(error)
+                if before:
+                    self._receiver.broken()
                 if isinstance(failure, SessionExpired) and before:  # otherwise the server may have no GET stream at all
                     self._receiver.closed(failure)
                     return
@@ -321,6 +330,7 @@ class HTTPTransport(HTTPTransportBase):
                 return
             finally:
                 response.release()
+            self._receiver.broken()
             lasted = asyncio.get_running_loop().time() - began
             backoff.failures = 0 if stream.last_id != resumed or lasted > 10 else backoff.failures + 1
             await asyncio.sleep(backoff.delay(None if stream.retry is None else stream.retry / 1000))

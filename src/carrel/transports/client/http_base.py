@@ -154,7 +154,7 @@ class HTTPTransportBase:
         raise NotImplementedError
 
     async def _exchange(self, id: Id, message: OutgoingMessage) -> None:
-        """Send a request, and whatever it takes until its response arrives; raise if that fails."""
+        """Send a request, and receive until its response has arrived; raise if that fails."""
         raise NotImplementedError
 
     async def _shut(self) -> None:

@@ -92,7 +92,9 @@ class HTTPSSETransport(HTTPTransportBase):
         try:
             while piece := await response.content.readany():
                 for event in stream.feed(piece):
-                    self._take(event, response, found)
+                    pause = self._take(event, response, found)
+                    if pause is not None:
+                        await asyncio.sleep(pause)  # nothing is read meanwhile, so that the server has to wait
             failure: MCPError = TransportError(f"{self._endpoint.name} has ended the stream")
         except Exception as error:
             failure = self._explain(error)
@@ -133,13 +135,14 @@ class HTTPSSETransport(HTTPTransportBase):
         probe(response)
         return response
 
-    def _take(self, event: Event, response: ClientResponse, found: asyncio.Future[URL]) -> None:
+    def _take(self, event: Event, response: ClientResponse, found: asyncio.Future[URL]) -> float | None:
         assert self._receiver is not None
         if event.name == "endpoint":
             if not found.done():
                 found.set_result(self._find(event.data, response))
         elif event.name == "message" and event.data:
-            self._receiver.receive(event.data)
+            return self._receiver.receive(event.data)
+        return None
 
     def _find(self, data: bytes, response: ClientResponse) -> URL:
         """Return the URL to post to, which must have the same origin: credentials are sent to it."""

@@ -84,8 +84,10 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         env: environment variables, besides the few that are always passed on.
         cwd: working directory.
         stderr: called with each line that the server writes to its standard error.
+        name: what errors call the server; None for its program and its first argument.
     """
 
     env: Mapping[str, str] | None = None
     cwd: str | os.PathLike[str] | None = None
     stderr: Callable[[str], None] | None = None
+    name: str | None = None

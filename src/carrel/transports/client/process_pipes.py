@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from carrel.transports.client.process_group import ProcessGroup
@@ -23,6 +24,12 @@ READ_SIZE = 64 * 1024
 
 #: How much of standard error is kept, in bytes.
 KEPT = 64 * 1024
+
+#: How many bytes may wait until the child reads them. Requests beyond that fail, and notifications are dropped.
+MAX_UNREAD = 64 * 1024 * 1024
+
+#: Bytes per second that are read of the child's standard error, and how many at once before that.
+ERROR_RATE, ERROR_BURST = 2 * 1024 * 1024, 8 * 1024 * 1024
 
 #: Seconds to wait for remaining output after the child has exited or closed a stream.
 LAST_WORDS = 0.5
@@ -47,14 +54,14 @@ class Room:
 class ProcessPipes(asyncio.SubprocessProtocol):
     """Subprocess protocol for the three standard streams of a child and its exit.
 
-    ``receive`` is called with each line that is not blank, ``lose`` with the reason when the child has exited or its
-    streams are unusable. (With uvloop, a stream that only the child has closed is not noticed before the child has
-    exited: uvloop keeps the child's end open too.)
+    ``receive`` is called with each line that is not blank, and may return the seconds for which nothing is to be read;
+    ``lose`` with the reason when the child has exited or its streams are unusable. (With uvloop, a stream that only the
+    child has closed is not noticed before the child has exited: uvloop keeps the child's end open too.)
     """
 
     def __init__(
         self,
-        receive: Callable[[bytes], None],
+        receive: Callable[[bytes], float | None],
         lose: Callable[[str], None],
         max_message: int,
         stderr: Callable[[str], object] | None,
@@ -69,6 +76,10 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._tell = stderr
         self._error_lines = Lines(KEPT)
         self._closed = asyncio.Event()
+        self._held: list[bytes | None] = []
+        self._pause: asyncio.TimerHandle | None = None
+        self._errors_left = float(ERROR_BURST)
+        self._errors_read = 0.0
         self._open: set[Any] = {"stdout", "stderr", "process"}
         self._signs: list[str] = []
         self._last_words: asyncio.TimerHandle | None = None
@@ -84,6 +95,7 @@ class ProcessPipes(asyncio.SubprocessProtocol):
     def connection_made(self, transport: Any) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
+        self._errors_read = self._loop.time()
         self._stdin = transport.get_pipe_transport(0)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
         stdout = transport.get_pipe_transport(1)
@@ -105,6 +117,11 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             self._room.event.clear()
             return self._room
         return None
+
+    @property
+    def overfull(self) -> bool:
+        """Whether ``MAX_UNREAD`` bytes wait until the child reads them."""
+        return self._paused and self._size + self._stdin.get_write_buffer_size() > MAX_UNREAD
 
     def _flush(self) -> None:
         leaving, self._leaving, self._size = self._leaving, [], 0
@@ -139,16 +156,43 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         if len(data) >= READ_SIZE and not self._large_responses:
             self._large_responses = True
             enlarge(self._transport.get_pipe_transport(1))
+        lines = self._lines.feed(data)
+        if self._pause is not None:
+            self._held += lines
+            return
+        self._pass_on(lines)
+
+    def _pass_on(self, lines: list[bytes | None]) -> None:
+        """Pass on received lines, up to one after which the receiver wants a pause: then the child has to wait."""
         receive = self._receive
-        for line in self._lines.feed(data):
+        for number, line in enumerate(lines):
             if line is None:
                 break
             if line and not line.isspace():
-                receive(line)
+                pause = receive(line)
+                if pause is not None:
+                    self._held = lines[number + 1 :]
+                    self._read(1, on=False)
+                    self._pause = self._loop.call_later(pause, self._go_on)
+                    return
         else:
             if not self._lines.skipping:
                 return
         self._lose(f"has sent a message of more than {self._max_message} bytes (max_message)")
+
+    def _go_on(self) -> None:
+        """Pass on the lines that were held, and read again."""
+        self._pause = None
+        held, self._held = self._held, []
+        self._pass_on(held)
+        if self._pause is None:
+            self._read(1, on=True)
+
+    def _read(self, fd: int, *, on: bool) -> None:
+        """Begin or stop to read a stream of the child."""
+        pipe = self._transport.get_pipe_transport(fd)
+        if pipe is not None and not pipe.is_closing():
+            pipe.resume_reading() if on else pipe.pause_reading()
 
     def _take_errors(self, data: bytes) -> None:
         self.errors += data
@@ -156,6 +200,14 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             del self.errors[:-KEPT]
         if self._tell is not None:
             self._tell_errors(self._error_lines.feed(data))
+        self._errors_left -= len(data)
+        if self._errors_left < 0:
+            now = self._loop.time()
+            self._errors_left = min(self._errors_left + (now - self._errors_read) * ERROR_RATE, ERROR_BURST)
+            self._errors_read = now
+            if self._errors_left < 0:  # a flood: the child waits, and not those beside it
+                self._read(2, on=False)
+                self._loop.call_later(-self._errors_left / ERROR_RATE, partial(self._read, 2, on=True))
 
     def _tell_errors(self, lines: list[bytes | None]) -> None:
         for line in lines:
@@ -174,9 +226,10 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             self.resume_writing()
             self._see("has closed its standard input", None)
         elif fd == 1:
-            for line in self._lines.finish():
+            for line in (*self._held, *self._lines.finish()):
                 if line:
                     self._receive(line)
+            self._held = []
             self._see("has closed its standard output", "stdout")
         else:
             if self._tell is not None:
@@ -216,6 +269,8 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             async with asyncio.timeout(KILLED):
                 await self.exited.wait()
         self._room.event.set()
+        if self._pause is not None:
+            self._pause.cancel()
         if self._stdin.get_write_buffer_size():  # the child does not read any more
             self._stdin.abort()
         self._transport.close()

@@ -13,18 +13,22 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import weakref
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from carrel.errors import ConfigError, MCPError, TransportError
+from carrel.printable import printable
 from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
 from carrel.transports.client.process_group import NEW_GROUP, ProcessGroup, kill
-from carrel.transports.client.process_pipes import ProcessPipes
-from carrel.transports.client.transport import Receiver
+from carrel.transports.client.process_pipes import MAX_UNREAD, ProcessPipes
+from carrel.transports.client.transport import STDERR_FOLLOWS, Receiver
 from carrel.wire.base import Id
 
 __all__ = ["MAX_MESSAGE", "StdioTransport", "environment"]
@@ -51,6 +55,9 @@ INHERITED = (
 #: Characters that cmd.exe, which runs batch files on Windows, would interpret.
 UNQUOTABLE = frozenset('"%!^&|<>()\r\n')
 
+#: Held while a process is forked: uvloop refuses to do so in two threads at the same moment.
+FORKING = threading.Lock()
+
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a child: the inherited variables, without shell functions, and ``extra``."""
@@ -66,6 +73,7 @@ class StdioTransport:
         env: environment variables besides the few that are inherited (``environment``).
         cwd: the working directory of the subprocess.
         stderr: callback for each line of its standard error.
+        name: what errors call the server; None for its program and its first argument.
         max_message: the longest message that is read, in bytes.
         grace: seconds that it gets to exit by itself when the connection is closed, and again after SIGTERM.
     """
@@ -82,6 +90,7 @@ class StdioTransport:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         stderr: Callable[[str], object] | None = None,
+        name: str | None = None,
         max_message: int = MAX_MESSAGE,
         grace: float = GRACE,
     ) -> None:
@@ -91,6 +100,7 @@ class StdioTransport:
         self._env = dict(env or {})
         if any("\0" in part for part in (*self._command, *self._env, *self._env.values())):
             raise ConfigError(f"The command {self._command[0]!r} or its environment has a NUL in it")
+        self._name = name or short_name(self._command)
         self._cwd = cwd
         self._grace = grace
         self._pipes = ProcessPipes(self._receive, self._lose, max_message, stderr)
@@ -139,7 +149,7 @@ class StdioTransport:
         env = environment(self._env)
         program = find_program(self._command, env, self._cwd)
         try:
-            await asyncio.get_running_loop().subprocess_exec(
+            starting = asyncio.get_running_loop().subprocess_exec(
                 lambda: self._pipes,
                 *(program, *self._command[1:]),
                 stdin=subprocess.PIPE,
@@ -149,6 +159,7 @@ class StdioTransport:
                 cwd=self._cwd,
                 **NEW_GROUP,
             )
+            await FirstStepAlone(starting)
         except OSError as error:
             raise self._explain(error) from error
         finally:  # the process may have been started even if this task is cancelled
@@ -171,10 +182,14 @@ class StdioTransport:
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
         """Write a message, batched with others of the same event loop iteration."""
+        error: TransportError | None = None
         if self._ending is None and self._group is not None:
-            return self._pipes.write(message.data)
+            if not self._pipes.overfull:
+                return self._pipes.write(message.data)
+            why = f"{self._name} does not read its input: more than {MAX_UNREAD} bytes wait for it (MAX_UNREAD)"
+            error = TransportError(why, delivered=False)
         if message.id is not None and self._receiver is not None:
-            error = TransportError(str(self._lost or "The connection is closed"), delivered=False)
+            error = error or TransportError(str(self._lost or "The connection is closed"), delivered=False)
             asyncio.get_running_loop().call_soon(self._receiver.fail, message.id, error)
         return None
 
@@ -184,9 +199,10 @@ class StdioTransport:
     def settle(self, revision: Revision) -> None:
         """Do nothing: the revision changes nothing here."""
 
-    def _receive(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> float | None:
         if self._ending is None and self._receiver is not None:
-            self._receiver.receive(line)
+            return self._receiver.receive(line)
+        return None
 
     # Closing
 
@@ -196,8 +212,7 @@ class StdioTransport:
             return
         errors = self._pipes.errors[-SHOWN:].decode(errors="replace").strip()
         self._lost = TransportError(
-            f"The server {self._command[0]!r} {reason}"
-            + (f". Its standard error ends with:\n{errors}" if errors else "")
+            f"The server {self._name!r} {reason}" + (f".{STDERR_FOLLOWS}\n{errors}" if errors else "")
         )
         self._ending = asyncio.get_running_loop().create_task(self._end())
         if self._receiver is not None:
@@ -255,6 +270,34 @@ class StdioTransport:
                     while group.alive:  # there is no exit event for processes that are not our children
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, 0.05)
+
+
+def short_name(command: Sequence[str]) -> str:
+    """Return a command up to its first argument that is no option, without directories: others may be secret."""
+    end = next((at for at, word in enumerate(command[1:], 2) if not word.startswith("-")), 1)
+    return printable(" ".join(Path(word).name if Path(word).is_absolute() else word for word in command[:end]), 60)
+
+
+class FirstStepAlone:
+    """Awaitable of a coroutine that holds the lock ``FORKING`` up to where the coroutine first waits."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        with FORKING:
+            waits_for = self._coroutine.send(None)
+        while True:
+            try:
+                yield waits_for
+            except BaseException as error:
+                resume = partial(self._coroutine.throw, error)
+            else:
+                resume = partial(self._coroutine.send, None)
+            try:
+                waits_for = resume()
+            except StopIteration as end:
+                return end.value
 
 
 def find_program(command: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None = None) -> str:

@@ -14,16 +14,21 @@ from carrel.protocol.client import OutgoingMessage
 from carrel.protocol.revision import Revision
 from carrel.wire.base import Id
 
-__all__ = ["Credentials", "Receiver", "Transport"]
+__all__ = ["STDERR_FOLLOWS", "Credentials", "Receiver", "Transport"]
+
+#: Where an error of a program goes on with the end of its standard error.
+STDERR_FOLLOWS = " Its standard error ends with:"
 
 
 class Receiver(Protocol):
     """Callbacks of a client for messages and errors from its transport."""
 
-    def receive(self, data: bytes, about: Id | None = None) -> None:
+    def receive(self, data: bytes, about: Id | None = None) -> float | None:
         """Process one received message or batch. Never raises.
 
-        ``about`` is the id of the request on whose stream it arrived; None if it was not on the stream of a request.
+        Returns the seconds for which the transport should not pass on anything more, as the server sends too much;
+        None to go on. ``about`` is the id of the request on whose stream it arrived; None if it was not on the stream
+        of a request.
         """
 
     def awaits(self, id: Id) -> bool:
@@ -35,6 +40,9 @@ class Receiver(Protocol):
         The error is a ``PeerError`` (with its HTTP status) if an HTTP error response had a JSON-RPC error as its body,
         whatever the id in that.
         """
+
+    def broken(self) -> None:
+        """Report that the long-lived stream has broken, or was refused again: the server may be gone."""
 
     def interrupted(self) -> None:
         """Report that notifications may have been lost: the long-lived stream was interrupted and not resumed."""

@@ -1,8 +1,8 @@
-"""Application interface of server transports, implemented by ``carrel.Server``."""
+"""Application interface of server transports, implemented by the endpoint of a ``carrel.Server``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.limits import Budget, Limits
@@ -10,9 +10,11 @@ from carrel.protocol.channel import Channel
 from carrel.protocol.server import Call, Connection, Refusal
 
 if TYPE_CHECKING:
+    from carrel.state.records import Changed
     from carrel.state.replica import Replica
+    from carrel.transports.server.route import Route
 
-__all__ = ["Application"]
+__all__ = ["Application", "HasEndpoint"]
 
 
 class Application(Protocol):
@@ -25,6 +27,10 @@ class Application(Protocol):
     @property
     def limits(self) -> Limits:
         """Limits on messages, buffers, connections and requests of clients."""
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """HTTP routes that are served beside the MCP endpoint."""
 
     @property
     def replica(self) -> Replica:
@@ -49,8 +55,11 @@ class Application(Protocol):
             ServerUnavailable: there is no room for it.
         """
 
-    def resync(self, connection: Connection) -> None:
-        """Notify a client that everything it has subscribed to may have changed."""
+    def position(self) -> int:
+        """Return the position of the bus up to which all changes were sent to the clients of this replica."""
+
+    def catch_up(self, connection: Connection, changes: Sequence[Changed] | None) -> None:
+        """Notify a client of earlier changes of what it has subscribed to; None if all of that may have changed."""
 
     def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""
@@ -67,3 +76,11 @@ class Application(Protocol):
 
     def end_streams(self) -> None:
         """End all listen streams (subscriptions) gracefully."""
+
+
+class HasEndpoint(Protocol):
+    """Server that transports are given: a ``carrel.Server``, of which they use the endpoint alone."""
+
+    @property
+    def endpoint(self) -> Application:
+        """The interface of the server for transports."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.protocol.principal import Caller, Challenge
 from carrel.protocol.server import Batch, Call, Event
 from carrel.transports.server.http_request import Headers, Rejection
+
+if TYPE_CHECKING:
+    from carrel.transports.server.route import Route
 
 __all__ = ["Authorizer", "Lease", "client_of", "keep_headers", "let_in", "owner_of", "permit"]
 
@@ -28,6 +31,9 @@ class Authorizer(Protocol):
 
     def document(self, scope: dict[str, Any], path: str) -> bytes | Challenge | None:
         """Return the protected resource metadata document, if the request is for that."""
+
+    def routes(self, path: str) -> Sequence[Route]:
+        """Return the routes of the authorizer itself, such as those of an authorization server."""
 
     async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge:
         """Authenticate a request, and remove the credentials from ``headers``."""
@@ -68,10 +74,10 @@ def permit(authorizer: Authorizer | None, caller: Caller | None, event: Event) -
 
 
 def keep_headers(event: Event, headers: Headers) -> None:
-    """Give the calls of a message the headers of its HTTP request, from which credentials have been removed."""
+    """Give the calls of a message the headers of its HTTP request."""
     for call in event.events if isinstance(event, Batch) else (event,):
         if isinstance(call, Call):
-            call.headers = headers
+            call.raw_headers = headers
 
 
 def owner_of(caller: Caller | None) -> str | None:

@@ -1,15 +1,17 @@
-"""Direct writing of chunks of a response to the connection, past ASGI.
+"""Direct use of the connection, past ASGI: writing of responses and of chunks of them, and noticing its end.
 
 Sending a message through ASGI wakes a task and awaits ``send``: that costs several times as much as to write it. Where
 ``send`` is that of uvicorn's httptools protocol, with no middleware around it, a small message can be written at once,
-provided that nothing waits to be sent before it.
+provided that nothing waits to be sent before it. So can a response with no headers but those of its body. And no task
+has to wait for the end of the connection, which takes three kilobytes for each stream.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-__all__ = ["DirectWriter", "direct_writer"]
+__all__ = ["DirectWriter", "direct_writer", "disconnection", "write_response"]
 
 PROTOCOL = "uvicorn.protocols.http.httptools_impl"
 
@@ -44,3 +46,60 @@ def direct_writer(send: Any) -> DirectWriter | None:
     if getattr(cycle, "chunked_encoding", None) is not True or cycle.scope["method"] == "HEAD":
         return None
     return DirectWriter(cycle)
+
+
+def write_response(send: Any, body: bytes) -> bool:
+    """Write a complete JSON response with status 200; return False where it has to go through ASGI.
+
+    That is the case where uvicorn adds headers or logs the response, the request or the connection ends with it, or
+    nothing can be written now.
+    """
+    cycle: Any = getattr(send, "__self__", None)
+    if type(cycle).__module__ != PROTOCOL or cycle.default_headers or cycle.access_log:
+        return False
+    if cycle.response_started or cycle.disconnected or not cycle.keep_alive or cycle.flow.write_paused:
+        return False
+    if cycle.scope["method"] == "HEAD" or cycle.transport.is_closing():
+        return False
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = cycle.chunked_encoding = False
+    cycle.transport.write(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    )
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
+
+
+class Disconnection:
+    """Event of a request that has arrived: set when the client disconnects, or the response is complete."""
+
+    __slots__ = ("_gone",)
+
+    def __init__(self, gone: asyncio.Future[None]) -> None:
+        self._gone: asyncio.Future[None] | None = gone
+
+    def set(self) -> None:
+        """Complete the future, and drop it: an idle connection keeps its last request."""
+        gone, self._gone = self._gone, None
+        if gone is not None and not gone.done():
+            gone.set_result(None)
+
+    def clear(self) -> None:
+        """Do nothing: nothing more is received."""
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        if self._gone is not None:
+            await asyncio.wait((self._gone,))
+
+
+def disconnection(receive: Any) -> asyncio.Future[None] | None:
+    """Return a future of the end of a request's connection; None where ``receive`` has to tell that."""
+    cycle: Any = getattr(receive, "__self__", None)
+    if type(cycle).__module__ != PROTOCOL or cycle.more_body or cycle.disconnected or cycle.response_complete:
+        return None
+    cycle.flow.resume_reading()
+    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cycle.message_event = Disconnection(gone)
+    return gone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from carrel.limits import Limits
 from carrel.state.records import Replay, TailLetter
 from carrel.state.replica import Replica
 
@@ -11,22 +12,28 @@ __all__ = ["SessionLog"]
 class SessionLog:
     """Events of the streams of one session, as the replica that writes them or another one sees them.
 
-    ``ttl`` is how many seconds events are kept after the last one if they are not dropped before.
+    Events are kept for ``session_ttl`` after the last one if they are not dropped before.
     """
 
-    __slots__ = ("_followers", "_replica", "_session", "_ttl")
+    __slots__ = ("_followers", "_limits", "_replica", "_session")
 
-    def __init__(self, replica: Replica, session: str, ttl: float) -> None:
+    def __init__(self, replica: Replica, session: str, limits: Limits) -> None:
         self._replica = replica
         self._session = session
-        self._ttl = ttl
+        self._limits = limits
         self._followers: dict[str, int] | None = None
         """Replicas on which clients have resumed streams of this one, by stream."""
+
+    async def begin(self, stream: str) -> None:
+        """Make a stream known to other replicas, before its client has an event id of it."""
+        if self._replica.shared:
+            self.append(stream, 0, b"", 0)
+            await self._replica.written()
 
     def append(self, stream: str, number: int, event: bytes, oldest: int) -> None:
         """Add an event, and drop those with numbers below ``oldest``."""
         events = self._replica.state.events
-        self._replica.write(events.append(self._session, stream, number, event, oldest, self._ttl))
+        self._replica.write(events.append(self._session, stream, number, event, oldest, self._limits.session_ttl))
         self._tell(stream)
 
     def finish(self, stream: str) -> None:

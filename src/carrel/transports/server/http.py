@@ -25,7 +25,7 @@ from carrel.errors import (
 from carrel.limits import Quota
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.principal import Challenge
-from carrel.transports.server.application import Application
+from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.authorizer import Authorizer, client_of, let_in
 from carrel.transports.server.dispatcher import CLEANUP, Work, cancel
 from carrel.transports.server.http_endpoint import Endpoint
@@ -44,6 +44,7 @@ from carrel.transports.server.streams import Stream
 
 if TYPE_CHECKING:
     from carrel.transports.server.http_sse import HTTPWithSSE
+    from carrel.transports.server.routes import Routes
 
 __all__ = ["StreamableHTTP"]
 
@@ -51,6 +52,9 @@ Scope = dict[str, Any]
 
 #: Path of the health check for monitoring. It needs no authorization, and returns only that the server runs.
 HEALTH = "/healthz"
+
+#: Path of the protected resource metadata of any authorizer (RFC 9728).
+PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 
 
 class StreamableHTTP:
@@ -70,12 +74,12 @@ class StreamableHTTP:
         authorization: authorizer of requests, such as ``carrel.security.Authorization``; None for no authorization.
 
     Raises:
-        ConfigError: two endpoints would have the same path.
+        ConfigError: two endpoints or routes would have the same path.
     """
 
     def __init__(
         self,
-        app: Application,
+        app: HasEndpoint,
         *,
         path: str = "/mcp",
         allowed_hosts: str | Iterable[str] = (),
@@ -85,17 +89,17 @@ class StreamableHTTP:
         sse_path: str | None = None,
         authorization: Authorizer | None = None,
     ) -> None:
-        self._app = app
+        served = self._app = app.endpoint
         self._authorization = authorization
         self._path = "/" + path.strip("/")
         self._origins = Origins(allowed_hosts, allowed_origins)
-        self._limits = app.limits
-        self._bodies = Bodies(app.limits)
+        self._limits = served.limits
+        self._bodies = Bodies(served.limits)
         self._keep_alive = keep_alive
         self._patience = patience
-        self._places = Quota(app.limits.max_sessions, app.limits.max_sessions_per_client)
-        self._sessions = SessionTable(app, self._places)
-        self._endpoint = Endpoint(app, self._sessions, self._bodies, authorization)
+        self._places = Quota(served.limits.max_sessions, served.limits.max_sessions_per_client)
+        self._sessions = SessionTable(served, self._places)
+        self._endpoint = Endpoint(served, self._sessions, self._bodies, authorization)
         self._streams: set[Stream] = set()
         self._answers: set[Work] = set()
         self._life: asyncio.Task[None] | None = None
@@ -107,7 +111,7 @@ class StreamableHTTP:
             from carrel.transports.server.http_sse import HTTPWithSSE  # deprecated, rarely used
 
             self._sse = HTTPWithSSE(
-                app,
+                served,
                 "/" + sse_path.strip("/"),
                 bodies=self._bodies,
                 alternative=self._path,
@@ -118,6 +122,18 @@ class StreamableHTTP:
             )
             if self._sse.owns(self._path):
                 raise ConfigError(f"the endpoint of HTTP+SSE at {sse_path} overlaps with {path}")
+        self._routes = self._collect_routes()
+
+    def _collect_routes(self) -> Routes | None:
+        """Return the routes of the application and of the authorizer; None if there are none."""
+        authorization = self._authorization
+        routes = [*self._app.routes, *(() if authorization is None else authorization.routes(self._path))]
+        if not routes:
+            return None
+        from carrel.transports.server.routes import Routes  # most servers have none
+
+        taken = {self._path, HEALTH, *(route.path for route in routes if self._sse and self._sse.owns(route.path))}
+        return Routes(routes, taken, (PROTECTED_RESOURCE,), has_authorization=authorization is not None)
 
     # Starting and stopping
 
@@ -248,14 +264,20 @@ class StreamableHTTP:
         extra: list[tuple[bytes, bytes]] = []
         try:
             headers = self._check(scope)
-            method = scope["method"]
-            if path_of(scope) == HEALTH and method in ("GET", "HEAD"):
+            method, path = scope["method"], path_of(scope)
+            if path == HEALTH and method in ("GET", "HEAD"):
                 await respond(send, 200, b'{"status":"ok"}', [(b"cache-control", b"no-store")])
                 return None
             extra = self._origins.answer(headers)
             if self._authorization is not None and await self._describe(scope, headers, send, extra):
                 return None
-            path = self._find(scope)
+            if (
+                self._routes is not None
+                and path != self._path
+                and await self._serve_route(path, scope, headers, receive, send, extra)
+            ):
+                return None
+            path = self._find(path, scope)
             caller = None
             if self._authorization is not None and method != "OPTIONS":
                 caller = await let_in(self._authorization, scope, headers, self._path)
@@ -296,6 +318,34 @@ class StreamableHTTP:
             await respond(send, 200, document, [(b"cache-control", b"max-age=300"), *extra])
         return True
 
+    async def _serve_route(
+        self,
+        path: str,
+        scope: Scope,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+    ) -> bool:
+        """Answer a request for a route beside the endpoint; return whether it was one. The endpoint comes first."""
+        assert self._routes is not None
+        if path.rstrip("/") == self._path.rstrip("/") or (self._sse is not None and self._sse.owns(path)):
+            return False
+        route = self._routes.find(path, scope["method"])
+        if route is None:
+            return False
+        if scope["method"] == "OPTIONS":
+            await respond(send, 204, b"", self._origins.preflight(headers) if b"origin" in headers else ())
+            return True
+        from carrel.transports.server import routes
+
+        caller = None
+        if route.authorized and self._authorization is not None:
+            caller = await let_in(self._authorization, scope, headers, self._path)
+        client = client_of(scope, caller)
+        await routes.serve(route, path, scope, headers, receive, send, self._bodies, client, caller, extra)
+        return True
+
     def _check(self, scope: Scope) -> Headers:
         """Validate Host and Origin; return the headers by lower-case name."""
         headers = read_headers(scope["headers"])
@@ -304,14 +354,13 @@ class StreamableHTTP:
             raise Rejection(403, problem)
         return headers
 
-    def _find(self, scope: Scope) -> str:
-        """Return the path of the endpoint that the request is for."""
-        path, root = path_of(scope), scope.get("root_path", "")
+    def _find(self, path: str, scope: Scope) -> str:
+        """Return the path of the endpoint that a request for a path is for."""
         if path == self._path or path.rstrip("/") == self._path.rstrip("/"):
             return self._path
         if self._sse is None or not self._sse.owns(path):
-            raise Rejection(404, f"The MCP endpoint is {root}{self._path}")
-        return str(path)
+            raise Rejection(404, f"The MCP endpoint is {scope.get('root_path', '')}{self._path}")
+        return path
 
 
 def path_of(scope: Scope) -> str:

@@ -7,9 +7,9 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
 from __future__ import annotations
 
 from carrel.errors import (
-    HeaderMismatch,
     InvalidMessage,
     InvalidParams,
+    ProtocolError,
     ServerUnavailable,
 )
 from carrel.protocol.connection import ErrorResponse, Ignored, Response
@@ -33,6 +33,7 @@ from carrel.transports.server.http_response import (
 from carrel.transports.server.http_stream import StandingResponse
 from carrel.transports.server.session import Session
 from carrel.transports.server.sessions import SessionTable
+from carrel.transports.server.standing_stream import parse_standing_id
 from carrel.transports.server.streams import MutedStream, Stream
 
 __all__ = ["Endpoint"]
@@ -72,6 +73,7 @@ class Endpoint:
             raise Rejection(404, "There is no such session: it does not exist, or has ended; initialize a new one")
         if version is not None and version not in self._known:
             raise Rejection(400, f"MCP-Protocol-Version {version[:50].decode('latin-1')!r} is not supported")
+        session.connection.principal = None if caller is None else caller.principal
         return session
 
     async def post(
@@ -108,44 +110,71 @@ class Endpoint:
         keep_headers(event, headers)
         if type(event) is not Call:
             return await self._post_other(event, session, headers, send, extra, json=json, events=events)
-        if not events and event.request.endless:
-            refusal = connection.refuse(event, _needs_stream(event))
+        try:
+            admitted = await self._admit(event, session, headers, caller, events=events)
+        except ServerUnavailable as error:
+            await respond(send, 503, connection.refuse(event, error).reply, [RETRY_LATER, *extra])
+            return None
+        except ProtocolError as error:
+            refusal = connection.refuse(event, error)
             await respond(send, refusal.status, refusal.reply, extra)
             return None
-        opened, granted = None, extra
-        if event.peer.revision.stateless:
-            try:
-                verify(event, headers)
-            except HeaderMismatch as error:
-                refusal = connection.refuse(event, error)
-                await respond(send, refusal.status, refusal.reply, extra)
-                return None
-            session = None
-        elif session is None:
-            if event.request is not INITIALIZE:
-                if version not in self._stateless:
-                    raise _no_session()
-                refusal = connection.refuse(event, _not_stateless(version))
-                await respond(send, refusal.status, refusal.reply, extra)
-                return None
-            try:
-                session = opened = await self._sessions.open(connection, event.peer, owner_of(caller))
-            except ServerUnavailable as error:
-                await respond(send, 503, connection.refuse(event, error).reply, [RETRY_LATER, *extra])
-                return None
-            granted = [*extra, (b"mcp-session-id", session.id.encode())]
+        opened = admitted is not None and admitted is not session
+        return await self._answer_call(event, admitted, send, extra, caller, opened=opened, json=json, events=events)
+
+    async def _admit(
+        self, call: Call, session: Session | None, headers: Headers, caller: Caller | None, *, events: bool
+    ) -> Session | None:
+        """Return the session of a call, a new one if it initializes it; None for a stateless call.
+
+        Raises:
+            InvalidMessage: the response is a stream that the client does not accept.
+            HeaderMismatch: the headers of a stateless call do not match its body.
+            InvalidParams: it declares a stateless revision in its headers only.
+            Rejection: it needs a session and has none.
+            ServerUnavailable: there is no room for a session.
+        """
+        if not events and call.request.endless:
+            raise _needs_stream(call)
+        if call.peer.revision.stateless:
+            verify(call, headers)
+            return None
+        if session is not None:
+            return session
+        if call.request is not INITIALIZE:
+            version = headers.get(b"mcp-protocol-version")
+            if version not in self._stateless:
+                raise _no_session()
+            raise _not_stateless(version)
+        return await self._sessions.open(call.connection, call.peer, owner_of(caller))
+
+    async def _answer_call(
+        self,
+        call: Call,
+        session: Session | None,
+        send: Send,
+        extra: list[tuple[bytes, bytes]],
+        caller: Caller | None,
+        *,
+        opened: bool,
+        json: bool,
+        events: bool,
+    ) -> PendingResponse | None:
+        """Answer a call in a session, which it may just have opened, or a stateless one."""
+        connection, client = call.connection, call.connection.client
+        granted = [*extra, (b"mcp-session-id", session.id.encode())] if opened and session is not None else extra
         stream = _stream(connection, session, events=events)
         try:
-            self._check_load(event, session)
-            reply = self._app.answer(event, stream)
+            self._check_load(call, session)
+            reply = self._app.answer(call, stream)
         except ServerUnavailable as error:
-            reply = connection.refuse(event, error)
-        if event.request.endless:
-            event.headers = None  # frees memory: there may be many such requests, for long
+            reply = connection.refuse(call, error)
+        if call.request.endless:
+            call.raw_headers = None  # frees memory: there may be many such requests, for long
         await absorb()
         if type(reply) is Refusal:
-            if opened is not None:
-                await self._sessions.end(opened)
+            if opened and session is not None:
+                await self._sessions.end(session)
             await respond(send, reply.status, reply.reply, extra)
             return None
         if session is not None:
@@ -153,18 +182,18 @@ class Endpoint:
             await self._app.replica.written()  # so that other replicas know of it before the client does
         if type(reply) is bytes:
             if stream.idle and json:
-                await answer(send, connection, event.id, reply, granted)
+                await answer(send, connection, call.id, reply, granted)
                 return None
             reply = _ready(reply)
-        work = begin(self._app, event, reply)
+        work = begin(self._app, call, reply)
         if session is None:
             self._in_flight[client] = self._in_flight.get(client, 0) + 1
             work.add_done_callback(lambda _: self._count_down(client))
-        if caller is not None and event.request.endless:
+        if caller is not None and call.request.endless:
             lease = Lease(stream.expire)
             lease.extend(caller)
             work.add_done_callback(lease.cancel)
-        return PendingResponse(event.id, work, stream, connection, session, granted, json=json, events=events)
+        return PendingResponse(call.id, work, stream, connection, session, granted, json=json, events=events)
 
     def _check_load(self, call: Call, session: Session | None) -> None:
         """Check the limit of requests in flight of a session, or of the client of a stateless request.
@@ -244,20 +273,23 @@ class Endpoint:
         session = await self._session(headers, caller, required=True)
         assert session is not None
         last = headers.get(b"last-event-id", b"").decode("latin-1")
-        after, replay = None, b""
-        fetched = None
         found = session.find_stream(last)
         if found is not None:
-            stream, after = found
+            return StandingResponse(found[0], session, caller, extra, found[1])
+        fetched = await session.fetch_stream(last)
+        if fetched is not None:
+            return StandingResponse(fetched, session, caller, extra)
+        resumption = parse_standing_id(last)
+        if resumption is None:
+            stream, missed = session.new_standing_stream(), None
         else:
-            fetched = await session.fetch_stream(last)
-            stream, replay = fetched or (session.new_stream(standing=True), b"")
-        if stream.standing:
-            session.keep(stream)
-            session.listen(stream, self._limits.max_streams_per_session)
-            if fetched is not None:
-                self._app.resync(session.connection)  # something may have been missed
-        return StandingResponse(stream, session, caller, extra, after, replay)
+            stream, missed = await session.resume(resumption)
+        session.listen(stream, self._limits.max_streams_per_session)
+        if missed is not None:
+            for message, key in missed.messages:
+                session.deliver(message, key)
+            self._app.catch_up(session.connection, missed.changes)
+        return StandingResponse(stream, session, caller, extra)
 
     async def delete(
         self, headers: Headers, send: Send, extra: list[tuple[bytes, bytes]], caller: Caller | None

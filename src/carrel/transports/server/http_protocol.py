@@ -27,6 +27,7 @@ from carrel.protocol.encoding import encode_error
 from carrel.transports.server.authorizer import address_group
 from carrel.transports.server.connections import Connections
 from carrel.transports.server.forwarded import TrustedProxies
+from carrel.transports.server.http_flow import Flow, Pipeline
 
 __all__ = ["LimitedProtocol"]
 
@@ -94,8 +95,15 @@ class LimitedProtocol(HttpToolsProtocol):
         options: options of ``HttpToolsProtocol``.
     """
 
+    # An instance dictionary holds the attributes of uvicorn's class, and would take a kilobyte more for these too.
+    __slots__ = (
+        *("_body_bytes", "_deadline", "_ending", "_framing_bytes", "_head_bytes", "_held", "_limits", "_proxied"),
+        *("_proxies", "_refusal", "_running", "_sent_at", "_state", "_table", "_unsent", "group"),
+    )
+
     def __init__(self, table: Connections, proxies: TrustedProxies, **options: Any) -> None:
         super().__init__(**options)
+        self.pipeline = Pipeline()  # type: ignore[assignment]
         self._table = table
         self._limits = table.limits
         self._proxies = proxies
@@ -111,11 +119,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._held = False
         self._ending = False
         self._refusal: bytes | None = None
+        self._running: Any = None
+        """The request that is answered while later ones wait in the pipeline; None while it is ``cycle``."""
 
     # Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = Flow(transport)  # type: ignore[assignment]
         address = self.client[0] if self.client else ""
         self._proxied = address in self._proxies
         self.group = "" if self._proxied else address_group(address)
@@ -129,6 +140,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.remove(self)
+        self.pipeline.clear()
+        if self._running is not None:  # uvicorn tells only the newest request, and the others would go on writing
+            self._running.disconnected = True
+            self._running.message_event.set()
+            self._running = None
         super().connection_lost(exc)
 
     def drop(self) -> None:
@@ -258,7 +274,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = math.inf
         self._body_bytes = self._framing_bytes = 0
         self._held = False
+        before = self.cycle
         super().on_headers_complete()
+        if self.pipeline and self._running is None:
+            self._running = before
         self.headers = []  # collects trailers, which must not be taken for headers
 
     def _check_head(self) -> None:
@@ -341,8 +360,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self.pipeline:
+            following = self.pipeline[-1][0]
+            self._running = None if following is self.cycle else following
             super().on_response_complete()
             return
+        self._running = None
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return

@@ -73,19 +73,18 @@ class Bodies:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        share = max(limits.max_unfinished_body_bytes // 4, limits.max_message_bytes)
-        self._budget = Budget(max(limits.max_unfinished_body_bytes, share), share)
+        self._budget = Budget(limits.max_unfinished_body_bytes, limits.max_message_bytes)
 
-    async def read(self, headers: Headers, receive: Receive, client: str) -> bytes:
-        """Read the body of a request: at most ``max_message_bytes``, within ``body_timeout`` seconds.
+    async def read(self, headers: Headers, receive: Receive, client: str, most: int | None = None) -> bytes:
+        """Read the body of a request: at most ``most`` or ``max_message_bytes``, within ``body_timeout`` seconds.
 
         Raises:
             Rejection: it is too long, too late or incomplete; or there are too many incomplete bodies.
         """
-        limit, timeout = self._limits.max_message_bytes, self._limits.body_timeout
+        limit, timeout = most or self._limits.max_message_bytes, self._limits.body_timeout
         length = headers.get(b"content-length")
         if length is not None and length.isdigit() and (len(length) > 18 or int(length) > limit):
-            raise too_long(limit)
+            raise too_long(limit, most)
         steps, arrived, message = take_step(receive())
         if not arrived or message.get("more_body", False):
             try:
@@ -93,7 +92,7 @@ class Bodies:
                     if not arrived:
                         message = await go_on(steps, message)
                     if message.get("more_body", False):
-                        return await self._read_more(message.get("body", b""), receive, client)
+                        return await self._read_more(message.get("body", b""), receive, client, most)
             except TimeoutError:
                 problem = f"The body was not received within {timeout:g} seconds (body_timeout)"
                 raise Rejection(408, problem, [(b"connection", b"close")]) from None
@@ -101,17 +100,20 @@ class Bodies:
             raise Rejection(400, "The client has disconnected")
         body: bytes = message.get("body", b"")
         if len(body) > limit:
-            raise too_long(limit)
+            raise too_long(limit, most)
         return body
 
-    async def _read_more(self, first: bytes, receive: Receive, client: str) -> bytes:
-        limit, budget = self._limits.max_message_bytes, self._budget
+    async def _read_more(self, first: bytes, receive: Receive, client: str, most: int | None) -> bytes:
+        limits, budget = self._limits, self._budget
+        limit = most or limits.max_message_bytes
+        share = max(limits.max_unfinished_body_bytes // 4, limits.max_message_bytes)
+        budget.limit(max(limits.max_unfinished_body_bytes, share), share)
         body = bytearray()
         taken, piece, more = 0, first, True
         try:
             while True:
                 if len(body) + len(piece) > limit:
-                    raise too_long(limit)
+                    raise too_long(limit, most)
                 if not budget.take(client, len(piece)):
                     problem = "There are too many bodies that are not complete (max_unfinished_body_bytes)"
                     raise Rejection(503, problem, [(b"retry-after", b"10"), (b"connection", b"close")])
@@ -154,8 +156,9 @@ def go_on(steps: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, 
             return end.value
 
 
-def too_long(limit: int) -> Rejection:
-    return Rejection(413, f"The body is too long: at most {limit} bytes (max_message_bytes)")
+def too_long(limit: int, most: int | None) -> Rejection:
+    setting = "max_message_bytes" if most is None else "max_body"
+    return Rejection(413, f"The body is too long: at most {limit} bytes ({setting})")
 
 
 def is_json(headers: Headers) -> bool:

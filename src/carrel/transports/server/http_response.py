@@ -14,7 +14,7 @@ from msgspec import UNSET
 from carrel.errors import INTERNAL_ERROR, ServerUnavailable
 from carrel.protocol.encoding import encode_error
 from carrel.protocol.server import Connection, Refusal
-from carrel.transports.server.direct import direct_writer
+from carrel.transports.server.direct import direct_writer, disconnection, write_response
 from carrel.transports.server.dispatcher import CLEANUP, UNWEIGHED, Work, answer_of, cancel, no_room
 from carrel.transports.server.session import Session
 from carrel.transports.server.streams import Stream
@@ -147,22 +147,21 @@ class PendingResponse:
 
 async def pump(
     stream: Stream,
-    gone: asyncio.Task[None],
+    gone: asyncio.Future[None],
     send: Send,
     extra: Headers,
     streams: set[Stream],
     after: int | None = None,
-    replay: bytes = b"",
 ) -> bool:
     """Send an SSE stream until it is complete, the client disconnects or is too slow, or another connection resumes it.
 
-    ``after`` is the number of the last event that a resuming client has, ``replay`` what is sent before all else.
+    ``after`` is the number of the last event that a resuming client has.
     Returns whether the response still has to be ended with ``end``, which may block on a client that does not read.
     """
     connection = stream.attach()
     streams.add(stream)
     try:
-        opening = replay + await stream.opening(after)
+        opening = await stream.opening(after)
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *extra]})
         if opening:
             await _send_body(send, opening)
@@ -199,9 +198,9 @@ async def pump(
             streams.discard(stream)
 
 
-def disconnected(receive: Receive, stream: Stream) -> asyncio.Task[None]:
-    """Return a task that completes when the client disconnects, and then wakes ``stream``."""
-    gone = asyncio.get_running_loop().create_task(_disconnected(receive))
+def disconnected(receive: Receive, stream: Stream) -> asyncio.Future[None]:
+    """Return a future, or a task, that completes when the client disconnects, and then wakes ``stream``."""
+    gone = disconnection(receive) or asyncio.get_running_loop().create_task(_disconnected(receive))
     gone.add_done_callback(stream.wake)
     return gone
 
@@ -252,6 +251,8 @@ async def _send_body(send: Send, data: bytes) -> None:
 
 async def respond(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:
     """Send a complete response: ``body`` is JSON, or empty."""
+    if status == 200 and body and not extra and write_response(send, body):
+        return
     headers = (
         [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *extra] if body else [*extra]
     )

@@ -235,6 +235,7 @@ class HTTPWithSSE:
         if not accepts(headers.get(b"accept", b"*/*"))[1]:
             raise Rejection(406, "This is a stream of HTTP+SSE: the Accept header must allow text/event-stream")
         client = client_of(scope, caller)
+        self._places.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
         if not self._places.take(client):
             raise no_place(self._places, client)
         id = secrets.token_urlsafe(16)

@@ -19,21 +19,20 @@ __all__ = ["StandingResponse"]
 class StandingResponse:
     """Long-lived stream that a GET request opens or resumes.
 
-    ``after`` is the number of the last event that a resuming client has, ``replay`` what is sent before all else.
+    ``after`` is the number of the last event that a client has which resumes a response.
     """
 
-    __slots__ = ("_after", "_caller", "_extra", "_replay", "_session", "_stream")
+    __slots__ = ("_after", "_caller", "_extra", "_session", "_stream")
     stateless = False
 
     def __init__(
-        self, stream: Stream, session: Session, caller: Caller | None, extra: Headers, after: int | None, replay: bytes
+        self, stream: Stream, session: Session, caller: Caller | None, extra: Headers, after: int | None = None
     ) -> None:
         self._stream = stream
         self._session = session
         self._caller = caller
         self._extra = extra
         self._after = after
-        self._replay = replay
 
     async def run(self, receive: Receive, send: Send, patience: float, streams: set[Stream], works: set[Work]) -> None:
         """Send the stream until the client disconnects, its token expires, or the stream or session ends."""
@@ -42,7 +41,7 @@ class StandingResponse:
         lease = Lease(stream.expire)
         lease.extend(self._caller)
         try:
-            unended = await pump(stream, gone, send, self._extra, streams, self._after, self._replay)
+            unended = await pump(stream, gone, send, self._extra, streams, self._after)
         except ServerUnavailable as error:  # the replay cannot be read, and nothing is sent yet
             unended = False
             await respond_unavailable(send, error, self._extra)

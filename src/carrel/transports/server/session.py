@@ -15,11 +15,14 @@ from typing import Any
 
 import msgspec
 
+from carrel.limits import Limits
+from carrel.protocol.channel import ChangeKey
 from carrel.protocol.server import Connection
-from carrel.state.records import FollowLetter, SessionRecord, SubscriptionChanged, slot_of_stream
+from carrel.state.records import FollowLetter, SessionMessage, SessionRecord, SubscriptionChanged, slot_of_stream
 from carrel.state.replica import Replica
 from carrel.transports.server.dispatcher import InFlight, Work, cancel
 from carrel.transports.server.event_log import SessionLog
+from carrel.transports.server.standing_stream import Missed, Resumption, StandingEvents, StandingStream
 from carrel.transports.server.streams import MAX_EVENTS, ResumedStream, Stream
 
 __all__ = ["Session"]
@@ -32,8 +35,8 @@ STREAM_BYTES = 1024
 #: How many times within its lifetime the record of a session in use is renewed.
 RENEWALS = 4
 
-#: First letter of the ids of streams that GET opens, after the slot.
-STANDING = "g"
+#: Bytes of a message that belongs to no request up to which it is kept for a client that reconnects.
+MAX_KEPT_MESSAGE = 64 * 1024
 
 numbers = count(1)
 
@@ -41,16 +44,23 @@ numbers = count(1)
 class Session:
     """Session (Mcp-Session-Id) of a client of a revision with a handshake, as far as it lives in this process.
 
-    ``record`` is what all replicas know of it; ``ttl`` is its lifetime after the last use, in seconds.
+    ``record`` is what all replicas know of it; ``limits`` has its lifetime after the last use.
     """
 
     __slots__ = (
-        *("_held", "_listening", "_log", "_replica", "_resting", "_resumed", "_streams", "_ttl"),
+        *("_events", "_held", "_limits", "_listening", "_log", "_replica", "_resting", "_resumed", "_streams"),
         *("closed", "connection", "id", "in_flight", "record", "renewed", "touched"),
     )
 
     def __init__(
-        self, id: str, record: SessionRecord, connection: Connection, replica: Replica, ttl: float, now: float
+        self,
+        id: str,
+        record: SessionRecord,
+        connection: Connection,
+        replica: Replica,
+        events: StandingEvents,
+        limits: Limits,
+        now: float,
     ) -> None:
         self.id = id
         self.record = record
@@ -60,14 +70,16 @@ class Session:
         """When it was last used, and when the lifetime of its record began anew, by the event loop's clock."""
         self.in_flight = InFlight(connection)
         self._replica = replica
-        self._ttl = ttl
+        self._events = events
+        self._limits = limits
         self._log: SessionLog | None = None
         self._resumed: dict[str, ResumedStream] | None = None
         self._streams: OrderedDict[str, Stream] | None = None
         self._resting: dict[str, float] | None = None
-        self._listening: list[Stream] | None = None
+        self._listening: list[StandingStream] | None = None
         self._held: dict[Hashable, bytes] | None = None
         connection.id = id
+        connection.shared = replica.shared
         connection.channel = self
         connection.use_slot(replica.state.slot)
 
@@ -77,16 +89,17 @@ class Session:
         return bool(self.in_flight) or bool(self._listening)
 
     @property
-    def listening(self) -> list[Stream]:
+    def listening(self) -> list[StandingStream]:
         """The open streams of GET requests."""
         return self._listening or []
 
     def touch(self) -> None:
         """Record that the session is in use, and renew the lifetime of its record from time to time."""
         self.touched = asyncio.get_running_loop().time()
-        if self.touched - self.renewed > self._ttl / RENEWALS and not self.closed:
+        ttl = self._limits.session_ttl
+        if self.touched - self.renewed > ttl / RENEWALS and not self.closed:
             self.renewed = self.touched
-            self._replica.write(self._replica.state.sessions.touch(self.id, self.record.owner, self._ttl))
+            self._replica.write(self._replica.state.sessions.touch(self.id, self.record.owner, ttl))
 
     def update(self, record: SessionRecord) -> None:
         """Apply a record that another replica has changed."""
@@ -121,6 +134,29 @@ class Session:
     # Messages that belong to no request: they are sent on one of the GET streams
 
     def send(self, message: bytes, key: Hashable = None) -> None:
+        """Send a message on the newest GET stream, or keep it until there is one (one per key).
+
+        What is no change is put on the bus, so that a client which loses its connection gets it when it resumes.
+        """
+        if isinstance(key, ChangeKey) or len(message) > MAX_KEPT_MESSAGE:
+            self.deliver(message, key)
+            return
+        notice = SessionMessage(self.id, self._replica.state.slot, message, key)  # type: ignore[arg-type]
+        if self._replica.shared:
+            self._replica.write(self._publish(notice))
+        else:
+            self._replica.record(notice)
+            self.deliver(message, key)
+
+    async def _publish(self, notice: SessionMessage) -> None:
+        """Put a message on the bus: it is delivered when this replica reads it there, or now if the store fails."""
+        try:
+            await self._replica.state.bus.publish(notice)
+        except Exception:
+            self.deliver(notice.message, notice.key)
+            raise
+
+    def deliver(self, message: bytes, key: Hashable = None) -> None:
         """Send a message on the newest GET stream, or keep it until there is one (one per key)."""
         if self._listening:
             self._listening[-1].send(message, key)
@@ -148,7 +184,7 @@ class Session:
         if self._listening:
             await self._listening[-1].drain()
 
-    def listen(self, stream: Stream, most: int) -> None:
+    def listen(self, stream: StandingStream, most: int) -> None:
         """Add a GET stream, for messages that belong to no request; of the previous streams, ``most`` - 1 stay.
 
         The oldest streams are closed rather than the new one refused, because their connections may have been lost.
@@ -173,28 +209,52 @@ class Session:
             self._listening.remove(stream)
         self.touch()
 
+    async def resume(self, last: Resumption) -> tuple[StandingStream, Missed]:
+        """Return a new GET stream in place of an earlier one, here or on another replica, and what was missed.
+
+        Raises:
+            ServerUnavailable: the store has failed.
+        """
+        here = self._replica.state.slot
+        missed = await self._events.since(self.id, last)
+        if last.slot != here and self._replica.shared:
+            self._replica.tell(last.slot, FollowLetter(self.id, last.stream, here))
+        self._leave(last.stream)
+        return self.new_standing_stream(0 if missed.changes is None else last.position), missed
+
+    def _leave(self, name: str) -> None:
+        """Close the connection of a GET stream that its client has resumed."""
+        for stream in self.listening:
+            if stream.name == name:
+                stream.expire()
+
     # Streams that can be resumed
 
     @property
     def log(self) -> SessionLog:
         """Event log of the resumable streams."""
         if self._log is None:
-            self._log = SessionLog(self._replica, self.id, self._ttl)
+            self._log = SessionLog(self._replica, self.id, self._limits)
         return self._log
 
-    def new_stream(self, *, standing: bool = False) -> Stream:
-        """Return a new stream, ``standing`` if GET opens it, and resumable if the session's revision has that.
+    def new_stream(self) -> Stream:
+        """Return a new stream for a response, resumable if the session's revision has that.
 
-        Its id names the replica that writes it: ``slot.stream``, where the streams of GET begin with "g".
+        Its id names the replica that writes it: ``slot.stream``.
         """
         peer = self.connection.peer
         if peer is None or not peer.revision.resumable:
-            stream = Stream(self.connection)
-        else:
-            id = f"{self._replica.state.slot}.{STANDING if standing else ''}{next(numbers):x}"
-            stream = Stream(self.connection, id, self.log, primed=peer.revision.primed)
-        stream.standing = standing
-        return stream
+            return Stream(self.connection)
+        id = f"{self._replica.state.slot}.{next(numbers):x}"
+        return Stream(self.connection, id, self.log, primed=peer.revision.primed)
+
+    def new_standing_stream(self, resumed: int | None = None) -> StandingStream:
+        """Return a new stream of a GET, resumable if the session's revision has that."""
+        peer = self.connection.peer
+        if peer is None or not peer.revision.resumable:
+            return StandingStream(self.connection)
+        events, primed = self._events, peer.revision.primed
+        return StandingStream(self.connection, events.name(next(numbers)), events, primed=primed, resumed=resumed)
 
     def keep(self, stream: Stream) -> None:
         """Store a stream, so that the client can resume it."""
@@ -211,14 +271,13 @@ class Session:
 
     def rest(self, stream: Stream) -> None:
         """Record that a connection of a stream is closed. If the stream is complete, its replay data may be dropped."""
-        if stream.id and not stream.forgotten and stream.connection < 0 and (stream.done or stream.standing):
+        if stream.id and not stream.forgotten and stream.connection < 0 and stream.done:
             if self._resting is None:
                 self._resting = {}
             self._resting[stream.id] = asyncio.get_running_loop().time()
             if self.connection.budget is not None:
                 self.connection.budget.spare(self.connection.client, stream, partial(self._forget, stream))
-            if stream.done:
-                self.log.finish(stream.id)
+            self.log.finish(stream.id)
 
     def end_replays(self, before: float) -> None:
         """Drop the streams that came to rest before a time of the event loop's clock."""
@@ -261,12 +320,11 @@ class Session:
         self._need(stream)
         return stream, parsed[1]
 
-    async def fetch_stream(self, last_event_id: str) -> tuple[Stream, bytes] | None:
-        """Return a stream that goes on here for one of another replica, and the replay to begin with; None if there is
-        no such stream.
+    async def fetch_stream(self, last_event_id: str) -> ResumedStream | None:
+        """Return a stream that goes on here as another replica writes it; None if there is no such stream.
 
-        A response goes on as the other replica writes it. A stream of GET is a new one, which gets notifications from
-        now on.
+        Raises:
+            ServerUnavailable: the store has failed.
         """
         parsed = parse_event_id(last_event_id)
         slot = None if parsed is None else slot_of_stream(parsed[0])
@@ -274,10 +332,6 @@ class Session:
             return None
         origin, after = parsed
         letter = FollowLetter(self.id, origin, self._replica.state.slot)
-        if origin.partition(".")[2].startswith(STANDING):
-            await self._replica.ask(self._replica.state.mailbox.put(slot, letter))
-            replay = await self.log.read(origin, after)
-            return self.new_stream(standing=True), b"" if replay is None else b"".join(d for _, d in replay.events)
         if await self.log.read(origin, after) is None:
             return None
         stream = ResumedStream(self.connection, self.log, origin, after)
@@ -287,9 +341,19 @@ class Session:
         if previous is not None:
             previous.expire()
         self._resumed[origin] = stream
-        if not await self._replica.ask(self._replica.state.mailbox.put(slot, letter)):
-            stream.done = True  # the replica is gone, and with it the request
-        return stream, b""
+        try:
+            if not await self._replica.ask(self._replica.state.mailbox.put(slot, letter)):
+                stream.done = True  # the replica is gone, and with it the request
+        except BaseException:
+            self.leave_stream(stream)
+            raise
+        return stream
+
+    def lose_replica(self, slot: int) -> None:
+        """End the streams here that a replica has written which is gone."""
+        for origin, stream in (self._resumed or {}).items():
+            if slot_of_stream(origin) == slot:
+                stream.lose_writer()
 
     def leave_stream(self, stream: Stream) -> None:
         """Remove a stream of another replica whose connection here is closed."""
@@ -299,13 +363,13 @@ class Session:
 
     def add_follower(self, id: str, slot: int) -> None:
         """Close a stream's connection because its client resumes it on another replica, which is told of events."""
+        self._leave(id)
         stream = None if self._streams is None else self._streams.get(id)
         if stream is None:
             return
         if stream.connection >= 0:
             stream.expire()
-        if not stream.standing:
-            self.log.add_follower(id, slot)
+        self.log.add_follower(id, slot)
 
     def follow(self, id: str) -> None:
         """Read new events of a stream that another replica writes."""

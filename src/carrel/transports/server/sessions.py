@@ -22,10 +22,12 @@ from carrel.state.records import (
     AnswerLetter,
     FollowLetter,
     Gap,
+    ReplicaGone,
     RequestCancelled,
     SessionEnded,
     SessionMessage,
     SessionRecord,
+    SlotLost,
     SubscriptionChanged,
     TailLetter,
     slot_of_question,
@@ -33,9 +35,15 @@ from carrel.state.records import (
 from carrel.transports.server.application import Application
 from carrel.transports.server.http_request import Rejection, no_place
 from carrel.transports.server.session import Session
+from carrel.transports.server.standing_stream import StandingEvents
+from carrel.wire.base import ClientCapabilities, Implementation
 from carrel.wire.jsonrpc import Message
 
 __all__ = ["SessionTable"]
+
+#: Maximum number and bytes of descriptions of clients that sessions share.
+MAX_DESCRIPTIONS = 64
+MAX_DESCRIPTION_BYTES = 1024
 
 #: Maximum number of sessions of a client that are searched for an idle one.
 MAX_TRIES = 32
@@ -59,8 +67,10 @@ class SessionTable:
         self._limits = app.limits
         self._replica = app.replica
         self._records = app.replica.state.sessions
+        self._events = StandingEvents(app)
         self._live: dict[str, Session] = {}
         self._of: dict[str, dict[str, Session]] = {}
+        self._descriptions: dict[bytes, tuple[Implementation | None, ClientCapabilities | None]] = {}
         replica = app.replica
         replica.on(SessionEnded, self._on_ended)
         replica.on(RequestCancelled, self._on_cancelled)
@@ -70,6 +80,8 @@ class SessionTable:
         replica.on(FollowLetter, self._on_follow)
         replica.on(TailLetter, self._on_tail)
         replica.on(Gap, self._on_gap)
+        replica.on(ReplicaGone, self._on_gone)
+        replica.on(SlotLost, self._on_slot_lost)
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._live.values()))
@@ -83,7 +95,9 @@ class SessionTable:
             Rejection: this client, or all of them, have too many sessions in use.
             ServerUnavailable: the store has failed.
         """
+        self._replica.check_slot()
         client = connection.client
+        self._share_description(peer)
         await self._take_quota(client)
         await self._take_place(client)
         record = SessionRecord(peer.revision.name, owner, client, peer.client, peer.capabilities, peer.log_level)
@@ -101,6 +115,7 @@ class SessionTable:
             Rejection: it does not live in this process yet, and there is no room for it.
             ServerUnavailable: the store has failed.
         """
+        self._replica.check_slot()
         session = self._live.get(id)
         record = await self._replica.ask(self._records.touch(id, owner, self._limits.session_ttl))
         if record is None:
@@ -131,10 +146,19 @@ class SessionTable:
 
     def _add(self, id: str, record: SessionRecord, connection: Connection) -> Session:
         now = asyncio.get_running_loop().time()
-        session = Session(id, record, connection, self._replica, self._limits.session_ttl, now)
+        session = Session(id, record, connection, self._replica, self._events, self._limits, now)
         self._live[id] = session
         self._of.setdefault(connection.client, {})[id] = session
         return session
+
+    def _share_description(self, peer: Peer) -> None:
+        """Replace the client information by equal objects of earlier sessions: many are of the same client software."""
+        described = peer.client, peer.capabilities
+        key = encode(described)
+        if len(key) <= MAX_DESCRIPTION_BYTES:
+            peer.client, peer.capabilities = self._descriptions.setdefault(key, described)
+            if len(self._descriptions) > MAX_DESCRIPTIONS:
+                del self._descriptions[next(iter(self._descriptions))]
 
     def _use(self, session: Session) -> None:
         """Put a session behind all others."""
@@ -196,6 +220,7 @@ class SessionTable:
         Raises:
             Rejection: there is none.
         """
+        self._places.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
         if self._places.take(client):
             return
         oldest = next(iter(self._live.values()), None)
@@ -256,7 +281,7 @@ class SessionTable:
             self._replica.tell(slot, AnswerLetter(session.id, body))
 
     def take_notification(self, session: Session, notification: Notification) -> None:
-        """Cancel the request that a notification names, wherever it runs."""
+        """Cancel the request that a notification names, on the replica that runs it."""
         if notification.operation != "cancelled":
             return
         id = notification.params.request_id
@@ -272,8 +297,10 @@ class SessionTable:
 
     def _on_message(self, notice: SessionMessage) -> None:
         session = self._live.get(notice.session)
-        if session is not None and session.listening and notice.slot != self._replica.state.slot:
-            session.send(notice.message, notice.key)
+        if session is None:
+            return
+        if notice.slot == self._replica.state.slot or (notice.key is not None and session.listening):
+            session.deliver(notice.message, notice.key)
 
     def _on_cancelled(self, notice: RequestCancelled) -> None:
         session = self._live.get(notice.session)
@@ -309,6 +336,15 @@ class SessionTable:
                 self._replica.write(self._verify(session))
             else:
                 self._drop(session, ended=False)
+
+    def _on_gone(self, notice: ReplicaGone) -> None:
+        for session in self:
+            session.lose_replica(notice.slot)
+
+    def _on_slot_lost(self, _: SlotLost) -> None:
+        """Cancel all requests of sessions and end their streams: others answer for this replica as for a dead one."""
+        for session in self:
+            self._drop(session, ended=False)
 
     async def _verify(self, session: Session) -> None:
         if await self._records.touch(session.id, session.record.owner, self._limits.session_ttl) is None:

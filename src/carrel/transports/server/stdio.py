@@ -14,9 +14,8 @@ import signal
 import socket
 import stat
 import sys
-import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
@@ -27,13 +26,11 @@ from carrel.protocol.encoding import encode_error
 from carrel.transports import process
 from carrel.transports.lines import Lines
 from carrel.transports.pipes import LARGE, enlarge
-from carrel.transports.server.application import Application
+from carrel.transports.server.application import Application, HasEndpoint
 from carrel.transports.server.dispatcher import UNWEIGHED, Dispatcher
+from carrel.transports.server.stdio_threads import HIGH_WATER, ThreadReader, ThreadWriter
 
 __all__ = ["run", "serve"]
-
-#: High-water mark of the write buffer, in bytes: beyond it, no more is read (backpressure).
-HIGH_WATER = 1024 * 1024
 
 #: How many messages a handler may send before it yields to the event loop.
 BURST = 64
@@ -56,7 +53,7 @@ class Stdio(asyncio.Protocol):
     def __init__(self, app: Application) -> None:
         self._dispatcher = Dispatcher(app, self)
         self._lines = Lines(app.limits.max_message_bytes)
-        self._max_message = app.limits.max_message_bytes
+        self._limits = app.limits
         self._unanswered: deque[bytes | None] = deque()
         self._at_end = False
         self._burst = 0
@@ -79,6 +76,7 @@ class Stdio(asyncio.Protocol):
         self._reader = transport
 
     def data_received(self, data: bytes) -> None:
+        self._lines.limit = self._limits.max_message_bytes
         self._unanswered.extend(self._lines.feed(data))
         self._answer()
 
@@ -126,7 +124,7 @@ class Stdio(asyncio.Protocol):
 
     def _receive(self, line: bytes | None) -> bytes | None:
         if line is None:
-            return encode_error(UNSET, INVALID_REQUEST, f"Message too long: at most {self._max_message} bytes")
+            return encode_error(UNSET, INVALID_REQUEST, f"Message too long: at most {self._lines.limit} bytes")
         if not line or line.isspace():
             return None
         return self._dispatcher.receive(line)
@@ -271,134 +269,6 @@ class WritingEnd(asyncio.Protocol):
         self._stdio.writing_lost()
 
 
-class ThreadReader:
-    """Reader thread for files that an event loop cannot poll (regular files, terminals, Windows pipes).
-
-    It reads no further before the event loop has processed what was read.
-    """
-
-    def __init__(self, fd: int, protocol: Stdio) -> None:
-        self._fd = fd
-        self._protocol = protocol
-        self._loop = asyncio.get_running_loop()
-        self._may_read = threading.Event()
-        self._may_read.set()
-        self._paused = False
-        self._closed = False
-        os.set_blocking(fd, True)
-        protocol.connection_made(self)
-        threading.Thread(target=self._read, name="carrel-stdin", daemon=True).start()
-
-    def _read(self) -> None:
-        data = b"-"
-        while data and not self._closed:
-            try:
-                data = os.read(self._fd, 65536)
-            except OSError:
-                data = b""
-            self._may_read.clear()
-            try:
-                self._loop.call_soon_threadsafe(self._take, data)
-            except RuntimeError:  # the loop is closed
-                break
-            self._may_read.wait()
-        os.close(self._fd)
-
-    def _take(self, data: bytes) -> None:
-        if self._closed:
-            return
-        if data:
-            self._protocol.data_received(data)
-        else:
-            self._protocol.eof_received()
-        if not self._paused:
-            self._may_read.set()
-
-    def pause_reading(self) -> None:
-        self._paused = True
-
-    def resume_reading(self) -> None:
-        self._paused = False
-        self._may_read.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self._may_read.set()
-
-
-class ThreadWriter:
-    """Writer thread for files that an event loop cannot poll, with the same high-water mark."""
-
-    def __init__(self, fd: int, protocol: WritingEnd) -> None:
-        self._fd = fd
-        self._protocol = protocol
-        self._loop = asyncio.get_running_loop()
-        self._waiting: list[bytes | None] = []
-        self._size = 0
-        self._paused = False
-        self._closing = False
-        self._wake = threading.Condition()
-        os.set_blocking(fd, True)
-        threading.Thread(target=self._write, name="carrel-stdout", daemon=True).start()
-
-    def write(self, data: bytes) -> None:
-        with self._wake:
-            self._waiting.append(data)
-            self._size += len(data)
-            self._wake.notify()
-        if self._size > HIGH_WATER and not self._paused:
-            self._paused = True
-            self._protocol.pause_writing()
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def get_extra_info(self, name: str) -> None:
-        """Return None: there is no pipe to poll."""
-
-    def close(self) -> None:
-        self._closing = True
-        with self._wake:
-            self._waiting.append(None)
-            self._wake.notify()
-
-    def _write(self) -> None:
-        error: Exception | None = None
-        while error is None:
-            with self._wake:
-                self._wake.wait_for(lambda: self._waiting)
-                waiting, self._waiting = self._waiting, []
-            data = b"".join(piece for piece in waiting if piece is not None)
-            try:
-                _write_all(self._fd, data)
-            except OSError as problem:
-                error = problem
-            self._call(self._written, len(data))
-            if None in waiting:
-                break
-        os.close(self._fd)
-        self._call(self._protocol.connection_lost, error)
-
-    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop is closed
-            pass
-
-    def _written(self, size: int) -> None:
-        with self._wake:
-            self._size -= size
-        if self._paused and self._size <= HIGH_WATER // 4:
-            self._paused = False
-            self._protocol.resume_writing()
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def claim() -> tuple[int, int]:
     """Reserve standard input and output for the protocol, and return duplicates of their file descriptors.
 
@@ -447,12 +317,12 @@ async def _start_writing(loop: asyncio.AbstractEventLoop, target: int, ending: W
     return writer
 
 
-async def serve(app: Application, source: int, target: int, *, grace: float = GRACE) -> None:
+async def serve(served: HasEndpoint, source: int, target: int, *, grace: float = GRACE) -> None:
     """Serve the client on two file descriptors, until it closes its end or SIGTERM or SIGINT arrives.
 
     The file descriptors are closed at the end. ``grace`` is in seconds.
     """
-    loop = asyncio.get_running_loop()
+    loop, app = asyncio.get_running_loop(), served.endpoint
     await app.start()
     try:
         stdio = Stdio(app)
@@ -491,12 +361,12 @@ def _listen_to_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) ->
     return handled
 
 
-async def run_async(app: Application) -> None:
+async def run_async(app: HasEndpoint) -> None:
     """Serve ``app`` on the standard streams of this process until the client disconnects."""
     source, target = claim()
     await serve(app, source, target)
 
 
-def run(app: Application) -> None:
+def run(app: HasEndpoint) -> None:
     """Serve ``app`` on the standard streams of this process, in an event loop of its own."""
     process.run(run_async(app))

@@ -31,7 +31,7 @@ HIGH_WATER_BYTES = 1024 * 1024
 
 
 class Stream:
-    """SSE stream to a client: the response to a POST, or the long-lived stream of a GET.
+    """SSE stream to a client: the response to a POST, or the long-lived stream of a GET (``StandingStream``).
 
     Messages are buffered until the connection sends them. On a resumable stream, which has a ``log``, each has an event
     id, and the last ones are kept for replay. Both count against the budget of the client of ``owner``. ``retry`` is in
@@ -42,8 +42,10 @@ class Stream:
         *("_burst", "_counted", "_drained", "_held", "_kept", "_leaving", "_log", "_messages", "_next", "_owner"),
         *("_waiter", "_waiting"),
         *("connection", "direct", "done", "forgotten", "id", "lost", "nudged", "paused", "ping", "primed", "pump"),
-        *("retry", "size", "stalls", "standing"),
+        *("retry", "size", "stalls"),
     )
+    standing = False
+    """Whether the stream was opened by GET, and carries messages that belong to no request."""
 
     def __init__(self, owner: Connection, id: str = "", log: SessionLog | None = None, *, primed: bool = False) -> None:
         self._owner = owner
@@ -59,8 +61,6 @@ class Stream:
         self.ping = False
         self.nudged = False
         """The response takes so long that the stream should begin without a message."""
-        self.standing = False
-        """The stream was opened by GET, and carries messages that belong to no request."""
         self.lost = False
         """The connection is being closed because the client reads too slowly."""
         self.forgotten = False
@@ -219,8 +219,11 @@ class Stream:
             messages.extend(self._held.values())
             self._held = None
         self._left(self._waiting - self._leaving)
-        pieces.extend([self._event(message) for message in messages])
+        pieces.extend(self._events(messages))
         return b"".join(pieces)
+
+    def _events(self, messages: list[bytes]) -> list[bytes]:
+        return [self._event(message) for message in messages]
 
     def _event(self, message: bytes) -> bytes:
         return self._keep(message) if self.id else event(message)
@@ -298,7 +301,11 @@ class Stream:
         replay of the events it missed.
         """
         if after is None or self._log is None:
-            return event(b"", f"{self.id}-0", self.retry) if self.primed and self.id else b""
+            if not (self.primed and self.id):
+                return b""
+            if self._log is not None and self._next == 1:
+                await self._log.begin(self.id)
+            return event(b"", f"{self.id}-0", self.retry)
         connection, upto = self.connection, self._next
         replay = await self._log.read(self.id, after)
         if replay is None or self.connection != connection:
@@ -355,13 +362,14 @@ class ResumedStream(Stream):
     the client has.
     """
 
-    __slots__ = ("_after", "_fresh", "_opened", "_origin", "_reading", "_stale")
+    __slots__ = ("_after", "_fresh", "_last", "_opened", "_origin", "_reading", "_stale")
 
     def __init__(self, owner: Connection, log: SessionLog, origin: str, after: int) -> None:
         super().__init__(owner, log=log)
         self._origin = origin
         self._after = after
         self._fresh = b""
+        self._last = False
         self._reading: asyncio.Task[None] | None = None
         self._stale = self._opened = False
 
@@ -385,6 +393,11 @@ class ResumedStream(Stream):
         if self._opened and self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._follow())
 
+    def lose_writer(self) -> None:
+        """Send what is in the log and end, as the replica that writes the stream is gone, and with it the request."""
+        self._last = True
+        self.follow()
+
     async def _follow(self) -> None:
         try:
             while self._stale:
@@ -405,5 +418,5 @@ class ResumedStream(Stream):
         events = [event for event in replay.events if event[0] > self._after]
         if events:
             self._after = events[-1][0]
-        self.done = self.done or replay.done
+        self.done = self.done or replay.done or (self._last and not self._stale)
         return b"".join(data for _, data in events)

@@ -9,14 +9,17 @@ import signal
 import socket
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from carrel.errors import ConfigError
 from carrel.transports import process
-from carrel.transports.server.application import Application
+from carrel.transports.server.application import HasEndpoint
 from carrel.transports.server.connections import Connections, more_descriptors, most_connections
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
+
+if TYPE_CHECKING:
+    from carrel.transports.server.options import EndpointOptions, ServeOptions
 
 __all__ = ["serve", "serve_async"]
 
@@ -36,7 +39,7 @@ MISSING = "HTTP needs uvicorn and httptools: pip install 'carrel[http]'"
 ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
 
 
-def serve(app: Application, **options: Any) -> None:
+def serve(app: HasEndpoint, **options: Unpack[ServeOptions]) -> None:
     """Serve ``app`` over HTTP in an event loop of its own, until SIGTERM or SIGINT. Takes what ``serve_async`` takes.
 
     Raises:
@@ -53,7 +56,7 @@ def serve(app: Application, **options: Any) -> None:
 
 
 async def serve_async(
-    app: Application,
+    app: HasEndpoint,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -61,7 +64,7 @@ async def serve_async(
     allowed_hosts: str | Iterable[str] = (),
     trusted_proxies: str | Iterable[str] = (),
     on_started: Callable[[str], None] | None = None,
-    **options: Any,
+    **options: Unpack[EndpointOptions],
 ) -> None:
     """Serve ``app`` over HTTP on ``host`` and ``port`` until SIGTERM or SIGINT.
 
@@ -110,9 +113,9 @@ async def serve_async(
             self.force_exit = self.should_exit and sig == signal.SIGINT
             self.should_exit = True
 
-    wanted = app.limits.max_connections
+    wanted = app.endpoint.limits.max_connections
     with more_descriptors(wanted + SPARE):
-        table = Connections(app.limits, most_connections(wanted))
+        table = Connections(app.endpoint.limits, most_connections(wanted))
         config = uvicorn.Config(
             endpoint,
             http=partial(LimitedProtocol, table, proxies),  # type: ignore[arg-type]

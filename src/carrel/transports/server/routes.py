@@ -1,0 +1,145 @@
+"""Routing of HTTP requests beside the MCP endpoint.
+
+The transport checks Host and Origin first, as for the endpoint, and finds a route by its path only if the request is
+not for the endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from carrel.errors import ConfigError
+from carrel.log import Log
+from carrel.protocol.principal import Caller, Principal
+from carrel.transports.server.http_request import Bodies, Headers, Rejection
+from carrel.transports.server.http_response import Receive, Send
+from carrel.transports.server.route import HTTPRequest, HTTPResponse, Route
+
+__all__ = ["Routes", "serve"]
+
+log = Log("carrel.http")
+
+#: Where an ASGI application finds the caller of an authorized route.
+PRINCIPAL = "carrel.principal"
+
+
+class Routes:
+    """Routes of an application by path. The paths in ``taken`` and below ``reserved`` are the transport's own.
+
+    Raises:
+        ConfigError: two routes have the same path and method, or one has a path of the transport; or a route is
+            authorized while there is no authorization.
+    """
+
+    def __init__(
+        self, routes: Iterable[Route], taken: Iterable[str], reserved: Iterable[str], *, has_authorization: bool
+    ) -> None:
+        self._exact: dict[str, list[Route]] = {}
+        self._below: dict[str, list[Route]] = {}
+        taken = {place.rstrip("/") for place in taken}
+        for route in routes:
+            if not route.below and (
+                route.path.rstrip("/") in taken
+                or any(route.path == place or route.path.startswith(f"{place}/") for place in reserved)
+            ):
+                raise ConfigError(f"the route {route.path} has a path of the server itself")
+            if route.authorized and not has_authorization:
+                raise ConfigError(f"the route {route.path} is authorized=True, but there is no authorization=…")
+            rows = (self._below if route.below else self._exact).setdefault(route.path, [])
+            if any(route.methods & one.methods for one in rows):
+                raise ConfigError(f"two routes have the path {route.path} and a method in common")
+            rows.append(route)
+
+    def find(self, path: str, method: str) -> Route | None:
+        """Return the route of a request, or None. Of those for all paths below one, the longest path decides.
+
+        Raises:
+            Rejection: there are routes at this path, but none for the method.
+        """
+        rows = self._exact.get(path)
+        if rows is None and self._below:
+            place = path
+            while rows is None and place:
+                place = place.rpartition("/")[0]
+                rows = self._below.get(place or "/")
+        if rows is None:
+            return None
+        for route in rows:
+            if method in route.methods:
+                return route
+        allowed = sorted({*set().union(*(one.methods for one in rows)), "OPTIONS"})
+        if method == "OPTIONS":
+            return Route(path=path, methods=frozenset(allowed))
+        raise Rejection(405, f"{method} is not allowed here", [(b"allow", ", ".join(allowed).encode())])
+
+
+async def serve(
+    route: Route,
+    path: str,
+    scope: dict[str, Any],
+    headers: Headers,
+    receive: Receive,
+    send: Send,
+    bodies: Bodies,
+    client: str,
+    caller: Caller | None,
+    extra: list[tuple[bytes, bytes]],
+) -> None:
+    """Answer a request by its route. An exception of a handler is logged and answered with status 500.
+
+    Raises:
+        Rejection: the body is too long, or late.
+    """
+    principal = None if caller is None else caller.principal
+    if route.asgi is not None:
+        await route.asgi(_scope_of(route, scope, principal), receive, send)
+        return
+    assert route.handler is not None
+    body = await bodies.read(headers, receive, client, route.max_body)
+    request = HTTPRequest(
+        method=scope["method"],
+        path=path,
+        query=scope.get("query_string", b"").decode("latin-1"),
+        headers={name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()},
+        body=body,
+        principal=principal,
+    )
+    try:
+        start, content = _encode(HTTPResponse(*await route.handler(request)), extra)
+    except Exception:
+        log.exception("the route %s failed", route.path)
+        start, content = _encode(HTTPResponse(500, {"content-type": "text/plain"}, "Internal server error"), extra)
+    await send(start)
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
+
+
+def _scope_of(route: Route, scope: dict[str, Any], principal: Principal | None) -> dict[str, Any]:
+    """Return the ASGI scope for the application of a route: below its path, and without the token."""
+    given = {**scope, PRINCIPAL: principal}
+    if route.authorized:
+        given["headers"] = [pair for pair in scope["headers"] if pair[0].lower() != b"authorization"]
+    if route.below:
+        given["root_path"] = scope.get("root_path", "") + route.path.rstrip("/")
+    return given
+
+
+def _encode(response: HTTPResponse, extra: list[tuple[bytes, bytes]]) -> tuple[dict[str, Any], bytes]:
+    """Return the start message of a response and its body.
+
+    Raises:
+        ValueError: the status or a header is invalid.
+    """
+    status, given, body = response
+    if not 200 <= status <= 599:
+        raise ValueError(f"{status} is not a status of a response")
+    pairs = given.items() if isinstance(given, Mapping) else given
+    headers: list[tuple[bytes, bytes]] = []
+    for name, value in pairs:
+        if any(character < " " or character == "\x7f" for character in f"{name}{value}"):
+            raise ValueError(f"the header {name!r} has a control character in it")
+        headers.append((name.lower().encode("ascii"), value.encode("latin-1")))
+    content = body.encode() if isinstance(body, str) else body
+    if status not in (204, 304):
+        headers.append((b"content-length", b"%d" % len(content)))
+    return {"type": "http.response.start", "status": status, "headers": [*headers, *extra]}, content

@@ -1,0 +1,135 @@
+"""SSE streams of GET requests: messages to the client of a session that belong to no request.
+
+They have no log of their own. The id of an event is a position of the bus, up to which the client has been sent all
+changes: ``slot.g<stream>.<bus>-<position>``. A client that resumes with it is sent what the bus has for its session
+since then or, if the bus does not have all of that any more, told that everything may have changed.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import msgspec
+
+from carrel.protocol.http import event
+from carrel.protocol.server import Connection
+from carrel.state.records import Changed, Notice, SessionMessage
+from carrel.transports.server.application import Application
+from carrel.transports.server.streams import Stream
+
+__all__ = ["Missed", "Resumption", "StandingEvents", "StandingStream", "parse_standing_id"]
+
+#: First letter of the ids of streams that GET opens, after the slot.
+STANDING = "g"
+
+
+class Missed(msgspec.Struct):
+    """Backlog of a client: changes (None if all may have changed), and messages with their keys."""
+
+    changes: list[Changed] | None
+    messages: Sequence[tuple[bytes, Hashable]] = ()
+
+
+class Resumption(msgspec.Struct):
+    """Last-Event-ID of a standing stream: its name, the bus of its events, and a position of that."""
+
+    stream: str
+    bus: str
+    position: int
+
+    @property
+    def slot(self) -> int:
+        """The replica that has sent the event."""
+        return int(self.stream.partition(".")[0])
+
+
+class StandingEvents:
+    """Event ids of the standing streams of a server, and what clients have missed since one."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._replica = app.replica
+
+    def name(self, number: int) -> str:
+        """Return the name of a stream of this replica."""
+        return f"{self._replica.state.slot}.{STANDING}{number:x}"
+
+    def id(self, stream: str, position: int | None = None) -> str:
+        """Return the id of an event: all changes up to a position, by default of now, have been sent before it."""
+        position = self._app.position() if position is None else position
+        return f"{stream}.{self._replica.state.bus_name}-{position}"
+
+    async def since(self, session: str, last: Resumption) -> Missed:
+        """Return what the client of a session has missed since an event.
+
+        Raises:
+            ServerUnavailable: the store has failed.
+        """
+        notices: list[Notice] | None = None
+        if last.bus == self._replica.state.bus_name:
+            notices = await self._replica.since(last.position, last.slot)
+        if notices is None:
+            return Missed(None)
+        messages = [
+            (notice.message, notice.message if notice.key is None else notice.key)
+            for notice in notices
+            if isinstance(notice, SessionMessage) and notice.session == session
+        ]
+        return Missed([notice for notice in notices if isinstance(notice, Changed)], messages)
+
+
+def parse_standing_id(id: str) -> Resumption | None:
+    """Return the parts of the event id of a standing stream; None if it is none of ours."""
+    name, _, position = id.rpartition("-")
+    slot, _, rest = name.partition(".")
+    stream, _, bus = rest.partition(".")
+    numbers = all(text.isascii() and text.isdigit() and len(text) < 18 for text in (slot, position))
+    if not numbers or not bus or not stream.startswith(STANDING):
+        return None
+    return Resumption(f"{slot}.{stream}", bus, int(position))
+
+
+class StandingStream(Stream):
+    """SSE stream of a GET request. Its events have ids if there are ``events``.
+
+    ``resumed`` is the position up to which a client that resumes has got all.
+    """
+
+    __slots__ = ("_ids", "_resumed", "name")
+    standing = True
+
+    def __init__(
+        self,
+        owner: Connection,
+        name: str = "",
+        events: StandingEvents | None = None,
+        *,
+        primed: bool = False,
+        resumed: int | None = None,
+    ) -> None:
+        super().__init__(owner, primed=primed)
+        self.name = name
+        self._ids = events
+        self._resumed = resumed
+
+    async def opening(self, after: int | None = None) -> bytes:
+        """Return the priming event. While there are messages to send, it says that the client has got none of them."""
+        if self._ids is None or not self.primed:
+            return b""
+        position = None if self.idle else self._resumed or 0
+        return event(b"", self._ids.id(self.name, position), self.retry)
+
+    def _event(self, message: bytes) -> bytes:
+        return event(message, "" if self._ids is None else self._ids.id(self.name))
+
+    def _events(self, messages: list[bytes]) -> list[bytes]:
+        """Encode messages as events. Only the last one has an id, as a client may get fewer of them."""
+        return [*map(event, messages[:-1]), *map(self._event, messages[-1:])]
+
+    def pause(self, retry: int | None = None) -> None:
+        """Close the connection: the client is to reconnect after ``retry`` ms, if its revision has this."""
+        if self._ids is not None and self.primed and self.connection >= 0:
+            self.retry = retry
+            self.expire()
