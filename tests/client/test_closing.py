@@ -63,7 +63,7 @@ async def nothing_is_left(url: str) -> AsyncIterator[None]:
     assert tasks_of_carrel() == []
     assert children() <= processes
     with contextlib.suppress(TimeoutError):  # the server over HTTP closes its ends of connections by itself, soon
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             while not connections() <= sockets:
                 await asyncio.sleep(0.01)
     assert connections() <= sockets
@@ -167,7 +167,7 @@ async def test_a_program_that_forgets_to_close_leaves_no_process_behind(tmp_path
     assert done.returncode == 3
     pid = int(done.stdout)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while is_alive(pid):
                 await asyncio.sleep(0.05)
     finally:

@@ -95,25 +95,25 @@ async def test_the_negotiated_revision_is_remembered(tmp_path: Path) -> None:
 
 async def test_an_outdated_negotiated_revision_is_negotiated_again() -> None:
     app = make_shelf()
-    revisions = app.description.revisions
+    revisions = app.endpoint.description.revisions
     with over_http(app) as origin:
-        app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
+        app.endpoint.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
         async with Client(f"{origin}/mcp") as client:
             assert client.revision == NOVEMBER
-        app.description.revisions = {LATEST: revisions[LATEST]}
+        app.endpoint.description.revisions = {LATEST: revisions[LATEST]}
         async with Client(f"{origin}/mcp") as client:
             assert client.revision == LATEST
-        app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
+        app.endpoint.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
         async with Client(f"{origin}/mcp") as client:
             assert client.revision == NOVEMBER
 
 
 async def test_a_server_that_changes_its_mind_while_it_is_used_is_followed() -> None:
     app = make_shelf()
-    revisions = app.description.revisions
+    revisions = app.endpoint.description.revisions
     async with served("http", app) as client:
         assert client.revision == LATEST
-        app.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
+        app.endpoint.description.revisions = {NOVEMBER: revisions[NOVEMBER]}
         assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
         assert client.revision == NOVEMBER
 
@@ -121,7 +121,7 @@ async def test_a_server_that_changes_its_mind_while_it_is_used_is_followed() -> 
 @pytest.mark.parametrize("revision", [None, OLDEST])
 async def test_a_server_of_the_older_transport_is_found(revision: str | None) -> None:
     app = make_shelf()
-    app.description.revisions = {OLDEST: app.description.revisions[OLDEST]}
+    app.endpoint.description.revisions = {OLDEST: app.endpoint.description.revisions[OLDEST]}
     with over_http(app, sse_path="/sse") as origin:
         async with Client(f"{origin}/sse", revision=revision) as client:
             assert client.revision == OLDEST

@@ -39,7 +39,7 @@ async def kill(client: Client) -> None:
     link = await client.session.connect()
     transport: Any = link.transport
     os.killpg(transport.pid, signal.SIGKILL)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await client.session.gone(link)
 
 

@@ -23,7 +23,7 @@ def updated(partner: Partner, uri: str, id: Any) -> None:
 
 
 async def following(changes: Any) -> Change:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         change: Change = await anext(changes)
         return change
 

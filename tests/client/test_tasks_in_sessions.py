@@ -89,7 +89,7 @@ async def test_a_task_is_followed_without_notifications() -> None:
     partner = with_tasks("optional", **{"tasks/get": states})
     async with connected(partner) as client:
         task = await client.tasks.start_tool("t")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             seen = [status async for status in task]
         assert seen == ["working", "completed"]
         assert (await task.result()).content
@@ -114,6 +114,20 @@ async def test_a_task_is_cancelled_as_a_task() -> None:
         task = await client.tasks.start_tool("t")
         await task.cancel()
         assert task.status == "cancelled"
+
+
+async def test_a_task_whose_start_is_cancelled_is_cancelled_once_it_is_announced() -> None:
+    partner = with_tasks("required", **{"tools/call": silence, "tasks/cancel": {**WORKING, "status": "cancelled"}})
+    async with connected(partner) as client:
+        call = asyncio.create_task(client.tasks.start_tool("t"))
+        called = (await partner.until("tools/call"))["id"]
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await client.ping()
+        partner.answer(called, {"task": WORKING})
+        assert (await partner.until("tasks/cancel"))["params"] == {"taskId": "the-task"}
+    assert called not in [each["params"]["requestId"] for each in partner.sent_of("notifications/cancelled")]
 
 
 async def test_the_answer_to_a_question_of_a_task_says_whose_it_is() -> None:

@@ -12,10 +12,11 @@ import pytest
 from carrel import Client, Server
 from carrel.client.retry import Retries
 from carrel.client.watch import MAX_WAITING, Change, Watch
-from carrel.errors import MCPError, MethodNotFound, PeerError
+from carrel.errors import MCPError, MethodNotFound, PeerError, ProtocolError
 from carrel.protocol.client import Notification
 from carrel.wire.resources import ResourceUpdatedParams
 from support.http_process import free_port, restart, serving
+from support.scripted_server import Partner, connected
 from support.servers.demo import ALL, HANDSHAKES, LATEST, NOVEMBER, WAYS, make_shelf, reach
 
 QUICK = Retries(first=0.01, longest=0.02)
@@ -89,9 +90,9 @@ async def test_a_watch_that_is_left_ends_the_subscription(revision: str) -> None
     app = make_shelf()
     async with Client(app, revision=revision) as client:
         async with client.watch("memo://1"):
-            assert "memo://1" in app.runtime.hub._by_uri
-        async with asyncio.timeout(5):
-            while app.runtime.hub._by_uri:
+            assert "memo://1" in app.endpoint.runtime.hub._by_uri
+        async with asyncio.timeout(60):
+            while app.endpoint.runtime.hub._by_uri:
                 await asyncio.sleep(0.005)
 
 
@@ -171,3 +172,11 @@ async def test_a_refusal_after_the_beginning_ends_the_watch_with_its_reason() ->
         with pytest.raises(MCPError, match="no more"):
             await following(watch)
         await watch.close()
+
+
+async def test_a_server_that_ends_a_subscription_without_acknowledging_it_is_not_asked_again() -> None:
+    partner = Partner(LATEST, {"subscriptions/listen": {"resultType": "complete"}})
+    async with connected(partner) as client:
+        with pytest.raises(ProtocolError, match="without acknowledging it"):
+            await asyncio.wait_for(client.watch(lists=["tools"]).start(), 5)
+    assert len(partner.sent_of("subscriptions/listen")) == 1

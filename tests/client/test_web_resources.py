@@ -7,12 +7,10 @@ here, as all the other addresses are that are not public. Names stand for what a
 from __future__ import annotations
 
 import asyncio
-import datetime
 import gzip
 import inspect
 import ipaddress
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -22,15 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from carrel.client.web_resources import fetch, is_textual, read_type
+from carrel.client.web_resources import fetch
 from carrel.errors import RequestTimeout, ResourceError, ResourceForbidden, ResourceNotFound, ResourceTooLarge
 from carrel.transports import addresses
+from carrel.transports.client.response_text import is_textual, read_type
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
+from support.certificates import Authority
 
 pytestmark = pytest.mark.slow
 
@@ -46,59 +42,9 @@ HOSTS = (
 )
 
 
-class Authority:
-    """A certificate authority, and one certificate for all hosts of these tests."""
-
-    def __init__(self, directory: Path) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
-        now = datetime.datetime.now(datetime.UTC)
-
-        def begin(public: Any) -> x509.CertificateBuilder:
-            return (
-                x509.CertificateBuilder()
-                .issuer_name(name)
-                .public_key(public)
-                .serial_number(x509.random_serial_number())
-                .not_valid_before(now - datetime.timedelta(days=1))
-                .not_valid_after(now + datetime.timedelta(days=1))
-            )
-
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        root = (
-            begin(key.public_key())
-            .subject_name(name)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(usage, critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        own = ec.generate_private_key(ec.SECP256R1())
-        names: list[x509.GeneralName] = [x509.DNSName(host.encode("idna").decode()) for host in HOSTS]
-        names += [x509.DNSName("localhost")]
-        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in (PUBLIC, INSIDE)]
-        leaf = (
-            begin(own.public_key())
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "web")]))
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        pem = serialization.Encoding.PEM
-        self.path = directory / "web.pem"
-        self.path.write_bytes(
-            own.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-            + leaf.public_bytes(pem)
-        )
-        self.trust = ssl.create_default_context(cadata=root.public_bytes(pem).decode())
-        self.serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.serving.load_cert_chain(self.path)
-
-
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
+    return Authority(tmp_path_factory.mktemp("authority"), HOSTS)
 
 
 Page = bytes | Callable[[asyncio.StreamWriter], Any]
@@ -676,7 +622,7 @@ async def test_giving_up_leaves_nothing_behind(site: Web):
 
     site.pages["/a"] = stall
     task = asyncio.create_task(site.fetch(site.url("/a")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

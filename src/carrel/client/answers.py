@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.client.handlers import (
+    ClientCall,
     Form,
     FormHandler,
     Handlers,
+    LogHandler,
     Origin,
     Page,
     PageHandler,
@@ -92,6 +94,19 @@ class ClientHandlers:
             capabilities.roots = {"listChanged": True}
         return capabilities
 
+    def log_of(self, call: ClientCall[Any] | None) -> LogHandler | None:
+        """Return the handler of the log messages that a call causes; None if there is none."""
+        special = NONE if call is None or call.handlers is None else call.handlers
+        return special.log or self._handlers.log
+
+    def together_for(self, call: ClientCall[Any] | None) -> bool:
+        """Return whether the input requests of a call are put at the same time."""
+        return (self._handlers if call is None or call.handlers is None else call.handlers).together
+
+    def untouched_for(self, call: ClientCall[Any] | None) -> bool:
+        """Return whether the input requests of a call keep the members that are not known here."""
+        return (self._handlers if call is None or call.handlers is None else call.handlers).untouched
+
     async def answer(self, operation: str, params: Any, origin: Origin) -> Any:
         """Dispatch a request of a server to its handler, and return the result.
 
@@ -101,6 +116,7 @@ class ClientHandlers:
             ConfigError: a handler is not async, or returned an invalid result.
         """
         special = NONE if origin.call is None or origin.call.handlers is None else origin.call.handlers
+        origin = msgspec.structs.replace(origin, params=params)
         if operation == "elicit":
             if params.mode == "url":
                 return await self._visit(params, special.elicit_url or self._handlers.elicit_url, origin)
@@ -121,7 +137,7 @@ class ClientHandlers:
         form = Form(origin, params.message, params.requested_schema)
         answer = await ask("elicit_form", handler, form)
         if isinstance(answer, ElicitResult):
-            if checked("elicit_form", answer).action != "accept":
+            if checked("elicit_form", answer).action != "accept" or self.untouched_for(origin.call):
                 return answer
             answer = answer.content or {}
         if answer is None:
@@ -197,7 +213,9 @@ class ClientHandlers:
         if source is None:
             raise MethodNotFound("Method not found: this client has no roots")
         found = source(RootsRequest(origin)) if callable(source) else source
-        roots: Roots = await found if inspect.isawaitable(found) else found
+        roots: Roots | ListRootsResult = await found if inspect.isawaitable(found) else found
+        if isinstance(roots, ListRootsResult):
+            return msgspec.structs.replace(roots, roots=[to_root(root) for root in roots.roots])
         return ListRootsResult(roots=[to_root(root) for root in roots])
 
     def change_roots(self, roots: RootsSource) -> None:
@@ -209,6 +227,10 @@ class ClientHandlers:
         if self._handlers.roots is None:
             raise ConfigError("This client was made without roots, so that servers do not ask for them")
         self._handlers = msgspec.structs.replace(self._handlers, roots=fixed(roots))
+
+    def change_log(self, handler: LogHandler) -> None:
+        """Replace the handler of log messages."""
+        self._handlers = msgspec.structs.replace(self._handlers, log=handler)
 
 
 async def ask(name: str, handler: Callable[[Q], Awaitable[T]], question: Q) -> T:

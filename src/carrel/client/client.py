@@ -38,7 +38,7 @@ from carrel.protocol.methods import (
     ROOTS_LIST_CHANGED,
 )
 from carrel.protocol.revisions import REVISIONS
-from carrel.wire.base import Implementation, LoggingLevel, PageParams, Params
+from carrel.wire.base import ClientCapabilities, Implementation, LoggingLevel, PageParams, Params
 from carrel.wire.completion import (
     CompleteParams,
     Completion,
@@ -227,6 +227,7 @@ class Client:
         meta: Mapping[str, Any] | None = None,
         handlers: Handlers | None = None,
         user_data: object = None,
+        capabilities: ClientCapabilities | None = None,
     ) -> ReadResourceResult:
         """Read a resource: text contents are str, blobs are bytes.
 
@@ -238,6 +239,7 @@ class Client:
             meta: further keys of ``_meta``.
             handlers: handlers that replace those of the client for what the server asks because of this call.
             user_data: value that handlers get with the call.
+            capabilities: capabilities to declare with this request, of those of the client (2026-07-28).
 
         Raises:
             ResourceNotFound: there is no such resource.
@@ -258,6 +260,7 @@ class Client:
             meta,
             handlers,
             user_data,
+            capabilities=capabilities,
         )
         try:
             if self._results.cache is None:
@@ -299,6 +302,7 @@ class Client:
         meta: Mapping[str, Any] | None = None,
         handlers: Handlers | None = None,
         user_data: object = None,
+        capabilities: ClientCapabilities | None = None,
         repeatable: bool = False,
     ) -> CallToolResult:
         """Call a tool and return its result; ``is_error`` is set if the tool failed.
@@ -315,12 +319,22 @@ class Client:
             InvalidMessage: the result does not match the tool's output schema.
         """
         if self._tools.has_tasks and await self._tools.may_be_task(name, required=True):
-            task = await self.tasks.start_tool(name, arguments, meta=meta, handlers=handlers, user_data=user_data)
+            task = await self.tasks.start_tool(
+                name, arguments, meta=meta, handlers=handlers, user_data=user_data, capabilities=capabilities
+            )
             result = await task.result()
         else:
             params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
             call: ClientCall[CallToolResult | DetailedTask] = ClientCall(
-                CALL_TOOL, params, timeout, progress, meta, handlers, user_data, None, repeatable
+                CALL_TOOL,
+                params,
+                timeout,
+                progress,
+                meta,
+                handlers,
+                user_data,
+                repeatable=repeatable,
+                capabilities=capabilities,
             )
             answer = await self._tools.send(call, arguments)
             result = answer if type(answer) is CallToolResult else await self.tasks.follow(answer, call)
@@ -368,6 +382,7 @@ class Client:
         meta: Mapping[str, Any] | None = None,
         handlers: Handlers | None = None,
         user_data: object = None,
+        capabilities: ClientCapabilities | None = None,
     ) -> GetPromptResult:
         """Get a prompt: its messages, rendered with the arguments. See ``read_resource`` for the options.
 
@@ -375,7 +390,7 @@ class Client:
             PeerError: there is no such prompt, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=None if arguments is None else dict(arguments))
-        call = ClientCall(GET_PROMPT, params, timeout, progress, meta, handlers, user_data)
+        call = ClientCall(GET_PROMPT, params, timeout, progress, meta, handlers, user_data, capabilities=capabilities)
         return await self.session.request(call)
 
     async def complete(

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from carrel.client.connection import ClientConnection, Owner, Waiter
-from carrel.client.endpoints import ServerEndpoint
+from carrel.client.connection import ClientConnection, Owner
+from carrel.client.endpoints import ClientEndpoint
 from carrel.client.negotiation import STATELESS_ERRORS, ServerFacts, negotiate, shake_hands
-from carrel.errors import HTTPStatusError, MCPError, PeerError, RequestTimeout, TransportError
+from carrel.client.pending_request import Waiter
+from carrel.errors import HTTPStatusError, MCPError, PeerError, ProtocolError, RequestTimeout, TransportError
 from carrel.protocol.client import Connection
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST_HANDSHAKE
-from carrel.transports.client.transport import Transport
+from carrel.transports.client.transport import STDERR_FOLLOWS, Transport
 
 __all__ = ["open_connection"]
 
@@ -32,7 +33,7 @@ SHOWN = 2000
 
 
 async def open_connection(
-    endpoint: ServerEndpoint,
+    endpoint: ClientEndpoint,
     new_connection: Callable[[], Connection[Waiter]],
     owner: Owner,
     wanted: Revision | None,
@@ -63,9 +64,14 @@ async def open_connection(
                 found = await negotiate(connection, wanted, timeout=limit, patience=min(patience, limit))
             connection.connection.settle()
             return connection, found
-        except RequestTimeout as error:
+        except (ProtocolError, TransportError) as error:
+            # A message for which it is too late is not allowed: what counts is why the connection was lost before that.
+            failure = connection.error if isinstance(error, ProtocolError) and connection.error else error
             await connection.close()
-            raise silent(endpoint, error, connection.transport) from None
+            told = explained(endpoint, failure, connection)
+            if told is error:
+                raise
+            raise told from None
         except BaseException:
             await connection.close()
             raise
@@ -105,16 +111,23 @@ async def open_connection(
     return connection, found
 
 
-def silent(endpoint: ServerEndpoint, error: RequestTimeout, transport: Transport) -> RequestTimeout:
-    """Return a timeout error that names the server, with the end of a program's standard error (perhaps a prompt)."""
-    said = str(getattr(transport, "errors", "")).strip()[-SHOWN:]
-    return RequestTimeout(
-        f"{endpoint.shown[:200]} is silent: {error}. Is it an MCP server?"
-        + (f" Its standard error ends with:\n{said}" if said else "")
-    )
+def explained(endpoint: ClientEndpoint, error: MCPError, connection: ClientConnection) -> MCPError:
+    """Return the error of a failed attempt, with what the program wrote instead of messages (perhaps a question)."""
+    line = connection.malformed
+    if not isinstance(error, RequestTimeout) and (type(error) is not TransportError or line is None):
+        return error
+    text, follows, errors = str(error).partition(STDERR_FOLLOWS)
+    if isinstance(error, RequestTimeout):
+        text = f"{endpoint.shown[:200]} {'is silent' if line is None else 'does not speak MCP'}: {text}"
+        text += ". Is it an MCP server?" if line is None else ""
+        errors = str(getattr(connection.transport, "errors", "")).strip()[-SHOWN:]
+        follows = f"{STDERR_FOLLOWS}\n" if errors else ""
+    if line is not None:
+        text = f'{text.removesuffix(".")}. It sent a line that is no message of MCP: "{line}".'
+    return type(error)(f"{text}{follows}{errors}", delivered=error.delivered)
 
 
-def remember(endpoint: ServerEndpoint, era: Era) -> None:
+def remember(endpoint: ClientEndpoint, era: Era) -> None:
     if endpoint.remembered:
         ERAS.pop(endpoint.name, None)
         ERAS[endpoint.name] = era

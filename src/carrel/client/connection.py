@@ -11,21 +11,22 @@ import inspect
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
-import msgspec
 from msgspec import UNSET
 
+from carrel.client.causes import Causes
 from carrel.client.handlers import ClientCall, Progress
+from carrel.client.pending_request import NEVER, Subscriber, Waiter
+from carrel.client.questions import Answerer, Questions
+from carrel.client.throttle import Throttle
 from carrel.errors import (
-    INTERNAL_ERROR,
     MCPError,
     MethodNotFound,
-    PeerError,
-    ProtocolError,
     RequestTimeout,
     SessionExpired,
     TransportError,
 )
 from carrel.log import Log
+from carrel.printable import printable
 from carrel.protocol.client import (
     Batch,
     Connection,
@@ -42,9 +43,10 @@ from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Transport
 from carrel.wire.base import Id, Params, Result
 from carrel.wire.lifecycle import InitializeResult
-from carrel.wire.utilities import ProgressParams
+from carrel.wire.tasks import CreateTaskResult
+from carrel.wire.utilities import LoggingMessageParams, ProgressParams
 
-__all__ = ["ClientConnection", "Subscriber"]
+__all__ = ["ClientConnection", "Owner"]
 
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Result)
@@ -55,64 +57,36 @@ log = Log("carrel.client")
 LONGEST = 3600.0
 #: Seconds between checks whether a transport still waits for credentials.
 HELD = 0.25
-#: Later than any time on the loop's clock.
-NEVER = float("inf")
-#: How many requests of a server may be handled at a time.
-MAX_QUESTIONS = 100
+#: How many callbacks for progress and log messages may run at a time. What comes meanwhile is dropped.
+MAX_CALLBACKS = 1000
+#: How much of data that is no message is kept, in bytes.
+SHOWN = 300
 #: Seconds that cancelled tasks get to finish when the connection is closed.
 CLEANUP = 1.0
 
 
-class Owner(Protocol):
+class Owner(Answerer, Protocol):
     """Interface of the client that a connection calls."""
+
+    def take_log(
+        self, params: LoggingMessageParams, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> Awaitable[None] | None:
+        """Handle a log message, which ``call`` has caused, or if that is not known, one of ``calls``, or none.
+
+        What is returned is awaited in the background.
+        """
 
     def take_notice(self, notice: Notification) -> None:
         """Handle a notification that belongs to no request."""
 
-    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
-        """Return the result of a server's request; an exception becomes an error response.
-
-        ``call`` has caused the request, as far as is known; ``calls`` may have.
-        """
+    def broken(self) -> None:
+        """Record that the long-lived stream has broken: the server may be gone."""
 
     def interrupted(self) -> None:
         """Record that notifications may have been missed."""
 
     def lost(self, link: ClientConnection) -> None:
         """Record that the connection is lost."""
-
-
-class Subscriber(Protocol):
-    """Receiver of the notifications of one listen request (subscription stream)."""
-
-    def take_notice(self, notice: Notification) -> None:
-        """Handle a notification of the subscription."""
-
-
-class Waiter(msgspec.Struct, gc=False):
-    """Pending request: the future of its response, its callbacks and its deadline."""
-
-    future: asyncio.Future[Any]
-    progress: Progress | None = None
-    subscriber: Subscriber | None = None
-    timeout: float | None = None
-    deadline: float = NEVER
-    """When the request times out, on the loop's clock."""
-    latest: float = NEVER
-    """The latest ``deadline`` to which progress notifications can extend it."""
-    call: ClientCall[Any] | None = None
-    held: bool = False
-    """Whether the timeout is suspended, because a user is being asked as far as is known."""
-
-    def resolve(self, result: Any) -> None:
-        """Take the result of the request."""
-        if not self.future.done():
-            self.future.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        """Take the error of the request."""
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 class ClientConnection:
@@ -123,10 +97,16 @@ class ClientConnection:
         self.connection = connection
         self.error: MCPError | None = None
         """Why the connection was lost or closed; None while it is open."""
-        self._owner = owner
+        self.malformed: str | None = None
+        """The last data that was no message, shortened; None if there was none."""
+        self.owner = owner
         self._loop = asyncio.get_running_loop()
-        self._questions: dict[Id, asyncio.Task[None]] = {}
+        self._questions = Questions(self)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._causes = Causes(connection, streams=transport.streams)
+        self._throttle = Throttle(self._loop.time)
+        self._callbacks = 0
+        self._dropped = False
         # One timer for all pending requests: one for each would cost more than encoding and decoding.
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_time = NEVER
@@ -142,7 +122,7 @@ class ClientConnection:
             each.owner.fail(TransportError("the client was closed"))
             self._give_up(id, "the client is being closed")
         self._end(TransportError("the client was closed"))
-        tasks = {*self._questions.values(), *self._tasks}
+        tasks = {*self._questions.tasks.values(), *self._tasks}
         for task in tasks:
             task.cancel()
         try:
@@ -181,7 +161,13 @@ class ClientConnection:
         """
         waiter = Waiter(self._loop.create_future(), progress, subscriber, timeout, call=call)
         message = self.connection.request(
-            request, params, waiter, meta=meta, progress=progress is not None, result=result
+            request,
+            params,
+            waiter,
+            meta=meta,
+            progress=progress is not None,
+            result=result,
+            capabilities=None if call is None else call.capabilities,
         )
         if headers:
             message.headers = headers
@@ -255,7 +241,7 @@ class ClientConnection:
         """Fail requests past their deadline, and set the timer to the earliest remaining deadline."""
         self._alarm, self._alarm_time = None, NEVER
         now, earliest = self._loop.time(), NEVER
-        held = self.transport.held or bool(self._questions)  # a user logs in, or is asked something
+        held = self.transport.held or bool(self._questions.tasks)  # a user logs in, or is asked something
         for waiting in self.connection.waiting.values():
             waiter = waiting.owner
             if waiter.deadline > now:
@@ -272,15 +258,24 @@ class ClientConnection:
 
     # Callbacks of the transport
 
-    def receive(self, data: bytes, about: Id | None = None) -> None:
+    def receive(self, data: bytes, about: Id | None = None) -> float | None:
         """Handle a message from the server, which arrived on the stream of the request ``about``, if on that of one."""
         event = self.connection.receive(data)
         if type(event) is Response:
-            future = event.waiting.owner.future
-            if not future.done():
-                future.set_result(event.result)
-            return
+            waiter = event.waiting.owner
+            if waiter.call is not None:
+                waiter.call.size = len(data)
+            if not waiter.future.done():
+                waiter.future.set_result(event.result)
+            if self._causes.task_calls or type(event.result) is CreateTaskResult:
+                self._causes.note(event)
+            return None
         self._take(event, about)
+        if type(event) is ErrorResponse:
+            return None
+        if type(event) is Ignored and event.malformed:
+            self.malformed = printable(bytes(data[:SHOWN]).decode(errors="replace").strip())
+        return self._throttle.take(len(event.events) if type(event) is Batch else 1)
 
     def awaits(self, id: Id) -> bool:
         """Return whether a request still waits for its response."""
@@ -292,9 +287,13 @@ class ClientConnection:
         if waiting is not None:
             waiting.owner.fail(error)
 
+    def broken(self) -> None:
+        """Record that the long-lived stream has broken: the server may be gone."""
+        self.owner.broken()
+
     def interrupted(self) -> None:
         """Record that notifications may have been missed."""
-        self._owner.interrupted()
+        self.owner.interrupted()
 
     def closed(self, error: MCPError) -> None:
         """Record that the connection is lost. After ``SessionExpired``, pending requests may still get responses."""
@@ -303,7 +302,14 @@ class ClientConnection:
                 self.error = error
             else:
                 self._end(error)
-            self._owner.lost(self)
+            self.owner.lost(self)
+
+    def leave(self, error: MCPError) -> None:
+        """End a connection that is open, because of what the server does."""
+        self.closed(error)
+        task = self._loop.create_task(self.transport.close())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
         """Wait for the responses of pending requests, and close."""
@@ -324,19 +330,21 @@ class ClientConnection:
     def _take(self, event: Event[Waiter], about: Id | None) -> None:
         if type(event) is Response or type(event) is ErrorResponse:
             event.deliver()
+            if type(event) is Response:
+                self._causes.note(event)
         elif type(event) is Notification:
-            self._take_notice(event)
+            self._take_notice(event, about)
         elif type(event) is Question:
-            self._take_question(event, about)
+            self._questions.take(event, *(() if event.operation == "ping" else self._causes.of(about, event)))
         elif type(event) is Ignored:
             log.debug("ignored: %s", event.reason)
             if event.reply is not None:
-                self._send(OutgoingMessage(event.reply, revision=self.connection.revision))
+                self._questions.send(OutgoingMessage(event.reply, revision=self.connection.revision))
         elif type(event) is Batch:
             for each in event.events:
                 self._take(each, about)
 
-    def _take_notice(self, notice: Notification) -> None:
+    def _take_notice(self, notice: Notification, about: Id | None) -> None:
         if notice.event == "progress":
             self._take_progress(notice.params)
             return
@@ -348,7 +356,12 @@ class ClientConnection:
             if waiting is not None and waiting.owner.subscriber is not None:
                 waiting.owner.subscriber.take_notice(notice)
             return
-        self._owner.take_notice(notice)
+        if notice.event == "message":
+            done = self.owner.take_log(notice.params, *self._causes.of(about))
+            if done is not None:
+                self.spawn_callback(done)
+            return
+        self.owner.take_notice(notice)
 
     def _take_progress(self, params: ProgressParams) -> None:
         waiting = self.connection.waiting.get(params.progress_token)
@@ -364,58 +377,45 @@ class ClientConnection:
             log.exception("a progress callback failed")
             return
         if inspect.isawaitable(done):
-            self.spawn(done)
+            self.spawn_callback(done)
 
     def _take_cancellation(self, id: Id) -> None:
         """Handle ``notifications/cancelled``: cancel the server's request, or end a subscription."""
-        task = self._questions.get(id)
-        if task is not None:
-            task.cancel()
+        if self._questions.cancel(id):
             return
         waiting = self.connection.waiting.get(id)
         if waiting is not None and waiting.owner.subscriber is not None:
             self.fail(id, TransportError("the server has ended the subscription"))
 
-    # Requests of the server
+    # Requests of the server, and work on the side
 
-    def _take_question(self, question: Question, about: Id | None) -> None:
-        if question.operation == "ping":
-            self._send(self.connection.answer(question, {}))
-            return
-        if len(self._questions) >= MAX_QUESTIONS or question.id in self._questions:
-            self._send(self.connection.refuse(question, PeerError(INTERNAL_ERROR, "Too many questions at a time")))
-            return
-        task = self._questions[question.id] = self._loop.create_task(self._answer(question, *self._causes(about)))
-        task.add_done_callback(lambda _: self._questions.pop(question.id, None))
-
-    def _causes(self, about: Id | None) -> tuple[ClientCall[Any] | None, tuple[ClientCall[Any], ...]]:
-        """Return the call that has caused a request of the server, None if it is not known, and those that may have.
-
-        On a transport without streams, the only call in flight is taken to be the cause.
-        """
-        waiting = None if about is None else self.connection.waiting.get(about)
-        if waiting is not None and waiting.owner.call is not None:
-            return waiting.owner.call, (waiting.owner.call,)
-        calls = tuple(each.owner.call for each in self.connection.waiting.values() if each.owner.call is not None)
-        return calls[0] if len(calls) == 1 and not self.transport.streams else None, calls
-
-    async def _answer(
-        self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
-    ) -> None:
-        try:
-            message = self.connection.answer(question, await self._owner.answer(question, call, calls))
-        except (ProtocolError, PeerError) as error:
-            message = self.connection.refuse(question, error)
-        except Exception as error:
-            log.exception("the answer to a question of the server failed")
-            message = self.connection.refuse(question, error)
-        self._send(message)
-
-    def spawn(self, work: Awaitable[Any]) -> None:
+    def spawn(self, work: Awaitable[Any]) -> asyncio.Task[None]:
         """Run an awaitable as a background task, cancelled when the connection is closed. Failures are logged."""
         task = asyncio.ensure_future(_quietly(work))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if inspect.iscoroutine(work):
+                work.close()  # the task may have been cancelled before it began
+
+        task.add_done_callback(end)
+        return task
+
+    def spawn_callback(self, work: Awaitable[Any]) -> None:
+        """Run a callback for progress or a log message as ``spawn`` does; drop it if too many are running."""
+        if self._callbacks >= MAX_CALLBACKS:
+            if inspect.iscoroutine(work):
+                work.close()
+            if not self._dropped:
+                self._dropped = True
+                log.warning("notifications are dropped while %d callbacks are running (MAX_CALLBACKS)", MAX_CALLBACKS)
+            return
+        self._callbacks += 1
+        self.spawn(work).add_done_callback(self._end_callback)
+
+    def _end_callback(self, _: object) -> None:
+        self._callbacks -= 1
 
 
 async def _quietly(work: Awaitable[Any]) -> None:

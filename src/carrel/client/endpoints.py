@@ -14,19 +14,19 @@ from carrel.transports.client.transport import Credentials, Transport
 
 if TYPE_CHECKING:
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
-    from carrel.transports.server.application import Application
+    from carrel.transports.server.application import HasEndpoint
 
-__all__ = ["ServerEndpoint", "Target", "find_endpoint"]
+__all__ = ["ClientEndpoint", "Target", "find_endpoint"]
 
-Target: TypeAlias = "str | Sequence[str | os.PathLike[str]] | Application | Callable[[], Transport]"
+Target: TypeAlias = "str | Sequence[str | os.PathLike[str]] | HasEndpoint | Callable[[], Transport]"
 
 
 #: Numbers that distinguish servers in this process: memory addresses may be reused.
 NUMBERS = count(1)
 
 
-class ServerEndpoint(msgspec.Struct, frozen=True):
-    """Endpoint of a server: factories of its transport, and its credentials. ``name`` identifies the server."""
+class ClientEndpoint(msgspec.Struct, frozen=True):
+    """Server that a client connects to: factories of its transport, and credentials. ``name`` identifies the server."""
 
     name: str
     open: Callable[[], Transport]
@@ -37,16 +37,20 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
     """Cache principal if there are no credentials: a digest of headers, or of environment variables."""
     remembered: bool = False
     """Whether the server's era is remembered for later clients of this process."""
+    label: str | None = None
+    """The name for display, where the user has given one."""
 
     @property
     def shown(self) -> str:
         """The name for display: without the query of a URL, which may contain secrets."""
+        if self.label is not None:
+            return self.label
         if self.name.lower().startswith(("http://", "https://")):
             return self.name.partition("?")[0]
         return self.name.partition(" (")[0] if self.name.startswith("in memory") else self.name
 
 
-def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessOptions | None) -> ServerEndpoint:
+def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessOptions | None) -> ClientEndpoint:
     """Return the endpoint of ``target``.
 
     Raises:
@@ -65,7 +69,7 @@ def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessO
     refuse(process=process)
     if isinstance(target, type):
         raise ConfigError(f"{target.__name__} is a class: a client asks an object of it, such as {target.__name__}(…)")
-    if callable(getattr(target, "answer", None)) and callable(getattr(target, "connect", None)):
+    if callable(getattr(getattr(target, "endpoint", None), "answer", None)):
         app: Any = target
 
         def enter() -> Transport:
@@ -73,9 +77,9 @@ def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessO
 
             return MemoryTransport(app)
 
-        return ServerEndpoint(f"in memory ({next(NUMBERS)})", enter)
+        return ClientEndpoint(f"in memory ({next(NUMBERS)})", enter)
     if callable(target):
-        return ServerEndpoint(getattr(target, "__name__", type(target).__name__), target)
+        return ClientEndpoint(getattr(target, "__name__", type(target).__name__), target)
     hint = f"; a command is a list: ['python', {os.fspath(target)!r}]" if isinstance(target, os.PathLike) else ""
     raise ConfigError(f"A client asks a URL, a command or a server, and not a {type(target).__name__}{hint}")
 
@@ -94,7 +98,7 @@ def read_command(parts: Sequence[Any]) -> list[str]:
     return [os.fsdecode(part) for part in parts]
 
 
-def refuse(**options: Any) -> None:
+def refuse(**options: object) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise ConfigError(f"{' and '.join(given)}: not an option for such a server")
@@ -109,19 +113,23 @@ def digest(values: Mapping[str, str]) -> str:
     return sha256(repr(sorted(values.items())).encode()).hexdigest()[:32]
 
 
-def _as_process(command: list[str], options: ProcessOptions | None) -> ServerEndpoint:
-    env, cwd, stderr = (None, None, None) if options is None else (options.env, options.cwd, options.stderr)
+def _as_process(command: list[str], options: ProcessOptions | None) -> ClientEndpoint:
+    from carrel.transports.client.options import ProcessOptions
+
+    given = ProcessOptions() if options is None else options
+    cwd = given.cwd
 
     def start() -> Transport:
         from carrel.transports.client.stdio import StdioTransport
 
-        return StdioTransport(command, env=env, cwd=cwd, stderr=stderr)
+        return StdioTransport(command, env=given.env, cwd=cwd, stderr=given.stderr, name=given.name)
 
     place = "" if cwd is None else f" in {os.fspath(cwd)}"
-    return ServerEndpoint(" ".join(command) + place, start, secrets=digest(env or {}), remembered=True)
+    identity = " ".join(command) + place
+    return ClientEndpoint(identity, start, secrets=digest(given.env or {}), remembered=True, label=given.name)
 
 
-def _over_http(url: str, given: HTTPOptions | None) -> ServerEndpoint:
+def _over_http(url: str, given: HTTPOptions | None) -> ClientEndpoint:
     from carrel.transports.client.options import HTTPOptions
 
     options = HTTPOptions() if given is None else given
@@ -140,4 +148,4 @@ def _over_http(url: str, given: HTTPOptions | None) -> ServerEndpoint:
     identity = dict(options.all_headers)
     if options.client_certificate is not None:
         identity["client certificate"] = repr(options.client_certificate)
-    return ServerEndpoint(url, stream, listen, options.credentials, digest(identity), remembered=True)
+    return ClientEndpoint(url, stream, listen, options.credentials, digest(identity), remembered=True)

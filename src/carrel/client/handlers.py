@@ -19,10 +19,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.protocol.methods import Request
-from carrel.wire.base import Id, Params, Result
+from carrel.wire.base import ClientCapabilities, Id, LoggingLevel, Params, Result
 from carrel.wire.client_features import (
     CreateMessageResult,
     ElicitResult,
+    ListRootsResult,
     ModelPreferences,
     Root,
     SamplingMessage,
@@ -93,6 +94,10 @@ class ClientCall(msgspec.Struct, Generic[R], eq=False):
     rounds: int = 0
     """How many times the server has asked for input (multi round-trip requests)."""
     result: type[Result] | None = None
+    capabilities: ClientCapabilities | None = None
+    """Capabilities that it declares in place of the client's, some of them (stateless revisions)."""
+    size: int = 0
+    """Bytes of the response that was received last."""
 
     @property
     def operation(self) -> str:
@@ -109,12 +114,16 @@ class Origin(msgspec.Struct, frozen=True):
     """Where a request of a server comes from: the server's name for a user, and the client's calls.
 
     ``call`` is the call that caused the request, None if that is not known: with several calls in flight on stdio, a
-    request of the server does not say which one it is about. ``calls`` are those that it may be about.
+    request of the server does not say which one it is about. ``calls`` are those that it may be about. ``key`` is the
+    server's key of the request, where it has one (input requests of calls and tasks, since 2026-07-28). ``params`` are
+    the parameters of the request, with their ``_meta``.
     """
 
     server: str
     call: ClientCall[Any] | None = None
     calls: tuple[ClientCall[Any], ...] = ()
+    key: str | None = None
+    params: Any = None
 
 
 class ServerRequest(msgspec.Struct, frozen=True):
@@ -215,6 +224,16 @@ class RootsRequest(ServerRequest, frozen=True):
     """Request for the roots: the directories and files that a server may work on."""
 
 
+class LogMessage(ServerRequest, frozen=True):
+    """Log message of a server."""
+
+    level: LoggingLevel
+    data: Any
+    logger: str | None = None
+
+
+#: Handler of log messages.
+LogHandler: TypeAlias = Callable[[LogMessage], object]
 #: Handler of form elicitation: returns the content, None to decline, or a whole result.
 FormHandler: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Any] | ElicitResult | None]]
 #: Handler of URL elicitation: returns whether the user agreed to visit the page, or a whole result.
@@ -222,7 +241,7 @@ PageHandler: TypeAlias = Callable[[Page], Awaitable[bool | ElicitResult]]
 #: Handler of sampling: returns a whole result, or only the text of the model's answer.
 SampleHandler: TypeAlias = Callable[[Sampling], Awaitable[CreateMessageResult | str]]
 Roots: TypeAlias = Iterable[str | os.PathLike[str] | Root]
-RootsSource: TypeAlias = Roots | Callable[[RootsRequest], Roots | Awaitable[Roots]]
+RootsSource: TypeAlias = Roots | Callable[[RootsRequest], Roots | ListRootsResult | Awaitable[Roots | ListRootsResult]]
 
 
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,6 +255,11 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
         elicit_url: handler of URL elicitation.
         sample: handler of sampling; ``sample_tools`` declares that it supports tools.
         roots: the directories and files that servers may work on, or a function that returns them.
+        log: handler of the log messages that a call causes, in place of the client's ``log``; must not block.
+        together: whether input requests that come together are put to the handlers at the same time; otherwise one
+            after the other, as there is one user.
+        untouched: whether requests keep the members that are not known here (``Origin.params``), and whole results are
+            sent as they are, unchecked: for handlers that pass both on.
     """
 
     elicit_form: FormHandler | None = None
@@ -243,3 +267,6 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     sample: SampleHandler | None = None
     sample_tools: bool = False
     roots: RootsSource | None = None
+    log: LogHandler | None = None
+    together: bool = False
+    untouched: bool = False

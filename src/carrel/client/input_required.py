@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from carrel.client.answers import ClientHandlers
 from carrel.client.handlers import Origin
 from carrel.errors import InvalidMessage, InvalidParams, MethodNotFound, PeerError, ProtocolError
 from carrel.printable import printable
+from carrel.protocol import unknown
 from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import QUESTIONS
 from carrel.wire.base import Params
@@ -25,6 +26,7 @@ from carrel.wire.client_features import ElicitParams, InputRequest, InputRequire
 __all__ = ["MAX_ROUNDS", "answer_all", "next_round", "visit_pages"]
 
 P = TypeVar("P", bound=Params)
+T = TypeVar("T")
 
 #: How many ``input_required`` results one request may get.
 MAX_ROUNDS = 20
@@ -51,24 +53,52 @@ async def next_round(params: P, result: InputRequiredResult, handlers: ClientHan
 
 
 async def answer_all(requests: Mapping[str, InputRequest], handlers: ClientHandlers, origin: Origin) -> dict[str, Any]:
-    """Answer the input requests of a server sequentially, as there is one user, and return the responses by key.
+    """Answer the input requests of a server, and return the responses by key.
+
+    They are put to the handlers sequentially, as there is one user, unless the handlers want them ``together``.
 
     Raises:
         ProtocolError: a request is invalid, or there is no handler for it.
     """
-    responses: dict[str, Any] = {}
-    for key, request in requests.items():
-        row = QUESTIONS.get(request.method)
-        if row is None:
-            raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
-        try:
-            params = msgspec.convert({} if request.params is None else request.params, row.params)
-            responses[key] = await handlers.answer(row.operation, params, origin)
-        except msgspec.ValidationError as error:
-            raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
-        except (MethodNotFound, InvalidParams) as error:
-            raise ProtocolError(f"The server asks {request.method}, which this client did not offer: {error}") from None
-    return responses
+    asked = [answer_one(key, request, handlers, origin) for key, request in requests.items()]
+    if handlers.together_for(origin.call):
+        return dict(zip(requests, await all_of(asked), strict=True))
+    try:
+        return {key: await each for key, each in zip(requests, asked, strict=True)}
+    finally:
+        for each in asked:
+            each.close()
+
+
+async def all_of(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of coroutines that run at the same time. If one fails, the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in asked]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, origin: Origin) -> Any:
+    """Answer an input request of a server, and return the response.
+
+    Raises:
+        ProtocolError: it is invalid, or there is no handler for it.
+    """
+    row = QUESTIONS.get(request.method)
+    if row is None:
+        raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
+    try:
+        given = {} if request.params is None else request.params
+        params = msgspec.convert(given, row.params)
+        if handlers.untouched_for(origin.call):
+            params = unknown.kept(params, given)
+        return await handlers.answer(row.operation, params, msgspec.structs.replace(origin, key=key))
+    except msgspec.ValidationError as error:
+        raise InvalidMessage(f"The server's question {printable(request.method)} is wrong: {error}") from None
+    except (MethodNotFound, InvalidParams) as error:
+        raise ProtocolError(f"The server asks {request.method}, which this client did not offer: {error}") from None
 
 
 async def visit_pages(error: PeerError, handlers: ClientHandlers, origin: Origin) -> bool:

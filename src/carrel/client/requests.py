@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from carrel.client.handlers import ClientCall
 from carrel.protocol.methods import Request
@@ -11,6 +11,9 @@ from carrel.protocol.revision import Revision
 from carrel.wire.base import Result
 from carrel.wire.client_features import InputRequest
 from carrel.wire.lifecycle import ServerCapabilities
+
+if TYPE_CHECKING:
+    from carrel.client.connection import ClientConnection
 
 __all__ = ["Requests"]
 
@@ -21,6 +24,7 @@ class Requests(Protocol):
     """Session of a client, as those see it who send requests through it."""
 
     timeout: float | None
+    connection: ClientConnection | None
 
     @property
     def server_name(self) -> str:
@@ -50,6 +54,9 @@ class Requests(Protocol):
 
     def send_later(self, call: ClientCall[Any]) -> None:
         """Send a request in the background; its result is dropped, and its failure only logged."""
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Run a coroutine in the background until the connection is closed; return whether there is a connection."""
 
     async def answer_input(self, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> dict[str, Any]:
         """Return the responses to the input requests that a call has caused, by key."""

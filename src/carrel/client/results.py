@@ -27,8 +27,10 @@ R = TypeVar("R", bound=Result)
 T = TypeVar("T")
 P = TypeVar("P", bound=Params)
 
-#: How many pages one list may have.
+#: How many pages and entries one list may have, and how many bytes.
 MAX_PAGES = 10_000
+MAX_ENTRIES = 1_000_000
+MAX_LIST_BYTES = 512 * 1024 * 1024
 
 
 class Listing(Generic[T]):
@@ -70,20 +72,29 @@ class Results:
         """Iterate over the pages of a list; there are none if the server lacks the capability.
 
         Raises:
-            InvalidMessage: a cursor is repeated, or there are too many pages.
+            InvalidMessage: a cursor is repeated, or there are too many pages, entries or bytes.
         """
         await self._session.connect()
         if not self._session.server.offers(request):
             return
         seen: set[str] = set()
+        entries = size = 0
         while True:
-            page = await self.fetch(ClientCall(request, params))
+            call = ClientCall(request, params)
+            page = await self.fetch(call)
+            entries += entries_of(page)
+            size += call.size
+            if entries > MAX_ENTRIES:
+                raise InvalidMessage(f"The server's list has more than {MAX_ENTRIES} entries (MAX_ENTRIES)")
+            if size > MAX_LIST_BYTES:
+                raise InvalidMessage(f"The server's list has more than {MAX_LIST_BYTES} bytes (MAX_LIST_BYTES)")
             yield page
             cursor = getattr(page, "next_cursor", None)
             if cursor is None:
                 return
             if cursor in seen or len(seen) >= MAX_PAGES:
-                raise InvalidMessage("The server's list has no end: a cursor comes again, or there are too many pages")
+                why = f"a cursor comes again, or there are more than {MAX_PAGES} pages (MAX_PAGES)"
+                raise InvalidMessage(f"The server's list has no end: {why}")
             seen.add(cursor)
             params = msgspec.structs.replace(params, cursor=cursor)
 
@@ -128,3 +139,8 @@ class Results:
     def missed(self) -> None:
         """Drop the cached results that notifications keep fresh."""
         self.connected()
+
+
+def entries_of(page: Result) -> int:
+    """Return how many entries a page of a list has."""
+    return sum(len(value) for value in map(page.__getattribute__, page.__struct_fields__) if isinstance(value, list))

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from carrel.client.connect import open_connection
-from carrel.client.connection import ClientConnection, Waiter
-from carrel.client.endpoints import ServerEndpoint
+from carrel.client.connection import ClientConnection
+from carrel.client.endpoints import ClientEndpoint
 from carrel.client.extensions import ClientExtension
-from carrel.client.handlers import ClientCall, Handlers, Origin
+from carrel.client.handlers import ClientCall, Handlers, LogMessage, Origin
 from carrel.client.negotiation import ServerFacts
+from carrel.client.pending_request import Waiter
 from carrel.client.retry import Retries
 from carrel.client.state import ClientState
 from carrel.errors import (
@@ -103,7 +104,7 @@ class Session:
     ``observers`` are told of connections and notifications; ``watches`` only of change notifications.
     """
 
-    def __init__(self, endpoint: ServerEndpoint, options: SessionOptions) -> None:
+    def __init__(self, endpoint: ClientEndpoint, options: SessionOptions) -> None:
         self.endpoint = endpoint
         self.timeout = options.timeout
         self.state = ClientState()
@@ -111,6 +112,8 @@ class Session:
         self.watches: set[Watcher] = set()
         self.connection: ClientConnection | None = None
         """The current connection; None before the first one. It may be lost: see its ``error``."""
+        self.doubt: Callable[[], None] | None = None
+        """Called when a long-lived stream has broken, so that the server may be gone."""
         self._options = options
         self._answers: ClientHandlers | None = None
         self._log_level = options.log_level
@@ -144,8 +147,12 @@ class Session:
 
     async def open(self) -> None:
         """Connect for the first time. See ``connect``."""
-        self._open = True
+        self.allow()
         await self.connect()
+
+    def allow(self) -> None:
+        """Allow ``connect``, without connecting yet."""
+        self._open = True
 
     async def connect(self) -> ClientConnection:
         """Return the open connection, connecting first if there is none.
@@ -216,7 +223,8 @@ class Session:
         connection: Connection[Waiter] = Connection(self._options.info, self._capabilities)
         for extension in self._options.extensions:
             connection.extend(extension.protocol)
-        connection.set_log_level(self._log_level or (None if self._options.log is None else "info"))
+        wants_logs = self._options.log is not None or self.handlers.log_of(None) is not None
+        connection.set_log_level(self._log_level or ("info" if wants_logs else None))
         return connection
 
     async def close(self) -> None:
@@ -372,6 +380,14 @@ class Session:
         if self.connection is not None:
             self.connection.spawn(self.connection.call(call.request, call.params, timeout=self.timeout))
 
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Run a coroutine in the background until the connection is closed; return whether there is a connection."""
+        if self.connection is None:
+            work.close()
+            return False
+        self.connection.spawn(work)
+        return True
+
     async def answer_input(self, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> dict[str, Any]:
         """Return the responses to the input requests that a call has caused, by key."""
         from carrel.client.input_required import answer_all
@@ -395,9 +411,7 @@ class Session:
 
     def take_notice(self, notice: Notification) -> None:
         """Handle a notification that belongs to no request."""
-        if notice.event == "message":
-            self._take_log(notice.params)
-        elif notice.event == "elicitation_complete":
+        if notice.event == "elicitation_complete":
             self.handlers.complete_page(notice.params.elicitation_id)
         else:
             self.notify(notice)
@@ -409,17 +423,22 @@ class Session:
         for observer in self.observers:
             observer.notified(notice)
 
-    def _take_log(self, params: LoggingMessageParams) -> None:
+    def take_log(
+        self, params: LoggingMessageParams, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> Awaitable[None] | None:
+        """Handle a log message, which ``call`` has caused, or if that is not known, one of ``calls``, or none."""
+        handler = self.handlers.log_of(call)
         receiver = self._options.log
-        if receiver is None:
-            return
         try:
-            done = receiver(params)
+            if handler is not None:
+                origin = Origin(self._display_name, call, calls)
+                done = handler(LogMessage(origin, params.level, params.data, params.logger))
+            else:
+                done = None if receiver is None else receiver(params)
         except Exception:
             logger.exception("the receiver of log messages failed")
-            return
-        if inspect.isawaitable(done) and self.connection is not None:
-            self.connection.spawn(done)
+            return None
+        return done if inspect.isawaitable(done) else None
 
     async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
         """Return the result of a server's request (elicitation, sampling, roots), which ``call`` has caused.
@@ -430,6 +449,11 @@ class Session:
 
     def _origin(self, call: ClientCall[Any]) -> Origin:
         return Origin(self._display_name, call, (call,))
+
+    def broken(self) -> None:
+        """Record that a long-lived stream has broken: the server may be gone."""
+        if self.doubt is not None:
+            self.doubt()
 
     def interrupted(self) -> None:
         """Record that notifications may have been missed."""

@@ -10,12 +10,13 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from carrel.client.handlers import ClientCall, Handlers
+from carrel.client.options import CallOptions
 from carrel.client.requests import Requests
 from carrel.client.results import Listing, Results
 from carrel.client.tool_calls import ToolCalls
@@ -109,30 +110,42 @@ class Tasks:
         arguments: Mapping[str, Any] | None = None,
         *,
         ttl: float | None = None,
-        meta: Mapping[str, Any] | None = None,
-        handlers: Handlers | None = None,
-        user_data: object = None,
+        required: bool = False,
+        **options: Unpack[CallOptions],
     ) -> ToolTask:
         """Call a tool as a task, if the server supports it, and return a handle to poll, await or cancel it.
 
-        ``ttl`` is the requested lifetime of the task in seconds (2025-11-25; later the server decides).
+        ``ttl`` is the requested lifetime of the task in seconds (2025-11-25; later the server decides). With
+        ``required``, a task is asked for only if the tool can be called in no other way. The other options are those
+        of ``Client.call_tool``.
 
         https://modelcontextprotocol.io/extensions/tasks/overview
         """
         params = CallToolParams(name=name, arguments=UNSET if arguments is None else Raw(encode(arguments)))
-        wanted = await self._tools.may_be_task(name)
+        wanted = await self._tools.may_be_task(name, required=required)
         if wanted:
             params.task = TaskRequest(ttl=None if ttl is None else int(ttl * 1000))
-        call: ClientCall[Any] = ClientCall(
-            CALL_TOOL,
-            params,
-            result=CreateTaskResult if wanted else None,
-            meta=meta,
-            handlers=handlers,
-            user_data=user_data,
-        )
-        answer = await self._tools.send(call, arguments)
+        call: ClientCall[Any] = ClientCall(CALL_TOOL, params, result=CreateTaskResult if wanted else None, **options)
+        if not wanted:
+            return ToolTask(self, await self._tools.send(call, arguments), call)
+        starting = asyncio.ensure_future(self._tools.send(call, arguments))
+        try:
+            await asyncio.wait((starting,))
+        except asyncio.CancelledError:
+            if not self._session.spawn(self._cancel_started(starting)):
+                starting.cancel()
+            raise
+        answer = starting.result()
         return ToolTask(self, answer.task if isinstance(answer, CreateTaskResult) else answer, call)
+
+    async def _cancel_started(self, starting: asyncio.Future[Any]) -> None:
+        """Cancel the task of a call whose caller was cancelled, once the server has announced the task.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements
+        """
+        answer = await starting
+        if isinstance(answer, CreateTaskResult):
+            self.cancel_later(answer.task.task_id)
 
     async def get_task(self, id: str, *, handlers: Handlers | None = None, user_data: object = None) -> ToolTask:
         """Return a task that was started earlier, for example by another process.
@@ -173,9 +186,12 @@ class Tasks:
                 del self._answers[next(iter(self._answers))]
             answers = self._answers[id] = TaskAnswers()
         async with answers.lock:
-            for key, request in answers.new(requests).items():
-                given = await self._session.answer_input({key: request}, call)
-                answers.add(key, request, given[key])
+            new = answers.new(requests)
+            together = call.handlers is not None and call.handlers.together
+            for part in [new] if together else [{key: request} for key, request in new.items()]:
+                given = await self._session.answer_input(part, call)
+                for key, request in part.items():
+                    answers.add(key, request, given[key])
             if not answers.unsent:
                 return
             params = UpdateTaskParams(task_id=id, input_responses=Raw(encode(answers.unsent)))

@@ -114,6 +114,7 @@ class Watch:
         Raises:
             MethodNotFound: the server does not support subscriptions.
             PeerError: the server refuses.
+            ProtocolError: the server ends the subscription without acknowledging it.
             TransportError: the connection was lost.
         """
         self._ready = asyncio.get_running_loop().create_future()
@@ -201,7 +202,10 @@ class Watch:
                 if not self._ready.done():
                     self._fail(error)
                     return
+            if self._closed:  # a task group that failed has kept the cancellation from this task
+                return
             # The connection was lost, or the server has ended the stream.
+            self.session.broken()
             if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
                 pause = 0.0
             await asyncio.sleep(Retries.jitter(pause))
@@ -216,12 +220,18 @@ class Watch:
         self._news.set()
 
     async def _listen(self, connection: ClientConnection) -> None:
-        """Send ``subscriptions/listen`` and keep the long-lived stream open until the server ends it."""
+        """Send ``subscriptions/listen`` and keep the long-lived stream open until the server ends it.
+
+        Raises:
+            ProtocolError: the server ends it without having acknowledged it: another attempt would end like that, too.
+        """
         wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or None)
         for event, kind in LISTS.items():
             if kind in self.lists:
                 setattr(wanted, event, True)
         await connection.call(LISTEN, ListenParams(notifications=wanted), timeout=None, subscriber=_Ear(self))
+        if self._ready is not None and not self._ready.done():
+            raise ProtocolError("the server ended the subscription without acknowledging it")
 
     async def _subscribe(self, connection: ClientConnection) -> None:
         """Send ``resources/subscribe`` for every resource, wait until the connection is lost, and unsubscribe."""

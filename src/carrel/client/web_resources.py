@@ -10,12 +10,12 @@ https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Preve
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from carrel.errors import ConfigError, ResourceError, ResourceForbidden, ResourceNotFound
 from carrel.transports.client.fetch import Fetch, https_url
+from carrel.transports.client.response_text import decode, is_textual, read_type
 from carrel.wire.resources import BlobResourceContents, ResourceContents, TextResourceContents
 
 if TYPE_CHECKING:
@@ -25,26 +25,6 @@ __all__ = ["MAX_BYTES", "fetch"]
 
 #: Default size limit of a page, in bytes.
 MAX_BYTES = 16 * 1024 * 1024
-
-#: Media types besides text/* that are text, and the suffixes of such types.
-TEXTUAL = frozenset(
-    f"application/{name}"
-    for name in (
-        *("ecmascript", "graphql", "javascript", "json", "jsonl", "ndjson", "sql", "toml", "x-javascript"),
-        *("x-ndjson", "x-sh", "x-toml", "x-yaml", "xhtml", "xml", "yaml"),
-    )
-)
-TEXTUAL_ENDINGS = ("+json", "+xml", "+yaml")
-#: Byte order marks (BOM) and their encodings; UTF-32 before UTF-16, whose marks are prefixes.
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-#: Python codecs that are not character encodings of pages. Some of them decode in quadratic time.
-NOT_ENCODINGS = frozenset(("idna", "mbcs", "oem", "punycode", "rawunicodeescape", "undefined", "unicodeescape", "utf7"))
 
 
 async def fetch(
@@ -95,52 +75,9 @@ async def fetch(
         return [contents_of(url, data, *read_type(response.headers.get("Content-Type", "")))]
 
 
-def read_type(header: str) -> tuple[str, str]:
-    """Return the media type and the charset of a Content-Type header, each empty if missing."""
-    kind, *parameters = header.split(";")
-    kind = kind.strip().lower()
-    if (
-        kind.count("/") != 1
-        or not kind.isascii()
-        or any(character <= " " or character in '"<>\\' for character in kind)
-    ):
-        kind = ""
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            return kind, value.strip().strip("\"'").lower()
-    return kind, ""
-
-
 def contents_of(url: str, data: bytes, kind: str, charset: str) -> ResourceContents:
     """Return text contents if the media type is textual and the bytes can be decoded, and a blob otherwise."""
     text = decode(data, charset) if is_textual(kind) else None
     if text is not None and not (kind == "" and "\0" in text):
         return TextResourceContents(url, text, mime_type=kind or None)
     return BlobResourceContents(url, data, mime_type=kind or None)
-
-
-def is_textual(kind: str) -> bool:
-    """Return whether a media type is textual; an empty one may be."""
-    return kind == "" or kind.startswith("text/") or kind in TEXTUAL or kind.endswith(TEXTUAL_ENDINGS)
-
-
-def decode(data: bytes, charset: str) -> str | None:
-    """Decode bytes by their byte order mark, by ``charset``, or as UTF-8. None if they cannot be decoded."""
-    encoding = charset if charset and is_encoding(charset) else "utf-8"
-    for mark, name in MARKS:
-        if data.startswith(mark):
-            data, encoding = data[len(mark) :], name
-            break
-    try:
-        return data.decode(encoding)
-    except (UnicodeError, LookupError):
-        return None
-
-
-def is_encoding(charset: str) -> bool:
-    try:
-        name = codecs.lookup(charset).name
-    except (LookupError, ValueError):
-        return False
-    return name.replace("-", "").replace("_", "") not in NOT_ENCODINGS

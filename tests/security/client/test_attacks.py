@@ -13,6 +13,7 @@ from aiohttp import web
 from carrel import Client
 from carrel.errors import AuthorizationError, TransportError
 from carrel.security.client import Bearer, OAuth
+from carrel.security.client.revocation import NotRevoked
 from carrel.security.fetch import MAX_ANSWER
 from carrel.transports.client.options import HTTPOptions
 from support.authorization_server import OAUTH, PROTECTED, Authority, running, visit
@@ -153,7 +154,22 @@ async def test_redirects_of_endpoints_are_not_followed(authority: Authority, use
         assert thief.asked == []
 
 
-@pytest.mark.parametrize("name", ["token_endpoint", "registration_endpoint", "authorization_endpoint"])
+async def test_a_token_that_is_revoked_goes_along_with_no_redirect(authority: Authority, user: Make):
+    authority.metadata["revocation_endpoint"] = f"{authority.url}/revoke"
+    async with running() as thief:
+        for status in (302, 307, 308):
+            credentials = user()
+            await visit(credentials, authority.resource)
+            authority.responses["/revoke"] = web.Response(status=status, headers={"location": f"{thief.url}/revoke"})
+            with pytest.raises(NotRevoked, match=str(status)):
+                await credentials.revoke(authority.resource)
+        assert thief.asked == []
+        assert len(authority.at("/revoke")) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["token_endpoint", "registration_endpoint", "authorization_endpoint", "revocation_endpoint"]
+)
 @pytest.mark.parametrize(
     "url", ["http://auth.example/x", "file:///x", "/x", "https://a:b@auth.example/x", 7, "https://10.0.0.1/x"]
 )

@@ -18,6 +18,8 @@ from carrel.security import Authorization, Introspection
 from carrel.security.client import ClientCredentials, MemoryStore, OAuth, PrivateKey
 from carrel.security.client.authorization_server import find_server
 from carrel.security.client.authorization_target import AuthorizationTarget
+from carrel.security.client.revocation import NotRevoked
+from carrel.security.client.tokens import TokenRefused, request_token
 from carrel.transports.client.options import HTTPOptions
 from support.clock import Clock
 from support.http_requests import build
@@ -116,12 +118,12 @@ async def test_a_user_may_take_longer_to_log_in_than_a_server_to_answer(auth: Pr
     person = Person(auth)
 
     async def browse(url: str) -> str:
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(3)
         return await person.browse(url)
 
     who = OAuth(authorize=browse, store=MemoryStore())
     try:
-        async with Client(site, http=HTTPOptions(auth=who), patience=0.2, timeout=0.5) as client:
+        async with Client(site, http=HTTPOptions(auth=who), patience=1, timeout=2.5) as client:
             assert client.revision == "2026-07-28"  # the newest: the silence was not the server's
             assert (await whoami(client))["subject"] == "alice"
     finally:
@@ -200,6 +202,36 @@ async def test_a_token_that_was_revoked_is_replaced(auth: Provider):
             await asyncio.to_thread(auth.revoke, before.removeprefix("Bearer "))
             await client.read_resource("memo://open")
             assert (await who.headers(url))["authorization"] != before
+
+
+async def test_a_login_that_is_revoked_cannot_be_renewed(auth: Provider, site: str):
+    who = OAuth(open_url=Person(auth).open, store=MemoryStore())
+    async with connect(site, who) as client:
+        await client.read_resource("memo://open")
+        token = who._token
+        assert token is not None
+        assert token.refresh_token
+        assert await who.revoke(site)
+        assert not await who.revoke(site)
+        assert not await who.headers(site)
+        identity = await who.identify((await who._place_of(token)).server)
+        assert identity is not None
+        form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
+        with pytest.raises(TokenRefused, match="invalid_grant"):
+            await request_token((await who._place_of(token)).server, identity, form, who.fetcher, who.clock)
+
+
+async def test_a_provider_that_does_not_answer_does_not_keep_a_login(auth: Provider, site: str):
+    who = OAuth(open_url=Person(auth).open, store=MemoryStore())
+    async with connect(site, who) as client:
+        await client.read_resource("memo://open")
+        auth.tell("stop")
+        try:
+            with pytest.raises(NotRevoked, match="503"):
+                await who.revoke(site)
+        finally:
+            auth.tell("start")
+        assert not await who.headers(site)
 
 
 async def test_a_robot_signs_who_it_is(auth: Provider, site: str):

@@ -101,7 +101,9 @@ def test_any_header_is_a_token_or_none_or_malformed(header: bytes):
 
 @settings(max_examples=200, deadline=None)
 @given(header=st.none() | st.binary(max_size=60).map(lambda rest: b"Bearer " + rest), query=st.binary(max_size=60))
-def test_whatever_comes_is_answered_with_a_challenge(known: tuple[StaticTokens, str], header: bytes, query: bytes):
+def test_any_header_without_a_valid_token_is_answered_with_a_challenge(
+    known: tuple[StaticTokens, str], header: bytes, query: bytes
+):
     found = identify(known[0], header, query)
     assert isinstance(found, Challenge)
     assert found.status in (400, 401)

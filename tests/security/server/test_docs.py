@@ -12,7 +12,7 @@ import pytest
 
 from carrel import Server
 from carrel.protocol.principal import Principal
-from carrel.security import Authorization, Introspection, StaticTokens
+from carrel.security import Authorization, Introspection, OAuthProxy, StaticTokens
 from carrel.security.server.bearer import Options
 from carrel.security.server.resource_server import ResourceOptions
 from carrel.security.server.scopes import Scopes
@@ -28,7 +28,7 @@ def options(kind: type) -> set[str]:
     return {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} | set(shared)
 
 
-@pytest.mark.parametrize("kind", [Authorization, Introspection, StaticTokens])
+@pytest.mark.parametrize("kind", [Authorization, Introspection, OAuthProxy, StaticTokens])
 def test_every_option_is_documented(kind: type):
     assert f"`{kind.__name__}`" in PAGE or f"{kind.__name__}(" in PAGE
     for name in options(kind):
@@ -44,14 +44,18 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     token, line = make_token("alice")
     (tmp_path / "tokens.txt").write_text(line)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("INTROSPECTION_SECRET", token)
+    for name in ("INTROSPECTION_SECRET", "GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"):
+        monkeypatch.setenv(name, token)
     served: list[dict[str, Any]] = []
     monkeypatch.setattr(Server, "run", lambda self, transport, **options: served.append(options))
-    names: dict[str, Any] = {}
-    exec("import os\nfrom starlette.applications import Starlette\nfrom starlette.routing import Mount", names)
+    names: dict[str, Any] = {"client_id": "id", "client_secret": "secret"}
+    exec(
+        "import hashlib\nimport os\nfrom starlette.applications import Starlette\nfrom starlette.routing import Mount",
+        names,
+    )
     for code in CODE:
         exec(compile(code, "authorization.md", "exec"), names)
-    assert [type(one["authorization"]) for one in served] == [Authorization, StaticTokens]
+    assert [type(one["authorization"]) for one in served] == [Authorization, OAuthProxy, StaticTokens]
     for one in served:
         names["app"].asgi(**one)
 

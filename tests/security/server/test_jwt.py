@@ -363,7 +363,7 @@ tokens = st.one_of(
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(token=tokens)
-def test_whatever_comes_as_a_token_is_refused_properly(guard: Authorization, token: str):
+def test_any_text_as_a_token_is_refused_properly(guard: Authorization, token: str):
     async def attempt() -> None:
         with pytest.raises(InvalidToken):
             await guard.verify(token)

@@ -90,4 +90,4 @@ def test_a_file_of_no_use_is_one_line_and_exit_code_2(
 
 def test_tokens_are_for_http(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["serve", str(tmp_path), "--tokens", "x"]) == 2
-    assert "--tokens need --http" in capsys.readouterr().err
+    assert "these options need --http: --tokens" in capsys.readouterr().err

@@ -37,6 +37,7 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
     token_endpoint: str | None = None
     authorization_endpoint: str | None = None
     registration_endpoint: str | None = None
+    revocation_endpoint: str | None = None
     scopes_supported: tuple[str, ...] = ()
     code_challenge_methods_supported: tuple[str, ...] | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
@@ -107,7 +108,7 @@ def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> A
         found = msgspec.convert(without_nulls(document), AuthorizationServer)
     except msgspec.ValidationError as error:
         raise AuthorizationError(f"The metadata of {issuer} cannot be understood: {error}") from None
-    for name in DEFAULTS:
+    for name in (*DEFAULTS, "revocation_endpoint"):
         url = getattr(found, name)
         if url is not None:
             check_place(url, name, found_at=issuer, hosts=hosts)

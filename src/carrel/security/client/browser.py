@@ -16,7 +16,7 @@ from carrel.errors import AuthorizationError, ConfigError
 from carrel.log import Log
 from carrel.security.fetch import check_url
 
-__all__ = ["check_page", "open_page"]
+__all__ = ["check_page", "open_page", "start_browser"]
 
 log = Log("carrel.security", longest=8192)  # enough for the whole URL of a page
 
@@ -48,13 +48,17 @@ async def open_page(url: str) -> None:
     Raises:
         AuthorizationError: the page must not be opened.
     """
+    if not await start_browser(url):
+        log.warning("No browser could be opened. To go on, open this page on this machine: %s", url)
+
+
+async def start_browser(url: str) -> bool:
+    """Return whether a browser was started with a page; one that is still starting after ``STARTED`` seconds counts.
+
+    Raises:
+        AuthorizationError: the page must not be opened.
+    """
     page = check_page(url)
-    if not await _opened(page):
-        log.warning("No browser could be opened. To go on, open this page on this machine: %s", page)
-
-
-async def _opened(page: str) -> bool:
-    """Return whether a browser was started; a command that is still running after ``STARTED`` seconds counts."""
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & set(os.environ):
         return False  # only a text browser would be left, and it would take over this terminal
     loop = asyncio.get_running_loop()

@@ -24,6 +24,7 @@ from carrel.security.client.challenges import Challenge, choose_challenge, read_
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey
 from carrel.security.client.dpop import ALGORITHM, Prover, nonce_of
 from carrel.security.client.protected_resource import origin_of
+from carrel.security.client.revocation import NotRevoked, revoke_token
 from carrel.security.client.scope_selection import select_scopes
 from carrel.security.client.storage import MemoryStore, TokenStore
 from carrel.security.client.tokens import Token, TokenRefused, request_token
@@ -40,6 +41,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 #: How many renewals of refused tokens are tried within how many seconds.
 MAX_RENEWALS = 2
 RECENTLY = 60.0
+#: Seconds that revoking a token may take.
+REVOCATION_TIME = 10.0
 #: How often the same scopes are requested if the authorization server does not grant them.
 MAX_STEPS = 2
 
@@ -209,6 +212,11 @@ class OAuthCredentials:
             await self._join(lambda: self._renew_refused(url, challenge, revision))
         return True
 
+    @property
+    def work(self) -> asyncio.Task[None] | None:
+        """The login or renewal that is under way; it ends after what ``grant`` asks of the user."""
+        return self._work
+
     async def close(self) -> None:
         """Close connections and cancel a running renewal. Tokens stay in the store."""
         work, self._work = self._work, None
@@ -303,6 +311,51 @@ class OAuthCredentials:
         if token is not None:
             await self.store.delete(self._name("token", token.issuer, token.resource, token.client_id))
             await self.store.delete(self._name("server", self._url, self.kind))
+
+    async def forget(self, url: str) -> bool:
+        """Delete the token for a server from the store, and return whether there was one. It is not revoked.
+
+        Raises:
+            AuthorizationError: ``url`` is neither https nor on this machine.
+        """
+        return await self._take(url) is not None
+
+    async def revoke(self, url: str) -> bool:
+        """Delete the token for a server from the store, and revoke it; return whether there was one.
+
+        https://www.rfc-editor.org/rfc/rfc7009
+
+        Raises:
+            NotRevoked: it is deleted, but not revoked: the authorization server cannot, refuses, or does not answer in
+                time.
+            AuthorizationError: ``url`` is neither https nor on this machine.
+        """
+        token = await self._take(url)
+        if token is None:
+            return False
+        try:
+            async with asyncio.timeout(REVOCATION_TIME):
+                place = await self._place_of(token)
+                identity = await self.identify(place.server)
+                if identity is None or identity.id != token.client_id:
+                    identity = ClientIdentity(issuer=token.issuer, id=token.client_id)
+                key = self.signing_key
+                await revoke_token(place.server, identity, token, self.fetcher, self.clock, key=key)
+        except TimeoutError:
+            raise NotRevoked(f"{token.issuer} gave no answer within {REVOCATION_TIME:g} seconds") from None
+        except AuthorizationError as error:
+            raise NotRevoked(str(error)) from error
+        return True
+
+    async def _take(self, url: str) -> Token | None:
+        """Delete the token for a server from the store, and return it."""
+        if not self._bind(url):
+            return None
+        if not self._loaded:
+            await self._join(self._load)
+        token = self._token
+        await self._forget()
+        return token
 
     # DPoP
 

@@ -1,1 +1,1 @@
-"""Authorization of HTTP servers (OAuth 2.1 resource server): token verification, scopes, metadata."""
+"""Authorization of HTTP servers: token verification, scopes, metadata (OAuth 2.1 resource server), OAuth proxy."""

@@ -6,15 +6,18 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#acc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from time import monotonic, time
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from carrel.errors import MCPError
 from carrel.log import Log
 from carrel.protocol.principal import Caller, Challenge, Principal
 from carrel.protocol.server import Batch, Call
 from carrel.security.server.scopes import Rules, Scopes
+
+if TYPE_CHECKING:
+    from carrel.transports.server.route import Route
 
 __all__ = [
     "BearerAuthorization",
@@ -140,6 +143,10 @@ class BearerAuthorization:
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
         """Return the protected resource metadata if a request is for it; ``path`` is that of the MCP endpoint."""
         return None
+
+    def routes(self, path: str) -> Sequence[Route]:
+        """Return the routes that are served beside the MCP endpoint at ``path``: none."""
+        return ()
 
     def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
         """Return the URL of the metadata document, or an error response if the server's own URL is unknown."""

@@ -1,4 +1,4 @@
-"""JWT access tokens: local verification with the issuer's public keys (JWKS).
+"""Authorization by access tokens: JWTs verified locally with the issuer's public keys, or an own verifier.
 
 https://www.rfc-editor.org/rfc/rfc9068, https://www.rfc-editor.org/rfc/rfc8725
 """
@@ -6,7 +6,7 @@ https://www.rfc-editor.org/rfc/rfc9068, https://www.rfc-editor.org/rfc/rfc8725
 from __future__ import annotations
 
 from binascii import Error, a2b_base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Unpack
 
 from carrel.errors import ConfigError
@@ -15,6 +15,7 @@ from carrel.security.fetch import check_url
 from carrel.security.server.bearer import InvalidToken
 from carrel.security.server.keys import ALGORITHMS, IssuerKeys
 from carrel.security.server.resource_server import ResourceOptions, ResourceServer, read_object
+from carrel.security.server.verifier import TokenVerifier, Verifier
 
 __all__ = ["Authorization"]
 
@@ -23,11 +24,14 @@ NOT_A_JWT = "The access token is not a JWT"
 
 
 class Authorization(ResourceServer):
-    """Authorization by JWT access tokens that one of the issuers issued for this server.
+    """Authorization by JWT access tokens that one of the issuers issued for this server, or by an own verifier.
 
     Args:
         issuer: the URL of the authorization server, exactly as in the ``iss`` claim; or several of them. Its keys are
-            discovered by its metadata when the first token arrives.
+            discovered by its metadata when the first token arrives. With ``verify``, it only tells clients where to
+            get a token, and may be left out.
+        verify: verifies tokens in place of the keys: called with the token, it returns a Principal or claims, or None
+            for a token that is not valid; asynchronous, or else called in a thread.
         jwks_uri: the URL of the key set, if the issuer has no metadata (one issuer only).
         algorithms: the accepted signature algorithms.
         keys_ttl: seconds after which keys are fetched again.
@@ -39,15 +43,24 @@ class Authorization(ResourceServer):
 
     def __init__(
         self,
-        issuer: str | Iterable[str],
+        issuer: str | Iterable[str] = (),
         *,
+        verify: Verifier | None = None,
         jwks_uri: str | None = None,
         algorithms: Iterable[str] = tuple(ALGORITHMS),
         keys_ttl: float = 3600.0,
         keys_pause: float = 5.0,
         **options: Unpack[ResourceOptions],
     ) -> None:
-        super().__init__([issuer] if isinstance(issuer, str) else issuer, **options)
+        issuers = [issuer] if isinstance(issuer, str) else list(issuer)
+        if not issuers and verify is None:
+            raise ConfigError("Authorization needs an issuer, or verify=…")
+        super().__init__(issuers, **options)
+        self._verifier = None if verify is None else TokenVerifier(verify)
+        if verify is not None:
+            if jwks_uri is not None:
+                raise ConfigError("jwks_uri and verify exclude each other: a verifier looks at tokens by itself")
+            return
         self._algorithms = frozenset([algorithms] if isinstance(algorithms, str) else algorithms)
         unknown = sorted(self._algorithms - set(ALGORITHMS))
         if unknown or not self._algorithms:
@@ -76,6 +89,8 @@ class Authorization(ResourceServer):
         known = self.remembered.get(token, self.clock())
         if known is not None:
             return known
+        if self._verifier is not None:
+            return await self._verify_by_own(self._verifier, token)
         header, claims = _read(token)
         algorithm, kind, id = header.get("alg"), header.get("typ", "JWT"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
@@ -84,8 +99,7 @@ class Authorization(ResourceServer):
             raise InvalidToken("The token is not an access token")
         if "crit" in header or "b64" in header or not isinstance(id, str | None):
             raise InvalidToken("The header of the access token is not understood")
-        issuer = claims.get("iss")
-        keys = self._keys.get(issuer) if isinstance(issuer, str) else None
+        keys = self.keys_of(claims.get("iss"))
         if keys is None:
             raise InvalidToken("The access token is of an issuer that is not accepted here")
         if "exp" not in claims:
@@ -98,6 +112,25 @@ class Authorization(ResourceServer):
             raise InvalidToken("The signature of the access token is not valid")
         self.remembered.put(token, principal)
         return principal
+
+    def keys_of(self, issuer: object) -> IssuerKeys | None:
+        """Return the keys for the tokens of an issuer; None if it is not accepted."""
+        return self._keys.get(issuer) if isinstance(issuer, str) else None
+
+    async def _verify_by_own(self, verifier: TokenVerifier, token: str) -> Principal:
+        found = await verifier.verify(token)
+        principal = self.complete(found) if isinstance(found, Principal) else self.principal(found)
+        self.remembered.put(token, principal)
+        return principal
+
+    def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:
+        """Check that a token was issued for this server; a verifier that names no audience has checked it.
+
+        Raises:
+            InvalidToken: it was not.
+        """
+        if self._verifier is None or principal.audience:
+            super().check_audience(principal, scope, path)
 
     def _fits(self, token: str, key: Any) -> bool:
         from joserfc.errors import JoseError

@@ -56,7 +56,10 @@ class ResourceOptions(Options, total=False):
 
 
 class ResourceServer(BearerAuthorization):
-    """Base class for resource servers, whose tokens are issued by an authorization server."""
+    """Base class for resource servers, whose tokens are issued by an authorization server.
+
+    Without issuers there is no metadata document, as there is nowhere to get a token.
+    """
 
     def __init__(
         self,
@@ -71,10 +74,9 @@ class ResourceServer(BearerAuthorization):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(**options)
-        require_libraries()
         self.issuers = tuple(map(check_issuer, issuers))
-        if not self.issuers:
-            raise ConfigError("Authorization needs an issuer")
+        if self.issuers:
+            require_libraries()
         if not 0 <= leeway <= 300:
             raise ConfigError(f"leeway must be 0 to 300 seconds, not {leeway}")
         if not 0 <= remember <= 3600:
@@ -94,7 +96,7 @@ class ResourceServer(BearerAuthorization):
 
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
         """Return the protected resource metadata if a request is for it."""
-        place = place_of(scope, path, self.resource)
+        place = place_of(scope, path, self.resource) if self.issuers else None
         if place is None:
             return None
         resource = self.resource or local_resource({**scope, "root_path": ""}, place)
@@ -104,6 +106,8 @@ class ResourceServer(BearerAuthorization):
 
     def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
         """Return the URL of the metadata document, or an error response if the server's own URL is unknown."""
+        if not self.issuers:
+            return None
         resource = self._resource(scope, path)
         if resource is None:
             return misdirected()
@@ -132,6 +136,19 @@ class ResourceServer(BearerAuthorization):
         wanted = self._audience or {self._resource(scope, path)}
         if principal.audience.isdisjoint(wanted):
             raise InvalidToken(f"The access token was not issued for {' or '.join(map(str, sorted(wanted, key=str)))}")
+
+    def complete(self, found: Principal) -> Principal:
+        """Return a principal that a verifier has made, with the scopes that its scopes imply, and their view.
+
+        Raises:
+            InvalidToken: its token has expired.
+        """
+        if found.expires is not None and self.clock() >= found.expires + self.leeway:
+            raise InvalidToken("The access token has expired")
+        scopes = self.scopes.expand(found.scopes)
+        return msgspec.structs.replace(
+            found, scopes=scopes, audience=frozenset(map(canonical, found.audience)), view=self.scopes.view(scopes)
+        )
 
     def principal(self, claims: Mapping[str, Any]) -> Principal:
         """Return the principal of verified claims, after checking their lifetime (``exp``, ``nbf``).

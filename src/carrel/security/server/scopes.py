@@ -155,6 +155,7 @@ class ScopeView(View):
         self._granted = granted
         self.key = " ".join(["view", *sorted(guarding & granted)]) if guarding else ""
         self.hides = not guarding <= granted
+        self.everybody = not guarding
 
     def allows(self, verb: Verb, target: str) -> bool:
         """Return whether a verb is allowed on a resource, tool or prompt."""

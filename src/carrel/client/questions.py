@@ -1,0 +1,121 @@
+"""Requests of a server to its client: each answered by a task, with limits on how many there are at a time.
+
+https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from carrel.client.handlers import ClientCall
+from carrel.errors import INTERNAL_ERROR, MCPError, PeerError, ProtocolError, TransportError
+from carrel.log import Log
+from carrel.protocol.client import Connection, OutgoingMessage, Question
+from carrel.transports.client.transport import Transport
+from carrel.wire.base import Id
+
+__all__ = ["Questions"]
+
+log = Log("carrel.client")
+
+#: How many requests of a server may be handled at a time.
+MAX_QUESTIONS = 100
+#: How many answers to requests of a server may wait until the server reads them. The connection ends beyond that.
+MAX_UNSENT_ANSWERS = 1000
+
+
+class Answerer(Protocol):
+    """Interface of a client that answers requests of its server."""
+
+    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+        """Return the result of a server's request; an exception becomes an error response.
+
+        ``call`` has caused the request, as far as is known; ``calls`` may have.
+        """
+
+
+class Link(Protocol):
+    """Interface of the connection that the requests come from."""
+
+    connection: Connection[Any]
+    transport: Transport
+    error: MCPError | None
+
+    @property
+    def owner(self) -> Answerer:
+        """The client."""
+
+    def leave(self, error: MCPError) -> None:
+        """End the connection, because of what the server does."""
+
+    def spawn(self, work: Awaitable[Any]) -> asyncio.Task[None]:
+        """Run an awaitable as a background task."""
+
+
+class Questions:
+    """Requests of the server of one connection that are being answered."""
+
+    def __init__(self, link: Link) -> None:
+        self.tasks: dict[Id, asyncio.Task[None]] = {}
+        self._link = link
+        self._unsent = 0
+
+    def take(
+        self, question: Question, call: ClientCall[Any] | None = None, calls: tuple[ClientCall[Any], ...] = ()
+    ) -> None:
+        """Answer a request, which ``call`` has caused, or if that is not known, one of ``calls``, or none."""
+        connection = self._link.connection
+        if question.operation == "ping":
+            self.send(connection.answer(question, {}))
+            return
+        if len(self.tasks) >= MAX_QUESTIONS or question.id in self.tasks:
+            why = f"Too many questions at a time: at most {MAX_QUESTIONS}, each with an id of its own"
+            self.send(connection.refuse(question, PeerError(INTERNAL_ERROR, why)))
+            return
+        task = self.tasks[question.id] = asyncio.get_running_loop().create_task(self._answer(question, call, calls))
+        task.add_done_callback(lambda _: self.tasks.pop(question.id, None))
+
+    def cancel(self, id: Id) -> bool:
+        """Cancel the answer to a request; return whether there was one."""
+        task = self.tasks.get(id)
+        return task is not None and (task.cancel() or True)
+
+    async def _answer(
+        self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> None:
+        connection = self._link.connection
+        try:
+            message = connection.answer(question, await self._link.owner.answer(question, call, calls))
+        except (ProtocolError, PeerError) as error:
+            message = connection.refuse(question, error)
+        except Exception as error:
+            log.exception("the answer to a question of the server failed")
+            message = connection.refuse(question, error)
+        sent = self.send(message)
+        if sent is not None:
+            await sent  # until then, it counts as one that is being answered
+
+    def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
+        """Send an answer; return an awaitable if it has to wait. If too many wait, the connection is ended."""
+        link = self._link
+        full = link.transport.send(message) if link.error is None else None
+        if full is None:
+            return None
+        if self._unsent >= MAX_UNSENT_ANSWERS:
+            error = TransportError(
+                f"the server sends requests and does not read the answers: more than {MAX_UNSENT_ANSWERS} wait for it "
+                "(MAX_UNSENT_ANSWERS)"
+            )
+            log.warning("%s", error)
+            link.leave(error)
+            return None
+        self._unsent += 1
+        return link.spawn(self._wait(full))
+
+    async def _wait(self, full: Awaitable[None]) -> None:
+        try:
+            await full
+        finally:
+            self._unsent -= 1

@@ -1,0 +1,289 @@
+"""OAuth proxy: the server is the authorization server of its MCP clients, and one client of an upstream.
+
+    app.run("http", authorization=OAuthProxy.github(id, secret, resource="https://mcp.example.org/mcp", admit=…))
+
+MCP clients register by themselves, get tokens that are for this server only, and never see those of the upstream.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from os import PathLike
+from typing import Unpack
+from urllib.parse import urlsplit
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.protocol.principal import Principal
+from carrel.security.server.bearer import InvalidToken, Unverifiable
+from carrel.security.server.proxy import providers
+from carrel.security.server.proxy.clients import Clients
+from carrel.security.server.proxy.endpoints import Endpoints
+from carrel.security.server.proxy.grants import Grants
+from carrel.security.server.proxy.login import Admission, Login
+from carrel.security.server.proxy.sealing import Sealer
+from carrel.security.server.proxy.stores import FileStore, MemoryStore, ProxyStore
+from carrel.security.server.proxy.upstream import Upstream, UpstreamClient, UpstreamRefused
+from carrel.security.server.resource_server import ResourceOptions, ResourceServer
+from carrel.transports.server.route import HTTPRequest, HTTPResponse, Route, make_route
+
+__all__ = ["OAuthProxy"]
+
+#: Seconds for which a token that was found good is not looked at again; a grant that has ended is good as long.
+REMEMBER = 10.0
+
+#: The longest body of a request, in bytes.
+MAX_BODY = 16 * 1024
+
+METADATA = "/.well-known/oauth-authorization-server"
+OPENID = "/.well-known/openid-configuration"
+
+
+class ProxyOptions(ResourceOptions, total=False):
+    """Options of the OAuth proxy.
+
+    Args:
+        resource: the URL that clients use; required.
+        issuer: the URL of the proxy as an authorization server; by default the origin of ``resource``.
+        admit: decides who may log in: called with a ``User``, it returns whether they may, or the scopes that they get.
+            Required where any person can have an account.
+        keys: 32 bytes each; the first one encrypts, all of them decrypt. One process makes its own.
+        store: where logins are kept (encrypted): in memory, in a directory (its path), or in a store of your own.
+        access_ttl: seconds for which an access token is good.
+        refresh_ttl: seconds after which an unused login ends.
+        redirect_schemes: schemes of applications that redirect URIs may have, such as "cursor".
+        client_documents: accept Client ID Metadata Documents.
+    """
+
+    issuer: str | None
+    admit: Admission | None
+    keys: Sequence[bytes]
+    store: ProxyStore | str | PathLike[str] | None
+    access_ttl: float
+    refresh_ttl: float
+    redirect_schemes: Iterable[str]
+    client_documents: bool
+
+
+class OAuthProxy(ResourceServer):
+    """Authorization by an upstream authorization server without dynamic client registration.
+
+    ``upstream`` is it and the registration of this server there, with ``{issuer}/callback`` as its redirect URI.
+    ``OAuthProxy.github(…)``, ``google``, ``entra``, ``auth0`` and ``keycloak`` know theirs. The other arguments are
+    those of ``ProxyOptions``.
+
+    Raises:
+        ConfigError: an argument is missing or invalid, or a required package is not installed.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        *,
+        issuer: str | None = None,
+        admit: Admission | None = None,
+        keys: Sequence[bytes] = (),
+        store: ProxyStore | str | PathLike[str] | None = None,
+        access_ttl: float = 3600.0,
+        refresh_ttl: float = 30 * 24 * 3600.0,
+        redirect_schemes: Iterable[str] = (),
+        client_documents: bool = True,
+        **options: Unpack[ResourceOptions],
+    ) -> None:
+        resource = options.get("resource")
+        if resource is None:
+            raise ConfigError("OAuthProxy needs resource='https://…', the URL that clients use")
+        if options.get("audience") is not None:
+            raise ConfigError("OAuthProxy has no audience: its tokens are for its resource")
+        parts = urlsplit(resource)
+        self.issuer = (issuer or f"{parts.scheme}://{parts.netloc}").rstrip("/")
+        options.setdefault("remember", REMEMBER)
+        super().__init__([self.issuer], **options)
+        if admit is None and upstream.everybody:
+            raise ConfigError(
+                f"Any person can have an account of {upstream.name}: say who may log in, with admit=… "
+                "(admit=lambda user: True for everybody)"
+            )
+        if store is not None and not keys:
+            raise ConfigError("OAuthProxy with a store needs keys: what is in it could not be read after a restart")
+        if not 60 <= access_ttl <= 24 * 3600 or refresh_ttl < access_ttl:
+            raise ConfigError("access_ttl must be 60 seconds to a day, and refresh_ttl at least as long")
+        self._sealer = Sealer(keys)
+        self._upstream = UpstreamClient(upstream, f"{self.issuer}/callback", lambda: self.clock())
+        self.clients = Clients(self._sealer, redirect_schemes, documents=client_documents)
+        self._grants = Grants(
+            _open_store(store),
+            self._sealer,
+            self._upstream,
+            lambda: self.clock(),
+            self.remembered.clear,
+            access_ttl=access_ttl,
+            refresh_ttl=refresh_ttl,
+        )
+        self._login = Login(
+            issuer=self.issuer,
+            resource=self.resource or "",
+            clients=self.clients,
+            grants=self._grants,
+            upstream=self._upstream,
+            sealer=self._sealer,
+            scopes=self.scopes,
+            admit=admit,
+            clock=lambda: self.clock(),
+        )
+        self._endpoints = Endpoints(
+            issuer=self.issuer,
+            resource=self.resource or "",
+            clients=self.clients,
+            grants=self._grants,
+            scopes=self.scopes,
+        )
+
+    @classmethod
+    def github(
+        cls,
+        client_id: str,
+        client_secret: str,
+        *,
+        upstream_scopes: Iterable[str] = providers.GITHUB_SCOPES,
+        url: str = providers.GITHUB,
+        api: str = providers.GITHUB_API,
+        **options: Unpack[ProxyOptions],
+    ) -> OAuthProxy:
+        """Log in with GitHub, or with ``url`` and ``api`` at a GitHub Enterprise Server (its API is at /api/v3)."""
+        return cls(providers.github(client_id, client_secret, scopes=upstream_scopes, url=url, api=api), **options)
+
+    @classmethod
+    def google(
+        cls,
+        client_id: str,
+        client_secret: str,
+        *,
+        upstream_scopes: Iterable[str] = providers.GOOGLE_SCOPES,
+        **options: Unpack[ProxyOptions],
+    ) -> OAuthProxy:
+        """Log in with Google."""
+        return cls(providers.google(client_id, client_secret, scopes=upstream_scopes), **options)
+
+    @classmethod
+    def entra(
+        cls,
+        client_id: str,
+        client_secret: str,
+        *,
+        tenant: str,
+        upstream_scopes: Iterable[str] = providers.ENTRA_SCOPES,
+        authority: str = providers.ENTRA,
+        **options: Unpack[ProxyOptions],
+    ) -> OAuthProxy:
+        """Log in with Microsoft Entra ID: ``tenant`` is the id of one, or "organizations", "consumers" or "common"."""
+        found = providers.entra(client_id, client_secret, tenant=tenant, scopes=upstream_scopes, authority=authority)
+        return cls(found, **options)
+
+    @classmethod
+    def auth0(
+        cls,
+        client_id: str,
+        client_secret: str,
+        *,
+        domain: str,
+        upstream_scopes: Iterable[str] = providers.AUTH0_SCOPES,
+        upstream_audience: str | None = None,
+        **options: Unpack[ProxyOptions],
+    ) -> OAuthProxy:
+        """Log in with Auth0; ``upstream_audience`` is the API that upstream tokens are for."""
+        found = providers.auth0(
+            client_id, client_secret, domain=domain, scopes=upstream_scopes, audience=upstream_audience
+        )
+        return cls(found, **options)
+
+    @classmethod
+    def keycloak(
+        cls,
+        client_id: str,
+        client_secret: str,
+        *,
+        realm_url: str,
+        upstream_scopes: Iterable[str] = providers.KEYCLOAK_SCOPES,
+        **options: Unpack[ProxyOptions],
+    ) -> OAuthProxy:
+        """Log in with Keycloak; ``realm_url`` is such as https://keycloak.example.org/realms/main."""
+        return cls(providers.keycloak(client_id, client_secret, realm_url=realm_url, scopes=upstream_scopes), **options)
+
+    async def stop(self) -> None:
+        """Close the connections to the upstream."""
+        await self._upstream.close()
+        await self.clients.close()
+
+    async def verify(self, token: str) -> Principal:
+        """Return the principal of a token.
+
+        Raises:
+            InvalidToken: it was not issued here, has expired, or its login has ended.
+        """
+        known = self.remembered.get(token, self.clock())
+        if known is not None:
+            return known
+        access = self._grants.read_access(token)
+        grant = None if access is None else await self._grants.load(access.grant)
+        if access is None or grant is None:
+            raise InvalidToken("The access token is not valid (any more)")
+        principal = self.principal(
+            {
+                **grant.claims,
+                "iss": self.issuer,
+                "sub": grant.subject,
+                "aud": grant.resource,
+                "client_id": grant.client,
+                "scope": " ".join(grant.scopes),
+                "exp": access.expires,
+                "jti": grant.id,
+            }
+        )
+        self.remembered.put(token, principal)
+        return principal
+
+    async def upstream_token(self, principal: Principal | None) -> str:
+        """Return the upstream's access token of a caller, to call its API on their behalf.
+
+        It is renewed if it has expired. It can do all that its scopes allow, for whatever the code does with it: never
+        return it, log it or send it anywhere but to the upstream.
+
+        Raises:
+            AuthorizationError: the login has ended, or the upstream does not accept it any more.
+        """
+        grant = None
+        if principal is not None and principal.issuer == self.issuer and principal.token_id is not None:
+            grant = await self._grants.load(principal.token_id)
+        if grant is None:
+            raise AuthorizationError("The login of this caller has ended")
+        try:
+            return (await self._grants.renew(grant)).access
+        except (UpstreamRefused, Unverifiable) as error:
+            raise AuthorizationError(f"There is no token of this caller: {error}") from None
+
+    def routes(self, path: str) -> Sequence[Route]:
+        """Return the routes of the authorization server; ``path`` is that of the MCP endpoint."""
+        outside = urlsplit(self.issuer).path
+        mounted = urlsplit(self.resource or "").path.removesuffix(path.rstrip("/"))
+        inside = outside.removeprefix(mounted)
+        documents = {METADATA + outside, inside + METADATA}
+        if outside:  # mounted in another application, which does not pass on /.well-known
+            documents.add(inside + OPENID)
+        handlers: list[tuple[str, str, Callable[[HTTPRequest], Awaitable[HTTPResponse]]]] = [
+            *(("GET", place, self._endpoints.metadata) for place in sorted(documents)),
+            ("GET", f"{inside}/authorize", self._login.authorize),
+            ("POST", f"{inside}/consent", self._login.consent),
+            ("GET", f"{inside}/callback", self._login.callback),
+            ("POST", f"{inside}/register", self._endpoints.register),
+            ("POST", f"{inside}/token", self._endpoints.token),
+            ("POST", f"{inside}/revoke", self._endpoints.revoke),
+        ]
+        return [make_route(place, handler, methods=method, max_body=MAX_BODY) for method, place, handler in handlers]
+
+
+def _open_store(store: ProxyStore | str | PathLike[str] | None) -> ProxyStore:
+    if store is None:
+        return MemoryStore()
+    return FileStore(store) if isinstance(store, str | PathLike) else store

@@ -1,0 +1,162 @@
+"""Stores of the OAuth proxy: encrypted records by key, with a lifetime, in memory or in files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import struct
+import time
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from carrel.errors import ConfigError, ServerUnavailable
+
+__all__ = ["FileStore", "MemoryStore", "ProxyStore"]
+
+#: The most records that are kept in memory. Each belongs to a user who has logged in.
+MAX_RECORDS = 100_000
+
+#: Seconds between two searches for expired records.
+SWEEP = 300.0
+
+EXPIRY = struct.Struct(">d")
+
+
+class ProxyStore(Protocol):
+    """Store of records that all processes of a server share. Values are encrypted before they get here."""
+
+    async def get(self, key: str) -> str | None:
+        """Return a record; None if there is none (any more)."""
+
+    async def put(self, key: str, value: str, ttl: float) -> None:
+        """Store a record for ``ttl`` seconds, in place of the one that has the key."""
+
+    async def take(self, key: str) -> str | None:
+        """Return a record and remove it. Of several callers at the same time, only one gets it."""
+
+    async def delete(self, key: str) -> None:
+        """Remove a record, if it is there."""
+
+
+class MemoryStore:
+    """Store in the memory of one process: users have to log in again after a restart."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, tuple[float, str]] = {}
+        self._swept = time.monotonic()
+
+    async def get(self, key: str) -> str | None:
+        """Return a record; None if there is none (any more)."""
+        expires, value = self._records.get(key, (0.0, None))
+        return value if expires > time.monotonic() else None
+
+    async def put(self, key: str, value: str, ttl: float) -> None:
+        """Store a record for ``ttl`` seconds.
+
+        Raises:
+            ServerUnavailable: there are too many.
+        """
+        now = time.monotonic()
+        full = len(self._records) >= MAX_RECORDS and key not in self._records
+        if full or now > self._swept + SWEEP:
+            self._swept = now
+            self._records = {name: row for name, row in self._records.items() if row[0] > now}
+            if full and len(self._records) >= MAX_RECORDS:
+                raise ServerUnavailable("There are too many logins: try again later")
+        self._records[key] = (now + ttl, value)
+
+    async def take(self, key: str) -> str | None:
+        """Return a record and remove it."""
+        value = await self.get(key)
+        self._records.pop(key, None)
+        return value
+
+    async def delete(self, key: str) -> None:
+        """Remove a record, if it is there."""
+        self._records.pop(key, None)
+
+
+class FileStore:
+    """Store in a directory (mode 0700) that processes of one machine share, with one file per record.
+
+    Raises:
+        ConfigError: the directory cannot be made.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = Path(directory)
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if os.name == "posix" and self._directory.stat().st_mode & 0o077:
+                self._directory.chmod(0o700)
+        except OSError as error:
+            raise ConfigError(f"logins cannot be kept in {self._directory}: {error.strerror}") from None
+        self._swept = 0.0
+
+    async def get(self, key: str) -> str | None:
+        """Return a record; None if there is none (any more)."""
+        return await asyncio.to_thread(self._read, self._path(key))
+
+    async def put(self, key: str, value: str, ttl: float) -> None:
+        """Store a record for ``ttl`` seconds."""
+        await asyncio.to_thread(self._write, self._path(key), value, time.time() + ttl)
+
+    async def take(self, key: str) -> str | None:
+        """Return a record and remove it: renaming its file succeeds only once."""
+        return await asyncio.to_thread(self._take, self._path(key))
+
+    async def delete(self, key: str) -> None:
+        """Remove a record, if it is there."""
+        await asyncio.to_thread(self._path(key).unlink, missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._directory / sha256(key.encode()).hexdigest()
+
+    def _read(self, path: Path) -> str | None:
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if len(data) < EXPIRY.size or EXPIRY.unpack_from(data)[0] <= time.time():
+            return None
+        return data[EXPIRY.size :].decode("ascii", "replace")
+
+    def _take(self, path: Path) -> str | None:
+        mine = path.with_suffix(f".{secrets.token_hex(8)}")
+        try:
+            path.rename(mine)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._read(mine)
+        finally:
+            mine.unlink(missing_ok=True)
+
+    def _write(self, path: Path, value: str, expires: float) -> None:
+        beside = path.with_suffix(f".{secrets.token_hex(8)}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(EXPIRY.pack(expires) + value.encode("ascii"))
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        now = time.time()
+        if now > self._swept + SWEEP:
+            self._swept = now
+            self._sweep(now)
+
+    def _sweep(self, now: float) -> None:
+        """Remove the files of expired records."""
+        for path in self._directory.iterdir():
+            with suppress(OSError, struct.error):
+                if path.is_symlink() or not path.is_file():
+                    continue
+                with path.open("rb") as file:
+                    (expires,) = EXPIRY.unpack(file.read(EXPIRY.size))
+                if expires <= now:
+                    path.unlink(missing_ok=True)
