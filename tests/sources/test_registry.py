@@ -3,18 +3,22 @@
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import msgspec
 import pytest
 
-from carrel import sources
+from carrel import Server, sources
 from carrel.catalog.provider import Provider
+from carrel.cli.targets import target_of
 from carrel.errors import ConfigError
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.sources.registry import SOURCES, Source, installed
 from carrel.sources.skills.options import SkillsOptions
 from carrel.sources.skills.source import SkillsSource
+from carrel.transports import memory
+from support.git import Repository
 
 
 @pytest.mark.parametrize("form", ["path", "string", "file://", "file:", "FILE://localhost"])
@@ -29,6 +33,13 @@ def test_a_path_and_a_file_url_name_a_folder(form: str, tmp_path: Path) -> None:
     assert source.path == str(folder)
 
 
+@pytest.mark.parametrize("target", ["a\0b", "file:///a\0b", "git:~\0", "sqlite:///a\0b", "nothing:\0"])
+def test_a_target_with_a_nul_is_refused(target: str) -> None:
+    for open in (sources.open, lambda target: target_of(target, {})):
+        with pytest.raises(ConfigError, match="has a NUL in it"):
+            open(target)
+
+
 @pytest.mark.parametrize("target", ["./with:colon", "c:/notes", "c:", "1:2", "notes", "./x:y:z", "a b:c"])
 def test_a_target_that_is_not_a_url_is_a_path(target: str) -> None:
     assert isinstance(sources.open(target), FilesSource)
@@ -40,7 +51,7 @@ def test_a_file_that_is_there_is_a_path_whatever_its_name(tmp_path: Path, monkey
     assert isinstance(sources.open("todo:today"), FilesSource)
 
 
-@pytest.mark.parametrize("target", ["gopher://host/x", "nosuch:thing", "Git+SSH://host/repo", "x-y.z+1:"])
+@pytest.mark.parametrize("target", ["gopher://host/x", "nosuch:thing", "Hg+SSH://host/repo", "x-y.z+1:"])
 def test_an_unknown_scheme_is_refused_with_a_hint(target: str) -> None:
     with pytest.raises(ConfigError, match=target.partition(":")[0].lower().replace("+", r"\+")) as raised:
         sources.open(target)
@@ -128,7 +139,7 @@ class Clock(Provider):
     assert vars(provider)["url"] == "clock:utc"
     with pytest.raises(ConfigError, match="clock: there is no option `zone`"):
         sources.open("clock:utc", zone="CET")
-    with pytest.raises(ConfigError, match="file:, skills:, clock:"):
+    with pytest.raises(ConfigError, match=", ".join(f"{scheme}:" for scheme in (*SOURCES, "clock"))):
         sources.open("clocks:utc")
 
 
@@ -151,9 +162,33 @@ def test_an_entry_point_that_leads_nowhere_is_explained(
 def test_a_source_of_carrel_is_opened_without_a_look_at_the_installed_packages(tmp_path: Path) -> None:
     program = f"""
 import sys
-from carrel import sources
+from carrel import Server, sources
 sources.open({str(tmp_path)!r}, hidden=True)
 assert "importlib.metadata" not in sys.modules
 assert "carrel.sources.skills.source" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(("scheme", "option"), [("git", "repository"), ("openapi+file", "api_name"), ("zip", "alias")])
+async def test_two_of_one_name_are_told_the_option_that_names_them(scheme: str, option: str, tmp_path: Path) -> None:
+    app = Server("s")
+    for name in ("one", "two"):
+        folder = tmp_path / name / "same"
+        if scheme == "git":
+            Repository(folder)
+        else:
+            folder.parent.mkdir()
+        if scheme == "zip":
+            ZipFile(folder, "w").close()
+        if scheme == "openapi+file":
+            about = {
+                "openapi": "3.1.0",
+                "info": {"title": "A", "version": "1"},
+                "servers": [{"url": "https://a.example"}],
+            }
+            folder.write_bytes(msgspec.json.encode({**about, "paths": {}}))
+        app.add_provider(sources.open(f"{scheme}:{folder}"))
+    with pytest.raises(ConfigError, match=f"There is a provider .* already: give each .* by the option {option},"):
+        async with memory.connect(app):
+            pass

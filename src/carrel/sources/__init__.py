@@ -8,7 +8,10 @@ providers are here too.
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.catalog.resources_as_tools import ResourcesAsTools
-from carrel.catalog.transforms import Filter, Namespace, Rename, Transform
+from carrel.catalog.transforms.filter import Filter
+from carrel.catalog.transforms.namespace import Namespace
+from carrel.catalog.transforms.rename import Rename
+from carrel.catalog.transforms.transform import Transform
 from carrel.sources.registry import open, scheme_of
 
 __all__ = [

@@ -6,14 +6,16 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagina
 from __future__ import annotations
 
 import binascii
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from carrel.catalog.provider import Page, Request
 from carrel.errors import InvalidCursor
 from carrel.sources.folder.position import Kind, Position
+from carrel.wire.resources import Resource
 
-__all__ = ["page_of", "read_cursor", "write_cursor"]
+__all__ = ["decode", "encode", "page_after", "page_of", "read_cursor", "write_cursor"]
 
 T = TypeVar("T")
 
@@ -55,13 +57,35 @@ def page_of(items: Sequence[T], request: Request, key: Callable[[T], str]) -> Pa
     return Page(found, encode(key(found[-1]), "items") if more else None)
 
 
+def page_after(items: Sequence[Resource], request: Request, listing: str) -> Page[Resource]:
+    """Return the requested page of resources sorted by URI: those after the one that the cursor names.
+
+    ``listing`` identifies the list. The resource that the cursor names need not be there any more.
+
+    Raises:
+        InvalidCursor: the cursor was not given out for this list.
+    """
+    start = 0
+    if request.cursor is not None:
+        start = bisect_right(items, decode(request.cursor, listing), key=lambda item: item.uri)
+    end = start + max(request.limit, 1)
+    found = items[start:end]
+    return Page(found, encode(found[-1].uri, listing) if end < len(items) else None)
+
+
 def encode(text: str, listing: str) -> str:
+    """Encode any text as a cursor that is valid for one listing."""
     data = text.encode("utf-8", "surrogateescape")
     token = check_sum(data, listing) + data
     return binascii.b2a_base64(token, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def decode(cursor: str, listing: str) -> str:
+    """Decode the text of a cursor.
+
+    Raises:
+        InvalidCursor: it was not issued for this listing.
+    """
     if len(cursor) > MAX_CURSOR or not cursor.isascii():
         raise InvalidCursor
     padded = cursor.replace("-", "+").replace("_", "/") + "=" * (-len(cursor) % 4)

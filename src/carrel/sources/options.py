@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-__all__ = ["Count", "Glob", "Globs", "NoOptions", "Size"]
+__all__ = ["Count", "Folder", "Glob", "Globs", "NoOptions", "Secret", "Size"]
 
 Size: TypeAlias = Annotated[int, Meta(ge=1, title="SIZE")]
 """Number of bytes; on the command line also 500KiB or 20MiB."""
@@ -20,11 +20,18 @@ Size: TypeAlias = Annotated[int, Meta(ge=1, title="SIZE")]
 Count: TypeAlias = Annotated[int, Meta(ge=1, title="N")]
 """Number from 1 up."""
 
+Folder: TypeAlias = Annotated[str, Meta(title="FOLDER", extra={"path": True})]
+"""Path of a folder; in a configuration file relative to that file."""
+
 Glob: TypeAlias = Annotated[str, Meta(title="GLOB")]
 """Pattern of file names, as in .gitignore."""
 
 Globs: TypeAlias = tuple[Glob, ...]
 """Patterns; on the command line the flag may be repeated."""
+
+
+Secret: TypeAlias = Annotated[str, Meta(title="SECRET", extra={"secret": True})]
+"""Password or key: never printed, and in a configuration file only as a reference such as ${env:NAME}."""
 
 
 class NoOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,6 +22,7 @@ import msgspec
 from carrel.catalog.provider import Provider
 from carrel.errors import ConfigError
 from carrel.sources.options import NoOptions
+from carrel.sources.relative import database_file, driver_files, log_files, plain_path
 
 __all__ = ["GROUP", "SOURCES", "Source", "find", "installed", "no_source", "open", "scheme_of"]
 
@@ -36,7 +37,8 @@ class Source(msgspec.Struct, frozen=True):
     """Row of the registry. Classes are named as ``module:name``, and imported by its methods.
 
     ``install`` is the command that installs what the source needs; ``options`` is set where the struct can be imported
-    without the source, which makes the command line start faster.
+    without the source, which makes the command line start faster. ``relative`` makes relative paths in its URLs
+    absolute; the class of another package may have such a function too.
     """
 
     scheme: str
@@ -44,6 +46,7 @@ class Source(msgspec.Struct, frozen=True):
     source: str
     install: str
     options: str | None = None
+    relative: Callable[[str, str], str] | None = None
 
     def load(self) -> Callable[[str, Any], Provider]:
         """Import the class.
@@ -63,6 +66,17 @@ class Source(msgspec.Struct, frozen=True):
         loaded = getattr(self.load(), "options", NoOptions) if self.options is None else self._import(self.options)
         found: Options = loaded
         return found
+
+    def absolute(self, target: str, folder: str = "") -> str:
+        """Return a URL whose paths are absolute; relative ones are relative to a folder, or to the current one.
+
+        Raises:
+            ConfigError: a package that it needs is missing.
+        """
+        if self.scheme in SOURCES:
+            return target if self.relative is None else self.relative(target, folder)
+        relative: Callable[[str, str], str] | None = getattr(self.load(), "relative", None)
+        return target if relative is None else relative(target, folder)
 
     def _import(self, name: str) -> Any:
         module, _, attribute = name.partition(":")
@@ -93,6 +107,156 @@ SOURCES = {
             "pip install 'carrel[skills]'",
             "carrel.sources.skills.options:SkillsOptions",
         ),
+        Source(
+            "git",
+            "a git repository, as git:PATH or git+file:///path",
+            "carrel.sources.git.source:GitSource",
+            "pip install 'carrel[git]'",
+            "carrel.sources.git.options:GitOptions",
+            relative=plain_path,
+        ),
+        Source(
+            "logs",
+            "log files by a pattern or a folder, as logs:/var/log/app/*.log, or the journal, as logs:journal",
+            "carrel.sources.logs.source:LogsSource",
+            "pip install 'carrel[logs]'",
+            "carrel.sources.logs.options:LogsOptions",
+            relative=log_files,
+        ),
+        Source(
+            "openapi",
+            "an API by its OpenAPI description, as openapi+https://host/openapi.json or openapi+file:PATH",
+            "carrel.sources.openapi.source:OpenAPISource",
+            "pip install 'carrel[openapi]'",
+            "carrel.sources.openapi.options:OpenAPIOptions",
+            relative=plain_path,
+        ),
+        Source(
+            "https",
+            "pages of a site, for clients to fetch themselves, as https://host/path/",
+            "carrel.sources.web.source:WebSource",
+            "pip install 'carrel[web]'",
+            "carrel.sources.web.options:WebOptions",
+        ),
+        Source(
+            "web",
+            "pages of a site, a sitemap or a feed, fetched and cached here, as web+https://host/path/",
+            "carrel.sources.web.source:WebSource",
+            "pip install 'carrel[web]'",
+            "carrel.sources.web.options:WebOptions",
+        ),
+        Source(
+            "screen",
+            "pictures of a display or its windows, as screen:, screen://localhost/windows, or screen::1 (X display :1)",
+            "carrel.sources.screen.source:ScreenSource",
+            "pip install 'carrel[screen]'",
+            "carrel.sources.screen.options:ScreenOptions",
+        ),
+        Source(
+            "sqlite",
+            "a SQLite database, as sqlite:///FILE",
+            "carrel.sources.databases.source:DatabaseSource",
+            "pip install 'carrel[databases]'",
+            "carrel.sources.databases.options:DatabaseOptions",
+            relative=database_file,
+        ),
+        Source(
+            "postgres",
+            "a PostgreSQL database, as postgres://USER@HOST/DATABASE",
+            "carrel.sources.databases.source:DatabaseSource",
+            "pip install 'carrel[postgres]'",
+            "carrel.sources.databases.options:DatabaseOptions",
+            relative=driver_files,
+        ),
+        Source(
+            "postgresql",
+            "the same, as postgresql://USER@HOST/DATABASE",
+            "carrel.sources.databases.source:DatabaseSource",
+            "pip install 'carrel[postgres]'",
+            "carrel.sources.databases.options:DatabaseOptions",
+            relative=driver_files,
+        ),
+        Source(
+            "mysql",
+            "a MySQL database, as mysql://USER@HOST/DATABASE",
+            "carrel.sources.databases.source:DatabaseSource",
+            "pip install 'carrel[mysql]'",
+            "carrel.sources.databases.options:DatabaseOptions",
+            relative=driver_files,
+        ),
+        Source(
+            "mariadb",
+            "a MariaDB database, as mariadb://USER@HOST/DATABASE",
+            "carrel.sources.databases.source:DatabaseSource",
+            "pip install 'carrel[mysql]'",
+            "carrel.sources.databases.options:DatabaseOptions",
+            relative=driver_files,
+        ),
+        Source(
+            "duckdb",
+            "a DuckDB database, as duckdb:///FILE",
+            "carrel.sources.databases.source:DatabaseSource",
+            "pip install 'carrel[duckdb]'",
+            "carrel.sources.databases.options:DatabaseOptions",
+            relative=database_file,
+        ),
+        Source(
+            "s3",
+            "objects in Amazon S3 and what is compatible with it, as s3://BUCKET/PREFIX",
+            "carrel.sources.stores.s3:S3Source",
+            "pip install 'carrel[s3]'",
+            "carrel.sources.stores.options:S3Options",
+        ),
+        Source(
+            "az",
+            "blobs in Azure Blob Storage, as az://CONTAINER/PREFIX",
+            "carrel.sources.stores.cloud:AzureSource",
+            "pip install 'carrel[cloud]'",
+            "carrel.sources.stores.options:CloudOptions",
+        ),
+        Source(
+            "gs",
+            "objects in Google Cloud Storage, as gs://BUCKET/PREFIX",
+            "carrel.sources.stores.cloud:GoogleSource",
+            "pip install 'carrel[cloud]'",
+            "carrel.sources.stores.options:CloudOptions",
+        ),
+        Source(
+            "sftp",
+            "files of an SSH server, as sftp://USER@HOST/PATH",
+            "carrel.sources.stores.sftp:SFTPSource",
+            "pip install 'carrel[sftp]'",
+            "carrel.sources.stores.options:SFTPOptions",
+        ),
+        Source(
+            "webdav",
+            "files of a WebDAV server, as webdav://HOST/PATH",
+            "carrel.sources.stores.webdav:WebDAVSource",
+            "pip install 'carrel[webdav]'",
+            "carrel.sources.stores.options:WebDAVOptions",
+        ),
+        Source(
+            "webdavs",
+            "the same over TLS, as webdavs://HOST/PATH",
+            "carrel.sources.stores.webdav:WebDAVSource",
+            "pip install 'carrel[webdav]'",
+            "carrel.sources.stores.options:WebDAVOptions",
+        ),
+        Source(
+            "zip",
+            "the members of a ZIP archive, as zip:PATH",
+            "carrel.sources.stores.zip_archive:ZipSource",
+            "pip install carrel",
+            "carrel.sources.stores.options:StoreOptions",
+            relative=plain_path,
+        ),
+        Source(
+            "memory",
+            "objects that a Python program keeps in memory, as memory://NAME",
+            "carrel.sources.stores.memory:MemorySource",
+            "pip install carrel",
+            "carrel.sources.stores.options:StoreOptions",
+        ),
     )
 }
 """Sources that come with Carrel, by scheme."""
@@ -111,11 +275,12 @@ def installed() -> dict[str, Source]:
 
 
 def find(scheme: str) -> Source | None:
-    """Return the source of a scheme, or None."""
-    return SOURCES.get(scheme) or installed().get(scheme)
+    """Return the source of a scheme, or None. One such as ``git+file`` belongs to the source of ``git``."""
+    first = scheme.partition("+")[0]
+    return SOURCES.get(scheme) or SOURCES.get(first) or (others := installed()).get(scheme) or others.get(first)
 
 
-def open(target: str | os.PathLike[str], options: msgspec.Struct | None = None, **named: Any) -> Provider:
+def open(target: str | os.PathLike[str], options: msgspec.Struct | None = None, **named: object) -> Provider:
     """Return the provider for a path or a URL, not started yet.
 
     Options are an instance of the source's options struct, or its fields by name.
@@ -124,6 +289,8 @@ def open(target: str | os.PathLike[str], options: msgspec.Struct | None = None, 
         ConfigError: there is no source for such URLs, an option is wrong, or a package is missing.
     """
     target = os.fspath(target)
+    if "\0" in target:
+        raise ConfigError(f"a path or URL ({target.partition(':')[0][:20]!r}…) has a NUL in it")
     scheme = scheme_of(target)
     source = find(scheme)
     if source is None:
@@ -145,7 +312,7 @@ def no_source(target: str) -> ConfigError:
     )
 
 
-def read_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
+def read_options(kind: type[T], values: Mapping[str, object], owner: str) -> T:
     """Return the options struct with these values.
 
     Raises:

@@ -61,9 +61,13 @@ async def test_completion_escapes_what_would_end_a_path(put: Put, share: Share) 
 async def test_windows_are_suggested_too(put: Put, share: Share) -> None:
     put("a.log", "line\n" * 500)
     source = await share()
-    for template in (await Caller(source).templates())[1:]:
-        variable = template.uri_template.rpartition("?")[2].rstrip("}")
-        found = await Caller(source).complete(template.uri_template, variable, "", {"path": "a.log"})
+    templates = {
+        one.uri_template: one.uri_template.rpartition("?")[2].rstrip("}") for one in await Caller(source).templates()
+    }
+    windows = {template: variable for template, variable in templates.items() if variable in ("lines", "tail", "bytes")}
+    assert len(windows) == 3
+    for template, variable in windows.items():
+        found = await Caller(source).complete(template, variable, "", {"path": "a.log"})
         assert found.values
         for value in found.values:
             assert await Caller(source).read_resource(f"{source.uri}/a.log?{variable}={value}")

@@ -121,9 +121,9 @@ async def app(slow):
     app = Server("s")
     app.add_provider(slow)
     app.resources.add("memo:1", "text")
-    await app.start()
+    await app.endpoint.start()
     yield app
-    await app.stop()
+    await app.endpoint.stop()
 
 
 async def session(app):
@@ -146,7 +146,7 @@ async def test_a_subscription_is_answered_when_its_source_listens(app, slow):
     assert "result" in await answer
     slow.heard.put_nowait([Change("changed", "slow:1")])
     assert (await peer.notification())["params"]["uri"] == "slow:1"
-    assert not app.watches.forming
+    assert not app.endpoint.watches.forming
     assert "result" in await peer.request("resources/subscribe", {"uri": "slow:2"})
 
 
@@ -172,10 +172,10 @@ async def test_a_listener_that_wants_nothing_of_a_source_does_not_wait(app):
 async def test_requests_that_wait_for_a_watch_are_answered_when_the_server_stops(slow):
     app = Server("s")
     app.add_provider(slow)
-    await app.start()
+    await app.endpoint.start()
     old, new = await session(app), MemoryPeer(app, "2026-07-28")
     answers = [old.start("resources/subscribe", {"uri": "slow:1"}), listen(new, resourceSubscriptions=["slow:1"])]
-    await app.stop()
+    await app.endpoint.stop()
     assert all("result" in answer for answer in await asyncio.wait_for(asyncio.gather(*answers), 10))
 
 
@@ -187,10 +187,10 @@ async def test_a_listener_that_goes_away_meanwhile_is_forgotten(app, slow):
     await peer.dispatcher.close()
     await old.dispatcher.close()
     slow.go.set()
-    while app.watches.forming:
+    while app.endpoint.watches.forming:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert (len(app.runtime.hub), list(app.runtime.hub.uris)) == (0, [])
+    assert (len(app.endpoint.runtime.hub), list(app.endpoint.runtime.hub.uris)) == (0, [])
     waiting.cancel()
 
 
@@ -221,12 +221,12 @@ async def test_a_source_that_cannot_listen_is_not_waited_for(caplog):
 
     app = Server("s")
     app.add_provider(Deaf())
-    await app.start()
+    await app.endpoint.start()
     peer = await session(app)
     with caplog.at_level(logging.ERROR):
         assert "result" in await peer.request("resources/subscribe", {"uri": "slow:1"})
     assert "watching slow has ended" in caplog.text
-    await app.stop()
+    await app.endpoint.stop()
 
 
 def test_the_first_look_at_a_tree_ends_when_the_watch_is_stopped(tmp_path):

@@ -492,7 +492,7 @@ async def test_a_pipe_in_a_skill_is_not_listed_and_does_not_block(put: Put, serv
     (folder / "other").mkdir()
     os.mkfifo(folder / "other" / "SKILL.md")
     source = await serve()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         [skill] = await all_skills(source)
         assert len(skill.resources) == 1
         await refused(source, "skill://tool/pipe")

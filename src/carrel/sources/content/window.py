@@ -13,7 +13,18 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from carrel.errors import InvalidParams
 from carrel.sources.content.text import character_start, line_feed
 
-__all__ = ["EXAMPLES", "MAX_SCAN", "TooFar", "TooWide", "Window", "cut_bytes", "cut_lines", "cut_tail", "parse_window"]
+__all__ = [
+    "EXAMPLES",
+    "MAX_SCAN",
+    "SUGGESTIONS",
+    "TooFar",
+    "TooWide",
+    "Window",
+    "cut_bytes",
+    "cut_lines",
+    "cut_tail",
+    "parse_window",
+]
 
 MAX_SCAN = 256 * 1024 * 1024  # bytes scanned to find a line
 BLOCK = 262_144  # bytes read at a time
@@ -24,6 +35,13 @@ MAX_DIGITS = 15
 NEIGHBOURHOOD = 1024  # bytes before a window, read to find where characters begin
 
 EXAMPLES = {"lines": "lines=100-200", "bytes": "bytes=0-65535", "tail": "tail=200"}
+
+SUGGESTIONS = {
+    "lines": ["1-100", "1-1000", "1-"],
+    "bytes": ["0-4095", "0-65535", "0-1048575"],
+    "tail": ["20", "100", "200", "1000"],
+}
+"""Values of the variables of templates for windows, for completion."""
 
 ReadAt: TypeAlias = Callable[[int, int], bytes]
 """Reads up to so many bytes (the second argument) from an offset (the first); fewer only at the end."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from carrel.sources.documents.options import AsText, Locations
 from carrel.sources.folder.options import FolderOptions
 from carrel.sources.options import Count, Globs, Size
 
@@ -19,11 +20,13 @@ class FilesOptions(FolderOptions, frozen=True, kw_only=True, forbid_unknown_fiel
     """Options of a folder: what of it is shared, how much of it is read at once, and by how many threads."""
 
     include: Annotated[Globs, Meta(description="share only files that match, for example '*.md' or 'docs/**'")] = ()
-    title: Annotated[str | None, Meta(description="the name of the folder in lists (default: its own)")] = None
+    title: Annotated[str | None, Meta(description="the name in lists (default: its own)")] = None
     max_size: Annotated[
         Size, Meta(description="the largest file that is read whole; of larger ones, windows can be read")
     ] = MAX_SIZE
     max_scan: Annotated[Size, Meta(description="the most that is looked through to find a line")] = MAX_SCAN
     threads: Annotated[Count, Meta(description="the most threads that read the disk")] = 8
     threads_per_client: Annotated[Count, Meta(description="the most of them for one client")] = 4
+    documents: AsText = True
+    image_locations: Locations = False
     max_waiting: Annotated[Count, Meta(description="the most requests of one client that wait for a thread")] = 4096

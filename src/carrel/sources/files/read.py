@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 from carrel.errors import ResourceTooLarge
-from carrel.media_types import type_of_bytes, type_of_text
+from carrel.media_types import type_of_bytes, type_of_name, type_of_text
 from carrel.sources.content.text import UTF8, decode, decode_as, recognise
 from carrel.sources.content.window import (
     MAX_SCAN,
@@ -20,10 +21,15 @@ from carrel.sources.content.window import (
     cut_tail,
     refuse,
 )
+from carrel.sources.documents.documents import Original
+from carrel.sources.documents.kinds import kind_of
 from carrel.threads import stop_if_cancelled
 from carrel.wire.resources import BlobResourceContents, TextResourceContents
 
-__all__ = ["Contents", "read_file", "windows_of"]
+__all__ = [
+    *("HEAD", "Contents", "contents_of", "read_file", "read_original", "read_part", "read_window", "too_large_of"),
+    "windows_of",
+]
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 
@@ -48,11 +54,40 @@ def read_file(
     data = read_all(descriptor, size, limit) if size <= limit else None
     if data is None:
         raise too_large(descriptor, uri, limit)
+    return contents_of(data, uri, name)
+
+
+def contents_of(data: bytes, uri: str, name: str) -> Contents:
+    """Return a whole file named ``name`` as text in the encoding that is recognised, or as a blob."""
     text = decode(data)
     if text is None:
         return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], name))
     meta = None if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
     return TextResourceContents(uri, text.text, mime_type=type_of_text(name), meta=meta)
+
+
+def read_original(descriptor: int, uri: str, name: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
+    """Return an open file as a document; without its bytes if its version is known.
+
+    Raises:
+        ResourceTooLarge: it has more than ``limit`` bytes.
+    """
+    info = os.fstat(descriptor)
+    version = info.st_mtime_ns, info.st_size, info.st_ino
+    kind = type_of_name(name)
+    if kind_of(kind) is None:
+        kind = type_of_bytes(reader(descriptor)(0, HEAD), name)
+        if kind_of(kind) is None:
+            return Original(kind, version, None)
+    if known(version):
+        return Original(kind, version, None)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    data = read_all(descriptor, info.st_size, limit)
+    if data is None:
+        raise ResourceTooLarge(
+            uri, f"The document has more than {limit:,} bytes, which is the limit for turning it into text"
+        )
+    return Original(kind, version, data)
 
 
 def read_window(descriptor: int, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
@@ -63,6 +98,16 @@ def read_window(descriptor: int, uri: str, name: str, size: int, window: Window,
         if data is None:
             raise too_large(descriptor, uri, limit)
         read_at, size = (lambda offset, count: data[offset : offset + count]), len(data)
+    return read_part(read_at, uri, name, size, window, limit, scan)
+
+
+def read_part(read_at: ReadAt, uri: str, name: str, size: int, window: Window, limit: int, scan: int) -> Contents:
+    """Read a window of what has ``size`` bytes.
+
+    Raises:
+        ResourceTooLarge: it is larger than ``limit``, or too far in; the message has the URIs of windows that are not.
+        InvalidParams: the window is not valid.
+    """
     head = read_at(0, HEAD)
     encoding = recognise(head, cut=size > len(head))
     try:
@@ -108,9 +153,12 @@ def too_far(error: TooFar, uri: str, size: int, limit: int, scan: int) -> Resour
 
 
 def too_large(descriptor: int, uri: str, limit: int) -> ResourceTooLarge:
-    size = os.fstat(descriptor).st_size
-    is_text = recognise(reader(descriptor)(0, HEAD), cut=True) is not None
-    queries = ["tail=200", "lines=1-1000"] if is_text else []
+    return too_large_of(uri, os.fstat(descriptor).st_size, limit, reader(descriptor)(0, HEAD))
+
+
+def too_large_of(uri: str, size: int, limit: int, head: bytes) -> ResourceTooLarge:
+    """Return the error that what begins with ``head`` is over the limit, with the URIs of windows."""
+    queries = ["tail=200", "lines=1-1000"] if recognise(head, cut=True) is not None else []
     windows = windows_of(uri, *queries, f"bytes=0-{min(limit, 65_536) - 1}")
     if size <= limit:  # it is still growing, or reports no size
         return ResourceTooLarge(uri, f"The file has more than {limit:,} bytes, which is the limit")

@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
 from carrel.catalog.provider import Hit, Page
 from carrel.errors import ConfigError, InvalidParams, ResourceNotFound, ResourceTooLarge
-from carrel.media_types import DIRECTORY
-from carrel.sources.content.window import Window, parse_window, refuse
+from carrel.media_types import DIRECTORY, type_of_name
+from carrel.sources.content.window import SUGGESTIONS, Window, parse_window, refuse
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import read_cursor, write_cursor
+from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.files.options import FilesOptions
-from carrel.sources.files.read import Contents, read_file, windows_of
+from carrel.sources.files.read import Contents, read_file, read_original, windows_of
 from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.reader import Reader, translate
 from carrel.sources.folder.sandbox import relative_to
 from carrel.sources.folder.shared import SharedFolder
+from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.uri.parse import UriError, encode_path, file_path, file_uri
 from carrel.wire.completion import Completion
@@ -35,12 +37,6 @@ __all__ = ["FilesReader"]
 
 LISTED = 1000  # entries of a directory read at a time
 
-SUGGESTIONS = {
-    "lines": ["1-100", "1-1000", "1-"],
-    "bytes": ["0-4095", "0-65535", "0-1048575"],
-    "tail": ["20", "100", "200", "1000"],
-}
-
 
 class FilesReader(Reader[SharedFolder]):
     """Reader of one folder, or one file, at ``path``.
@@ -49,8 +45,9 @@ class FilesReader(Reader[SharedFolder]):
         ConfigError: a pattern is not valid, or the path has no URI.
     """
 
-    def __init__(self, path: str | os.PathLike[str], options: FilesOptions) -> None:
+    def __init__(self, path: str | os.PathLike[str], options: FilesOptions, documents: Documents) -> None:
         super().__init__()
+        self._documents = documents
         self.folders = [SharedFolder(path, options, options.include)]
         self._options = options
         path = self.folder.path
@@ -93,7 +90,9 @@ class FilesReader(Reader[SharedFolder]):
 
     def _resource(self, parts: Parts, info: os.stat_result) -> Resource:
         name = parts[-1] if parts else os.path.basename(self.folder.path)
-        return describe(self.uri(self.folder, parts), name, info, shown=None if parts else self.title)
+        whole = not isinstance(self.folder.tree, TreeView)
+        shown = None if parts else self.title
+        return self._documents.describe(describe(self.uri(self.folder, parts), name, info, shown=shown, whole=whole))
 
     # Lists
 
@@ -110,9 +109,8 @@ class FilesReader(Reader[SharedFolder]):
             try:
                 with tree.open(()) as node:
                     items = [self._resource((), node.info)]
-            except OSError as error:
+            except OSError as error:  # hidden, it may still have something visible in it
                 check_exhausted(error)
-                return Page([])
             if is_file:
                 return Page(items)
         position = START if cursor is None else read_cursor(cursor, listing)
@@ -161,6 +159,18 @@ class FilesReader(Reader[SharedFolder]):
                     return self._read_directory(uri, parts, window)
                 name = parts[-1] if parts else os.path.basename(self.folder.path)
                 return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
+        except OSError as error:
+            raise translate(error, uri) from None
+
+    def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        """Return a file of at most ``limit`` bytes as a document. Errors are those of ``read_resource``."""
+        _, parts = self.locate(uri)
+        try:
+            with self.folder.tree.open(parts) as node:
+                if node.place is not None:
+                    return Original(DIRECTORY, None, None)
+                name = parts[-1] if parts else os.path.basename(self.folder.path)
+                return read_original(node.descriptor, uri, name, limit, known)
         except OSError as error:
             raise translate(error, uri) from None
 
@@ -226,12 +236,14 @@ class FilesReader(Reader[SharedFolder]):
             ("tail", f"the end {kind}", "The last lines, for example 200"),
             ("bytes", f"bytes {kind}", "Bytes first-last, for example 0-65535"),
         )
+        documents = [] if is_file and not self._documents.kind(type_of_name(title)) else [literal]
         return [
             *([] if is_file else [paths]),
             *(
                 ResourceTemplate(f"{literal}{{?{unit}}}", f"{title}: {part}", description=description)
                 for unit, part, description in windows
             ),
+            *(template for one in documents for template in self._documents.templates(one, title)),
         ]
 
     def complete(self, variable: str, value: str) -> Completion:
@@ -240,7 +252,7 @@ class FilesReader(Reader[SharedFolder]):
 
         if variable == "path":
             return complete_path(self.folder.tree, value)
-        values = [suggestion for suggestion in SUGGESTIONS[variable] if suggestion.startswith(value)]
+        values = [suggestion for suggestion in SUGGESTIONS.get(variable, ()) if suggestion.startswith(value)]
         return Completion(values=values, total=len(values), has_more=False)
 
     def search(self, query: str, limit: int) -> list[Hit]:

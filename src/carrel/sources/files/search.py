@@ -14,7 +14,7 @@ from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.uri.parse import UriError, percent_decode
 from carrel.wire.completion import Completion
 
-__all__ = ["Match", "complete_path", "search_names"]
+__all__ = ["Match", "complete_path", "escape", "rate", "search_names"]
 
 MAX_VALUES = 100
 SPELL = 0.5  # microseconds of work for a name that is compared

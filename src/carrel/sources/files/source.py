@@ -8,13 +8,18 @@ events into changes.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Hashable, Mapping
 
+from carrel.catalog.provider import Request
 from carrel.errors import ConfigError
+from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.reader import FilesReader
 from carrel.sources.folder.source import FolderSource
 from carrel.sources.workers import Workers
 from carrel.uri.parse import UriError, file_path
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.resources import ReadResourceResult
 
 __all__ = ["FilesSource"]
 
@@ -35,7 +40,10 @@ class FilesSource(FolderSource[FilesReader]):
         for what, size in (("max_size", options.max_size), ("max_scan", options.max_scan)):
             if size < 1:
                 raise ConfigError(f"{what} must be 1 byte or more, not {size}")
-        reader = FilesReader(path_of(target), options)
+        self._documents = Documents(
+            self, offered=options.documents, limit=options.max_size, locations=options.image_locations
+        )
+        reader = FilesReader(path_of(target), options, self._documents)
         threads = (options.threads, options.threads_per_client, options.max_waiting)
         super().__init__(reader, Workers(self, "carrel-files", *threads))
         self.name = self.uri = reader.root
@@ -44,6 +52,32 @@ class FilesSource(FolderSource[FilesReader]):
         # The forms of file: URIs that RFC 8089 allows.
         path = self.uri.removeprefix("file://")
         self.prefixes = (self.uri, *((f"file:{path}", f"file://localhost{path}") if path[:1] == "/" else ()))
+
+    async def stop(self) -> None:
+        """End all watches, wait for running reads, and clear the caches."""
+        await self._documents.stop()
+        await super().stop()
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return the contents of a file, the text of a document, or a directory as a JSON array of resources."""
+        return await self._documents.read(uri, request, super().read_resource, self._original)
+
+    async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        return await self._run(request, lambda reader: reader.original(uri, limit, known))
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return suggestions for a variable of one of the templates."""
+        found = await super().complete(reference, argument, value, context, request)
+        if argument not in QUERIES or not isinstance(reference, ResourceTemplateReference):
+            return found
+        return await self._documents.complete(reference.uri, value, context, request, self._original)
 
 
 def path_of(target: str | os.PathLike[str]) -> str:

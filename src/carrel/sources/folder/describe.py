@@ -13,15 +13,18 @@ from carrel.wire.resources import Resource
 __all__ = ["describe", "display"]
 
 
-def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = None) -> Resource:
-    """Return the ``Resource`` for a file or a directory; ``shown`` overrides its displayed name."""
+def describe(uri: str, name: str, info: os.stat_result, *, shown: str | None = None, whole: bool = True) -> Resource:
+    """Return the ``Resource`` for a file or a directory; ``shown`` overrides its displayed name.
+
+    Unless the ``whole`` of a directory is visible to the caller, it has no time: that would be one of hidden changes.
+    """
     is_directory = S_ISDIR(info.st_mode)
     return Resource(
         uri,
         display(name) if shown is None else shown,
         mime_type=DIRECTORY if is_directory else type_of_name(name),
         size=None if is_directory else info.st_size,
-        annotations=annotate(info.st_mtime),
+        annotations=annotate(info.st_mtime) if whole or not is_directory else None,
     )
 
 

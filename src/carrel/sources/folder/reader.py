@@ -15,6 +15,7 @@ from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import Excluded
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree_view import TreeView
+from carrel.uri.intervals import Intervals
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceContents, ResourceTemplate
 
@@ -63,10 +64,13 @@ class Reader(ABC, Generic[F]):
         for folder in self.folders:
             folder.forget()
 
-    def seen_by(self, visible: Visible) -> Self:
-        """Return the reader as a caller sees it. It opens nothing hidden from the caller, not even by links."""
+    def seen_by(self, visible: Visible, within: Intervals | None = None) -> Self:
+        """Return the reader as a caller sees it. It opens nothing hidden from the caller, not even by links.
+
+        All that is visible is ``within`` intervals of URIs; None if they are not known.
+        """
         view = copy(self)
-        view.folders = [folder.seen_by(partial(self.uri, folder), visible) for folder in self.folders]
+        view.folders = [folder.seen_by(partial(self.uri, folder), visible, within) for folder in self.folders]
         return view
 
     def shows(self, uri: str) -> bool:

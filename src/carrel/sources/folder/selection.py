@@ -1,9 +1,9 @@
 """Selection of the files under a root that are shared, for listing, reading, completion, search and watching alike.
 
 Excluded by default: names that begin with a dot, and what .gitignore files and .git/info/exclude exclude.
-Always excluded: ``.git`` itself, what ``exclude`` matches, files that ``include`` does not match, and names with a
-backslash, which have no URI. Patterns are those of .gitignore: ``*.md`` matches anywhere, ``/notes`` or ``docs/**`` at
-the root, ``build/`` a directory.
+Always excluded: ``.git`` itself, indexes of the search, what ``exclude`` matches, files that ``include`` does not
+match, and names with a backslash, which have no URI. Patterns are those of .gitignore: ``*.md`` matches anywhere,
+``/notes`` or ``docs/**`` at the root, ``build/`` a directory.
 """
 
 # Importing pathlib takes a few milliseconds of the start.
@@ -24,9 +24,11 @@ from carrel.sources.folder.position import Parts
 from carrel.sources.folder.sandbox import FILE, Excluded, Place
 from carrel.sources.folder.work import Work
 
-__all__ = ["IGNORE_FILE", "Passage", "Rule", "Selection"]
+__all__ = ["IGNORE_FILE", "INDEX_FOLDER", "Passage", "Rule", "Selection"]
 
 IGNORE_FILE = ".gitignore"
+#: Beginning of the name of a folder with an index of the search, which has text of everything that is shared.
+INDEX_FOLDER = ".carrel-index-"
 MAX_IGNORE_FILE = 131_072  # bytes
 MAX_KEPT = 512  # ignore files whose patterns are cached
 MAX_KEPT_WEIGHT = 5 * MAX_WEIGHT
@@ -100,7 +102,7 @@ class Selection:
     def admits_name(self, name: str) -> bool:
         """Return whether a name is not excluded by itself: as a dot file, as ``.git``, or for a backslash."""
         if name[0] == ".":
-            return self.hidden and name.lower() != ".git"
+            return self.hidden and name.lower() != ".git" and not name.lower().startswith(INDEX_FOLDER)
         return "\\" not in name
 
     def passage(self, work: Work, notices: Notices) -> Passage:

@@ -19,6 +19,7 @@ from carrel.sources.folder.sandbox import Root
 from carrel.sources.folder.selection import Selection
 from carrel.sources.folder.tree import Tree
 from carrel.sources.folder.tree_view import TreeView
+from carrel.uri.intervals import Intervals
 
 __all__ = ["SharedFolder"]
 
@@ -56,10 +57,13 @@ class SharedFolder:
         except OSError as error:
             raise ConfigError(f"{shown} cannot be shared: {error.strerror}") from None
 
-    def seen_by(self, uri: Callable[[Parts], str], visible: Callable[[str], bool]) -> Self:
-        """Return the folder as a caller sees it; ``uri`` maps a path in it to its URI."""
+    def seen_by(self, uri: Callable[[Parts], str], visible: Callable[[str], bool], within: Intervals | None) -> Self:
+        """Return the folder as a caller sees it, to whom URIs are visible ``within`` intervals only.
+
+        ``uri`` maps a path in the folder to its URI.
+        """
         view = copy(self)
-        view.tree = TreeView(self.tree, self.path, uri, visible)
+        view.tree = TreeView(self.tree, self.path, uri, visible, within)
         return view
 
     def forget(self) -> None:

@@ -68,8 +68,9 @@ class FolderSource(Provider, Generic[R]):
         Raises:
             ResourceError: the process can open no more files.
         """
-        visible = request.visible
-        reader = self._reader if visible is None else self._reader.seen_by(visible)
+        visible, reader = request.visible, self._reader
+        if visible is not None:
+            reader = reader.seen_by(visible, None if request.view is None else request.view.intervals("read"))
         try:
             return await self._workers.run(request.client, function, reader)
         except OSError as error:

@@ -123,6 +123,14 @@ class Tree:
             self.notices.warn(parts, "is not shared, because it takes too long to find out whether it may be")
             raise
 
+    def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
+        """Open a directory on the way to what is shared in it; the caller closes it. Limits and errors of ``open``."""
+        return self.open(parts, work)
+
+    def _leads(self, guard: Guard, name: str) -> bool:
+        """Return whether a walk goes into a directory in the directory of a guard."""
+        return guard.admits(name, True)
+
     def directory(self, node: Node, parts: Parts, work: Work | None = None) -> Directory:
         """Return the names in a directory opened as ``parts``; cached until it changes.
 
@@ -268,7 +276,7 @@ class Tree:
     def _enter(self, parts: Parts, work: Work) -> tuple[Node, Directory] | None:
         """Open a directory on a walk; None if it cannot be read, or its real path is another one."""
         try:
-            node = self.open(parts, work)
+            node = self.open_on_way(parts, work)
         except OSError as error:
             self.notices.pass_over(parts, error)
             return None
@@ -311,7 +319,7 @@ class Tree:
                 level.index += 1
                 work.spent += NAME
                 # The target of a link within the root is listed at its own path.
-                if self._root.follows if name in links else level.guard.admits(name, True):
+                if self._root.follows if name in links else self._leads(level.guard, name):
                     return (*level.parts, name)
             levels.pop()
         return None

@@ -1,6 +1,8 @@
 """View of a tree for one caller, without the paths that visibility rules hide from it.
 
-Both the requested path and the target of links on it have to be visible. A tree finds everything by opening paths, and
+Both the requested path and the target of links on it have to be visible. Where intervals are known in which all visible
+URIs are, a walk goes into the directories with one of these below, whether or not they are visible themselves, and into
+no others. Without, it goes into those that are visible. A tree finds everything by opening paths, and
 asks the guard of an open directory about the names in it: a view overrides these two.
 """
 
@@ -16,6 +18,7 @@ from carrel.sources.folder.position import Parts, Position
 from carrel.sources.folder.sandbox import Excluded, Guard, Node, relative_to
 from carrel.sources.folder.tree import Directory, Key, Tree, TreeEntry
 from carrel.sources.folder.work import Work
+from carrel.uri.intervals import Intervals
 from carrel.uri.parse import UriError, encode_path, file_uri
 
 __all__ = ["Hidden", "TreeView"]
@@ -28,30 +31,49 @@ class Hidden(Excluded):
 class GuardView:
     """Guard that also rejects hidden names. ``folders`` are the URIs of the directory."""
 
-    def __init__(self, guard: Guard, folders: list[str], visible: Callable[[str], bool]) -> None:
+    def __init__(
+        self, guard: Guard, folders: list[str], visible: Callable[[str], bool], leads: Callable[[str], bool]
+    ) -> None:
         self._folders = folders
         self._visible = visible
+        self._leads = leads
         self._admits = guard.admits
         self.enter = guard.enter
         self.admits_link = guard.admits_link
 
     def admits(self, name: str, is_directory: bool) -> bool:
         """Return whether a name in the directory is shared and visible."""
-        if not self._admits(name, is_directory):
-            return False
+        return self._admits(name, is_directory) and self._are(self._visible, name)
+
+    def leads(self, name: str) -> bool:
+        """Return whether a directory in the directory is shared, and may have something visible in it."""
+        return self._admits(name, True) and self._are(self._leads, name)
+
+    def _are(self, test: Callable[[str], bool], name: str) -> bool:
         encoded = encode_path((name,))
-        return all(self._visible(folder + encoded) for folder in self._folders)
+        return all(test(folder + encoded) for folder in self._folders)
 
 
 class TreeView(Tree):
-    """The visible part of a tree. ``path`` is its root, ``uri`` maps a path to its URI, ``visible`` decides by URI."""
+    """The visible part of a tree. ``path`` is its root, ``uri`` maps a path to its URI, ``visible`` decides by URI.
 
-    def __init__(self, tree: Tree, path: str, uri: Callable[[Parts], str], visible: Callable[[str], bool]) -> None:
+    All visible URIs are ``within`` some intervals; None if these are not known.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        path: str,
+        uri: Callable[[Parts], str],
+        visible: Callable[[str], bool],
+        within: Intervals | None = None,
+    ) -> None:
         vars(self).update(vars(tree))
         self._whole = tree
         self._path = path
         self._uri = uri
         self._visible = visible
+        self._within = within
         self._real: str | None = None
 
     def open(self, parts: Parts, work: Work | None = None) -> Node:
@@ -62,17 +84,31 @@ class TreeView(Tree):
             Excluded: it is not shared.
             OSError: it is not there, or may not be read.
         """
+        return self._open(parts, work, self._visible)
+
+    def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
+        """Open a directory that may have something visible in it. Its guard rejects hidden names."""
+        return self._open(parts, work, self._may_hold)
+
+    def _open(self, parts: Parts, work: Work | None, admits: Callable[[str], bool]) -> Node:
         uri = self._uri(parts)
-        if not self._visible(uri):
+        if not admits(uri):
             raise Hidden
         node = super().open(parts, work)
         names = [uri, *self._places(node, parts)]
-        if not all(map(self._visible, names)):
+        if not all(map(admits, names)):
             node.close()
             raise Hidden
         if node.place is not None:
-            node.guard = GuardView(node.guard, [name.rstrip("/") + "/" for name in names], self._visible)
+            node.guard = GuardView(node.guard, [*map(_prefix_of, names)], self._visible, self._may_hold)
         return node
+
+    def _may_hold(self, uri: str) -> bool:
+        """Return whether something visible may be in a directory."""
+        return self._visible(uri) if self._within is None else self._within.overlaps(_prefix_of(uri))
+
+    def _leads(self, guard: Guard, name: str) -> bool:
+        return guard.leads(name) if isinstance(guard, GuardView) else super()._leads(guard, name)
 
     def page(self, after: Position, limit: int, work: Work | None = None) -> tuple[list[TreeEntry], Position | None]:
         """Return up to ``limit`` files after a position, and the position to resume from, never a hidden one."""
@@ -115,3 +151,8 @@ class TreeView(Tree):
 
     def _keep(self, parts: Parts, key: Key, found: Directory) -> None:
         self._whole._keep(parts, key, found)
+
+
+def _prefix_of(uri: str) -> str:
+    """Return what the URIs of the entries of a directory begin with."""
+    return uri if uri.endswith("/") else uri + "/"

@@ -105,7 +105,7 @@ class SkillFolder(SharedFolder):
             OSError: the process can open no more files.
         """
         try:
-            with self.tree.open(()) as node:
+            with self.tree.open_on_way(()) as node:
                 if self.name:
                     return [self.name]
                 visit = Visit((), node, self.tree.directory(node, ()))

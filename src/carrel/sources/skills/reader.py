@@ -25,9 +25,11 @@ from carrel.sources.folder.describe import describe
 from carrel.sources.folder.position import START, Parts, Position
 from carrel.sources.folder.reader import Reader, translate
 from carrel.sources.folder.tree import TreeEntry
+from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import PAGE, WHOLE, Work
 from carrel.sources.skills.folder import SkillFolder, Stop
 from carrel.sources.skills.text import rate, read_exactly
+from carrel.uri.intervals import Intervals
 from carrel.uri.parse import UriError, encode_path, file_path, normalize
 from carrel.wire.completion import Completion
 from carrel.wire.resources import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
@@ -55,9 +57,9 @@ class SkillsReader(Reader[SkillFolder]):
         super().forget()
         self._homes, self._tops = {}, []
 
-    def seen_by(self, visible: Visible) -> Self:
+    def seen_by(self, visible: Visible, within: Intervals | None = None) -> Self:
         """Return the reader as a caller sees it. A skill whose SKILL.md is hidden is not in it."""
-        view = super().seen_by(visible)
+        view = super().seen_by(visible, within)
         view._homes, view._tops = {}, []
         return view
 
@@ -104,7 +106,8 @@ class SkillsReader(Reader[SkillFolder]):
     def _resource(self, folder: SkillFolder, entry: TreeEntry, frontmatter: dict[str, Any] | None) -> Resource:
         """Return the ``Resource`` for a file or a directory; SKILL.md gets name and description of its frontmatter."""
         name = entry.parts[-1] if entry.parts else folder.name
-        resource = describe(self.uri(folder, entry.parts), name, entry.info)
+        whole = not isinstance(folder.tree, TreeView)
+        resource = describe(self.uri(folder, entry.parts), name, entry.info, whole=whole)
         if frontmatter is not None:
             resource.name, resource.description = frontmatter["name"], frontmatter["description"]
         return resource

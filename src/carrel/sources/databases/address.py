@@ -1,0 +1,140 @@
+"""Address of a database: what its URL says to the driver, and the base of the URIs that clients see.
+
+    postgresql://ann:secret@db.example.com:5433/customers  ->  postgres://db.example.com:5433/customers
+    sqlite:////srv/data/shop.db                            ->  sqlite:///shop.db
+
+A base has neither user nor password, no options of the driver, and of a file only its name.
+"""
+
+# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
+# ruff: noqa: PTH111, PTH119
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from carrel.errors import ConfigError
+from carrel.uri.parse import UriError, parse, percent_decode, percent_encode
+
+__all__ = ["Address", "read_address"]
+
+KINDS = {
+    "postgres": "postgres",
+    "postgresql": "postgres",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+}
+PORTS = {"postgres": 5432, "mysql": 3306}
+FILES = ("sqlite", "duckdb")
+FORMS = {
+    "postgres": "postgresql://user@host/database",
+    "mysql": "mysql://user@host/database",
+    "sqlite": "sqlite:///shop.db, or sqlite:////srv/shop.db for an absolute path",
+    "duckdb": "duckdb:///shop.duckdb, or duckdb:////srv/shop.duckdb for an absolute path",
+}
+
+
+class Address(NamedTuple):
+    """Where a database is. ``path`` is that of a file; ``base`` begins the URIs that clients see."""
+
+    kind: str
+    base: str
+    path: str = ""
+    user: str | None = None
+    password: str | None = None
+    host: str | None = None
+    port: int | None = None
+    database: str = ""
+    options: Mapping[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """Short name of the database: that of the file without its ending, or of the database."""
+        return self.base.rstrip("/").rpartition("/")[2].partition(".")[0] or self.kind
+
+
+def read_address(target: str, alias: str | None = None) -> Address:
+    """Return the address that the URL of a database names.
+
+    Raises:
+        ConfigError: it is none, with the form that it should have; the message has no password.
+    """
+    scheme = target.partition(":")[0].partition("+")[0].lower()
+    kind = KINDS.get(scheme)
+    if kind is None:
+        raise ConfigError(f"{scheme}: is no database that Carrel knows")
+    if kind in FILES:
+        path = path_of(target, kind)
+        name = percent_encode(alias or os.path.basename(path), undecodable=True)
+        return Address(kind, f"{kind}:///{name}", path)
+    try:
+        uri = parse(target)
+        user_info, _, host_port = (uri.authority or "").rpartition("@")
+        user, _, password = user_info.partition(":")
+        parts = (uri.path.lstrip("/"), user, password, host_port.strip("[]"))
+        database, user, password, _ = map(percent_decode, parts)
+    except UriError:
+        raise wrong(kind) from None
+    options = dict(parse_qsl(uri.query or ""))
+    host, port = split_port(host_port, kind)
+    service = options.get("service")
+    if (not database and not service) or "/" in database:
+        raise wrong(kind)
+    seen = host or ("localhost" if not service else encoded(service))
+    shown = seen if port in (None, PORTS[kind]) else f"{seen}:{port}"
+    base = f"{kind}://{encoded(alias)}" if alias else f"{kind}://{shown.lower()}/{encoded(database or 'database')}"
+    return Address(
+        kind,
+        base,
+        user=user or None,
+        password=password or None,
+        host=percent_decode(host.strip("[]")) or None,
+        port=port,
+        database=database,
+        options=options,
+    )
+
+
+def path_of(target: str, kind: str) -> str:
+    """Return the absolute path of the file that a URL names, links followed.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    rest = target.partition(":")[2]
+    if rest.startswith("//"):
+        rest = rest[2:]
+        if not rest.startswith("/"):
+            raise wrong(kind)
+        rest = rest[1:]  # as SQLAlchemy has it: three slashes for a relative path, four for an absolute one
+    if "?" in rest and not os.path.lexists(rest):
+        raise ConfigError(f"{kind}: options of a database file are options of the source, not of its URL")
+    try:
+        path = rest if os.path.lexists(rest) else percent_decode(rest)
+    except UriError:
+        path = rest
+    if not path or path == ":memory:" or "\0" in path:
+        raise wrong(kind)
+    return os.path.realpath(os.path.expanduser(path))
+
+
+def split_port(text: str, kind: str) -> tuple[str, int | None]:
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        return text, None
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
+        raise wrong(kind)
+    return host, int(port)
+
+
+def encoded(text: str) -> str:
+    return percent_encode(text)
+
+
+def wrong(kind: str) -> ConfigError:
+    return ConfigError(f"this URL names no {kind} database; it should look like {FORMS[kind]}")

@@ -1,0 +1,70 @@
+"""Cache of the schema of a database, read again when the database says that it has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from carrel.sources.databases.database import Database
+from carrel.sources.databases.model import Catalog
+
+__all__ = ["CatalogCache"]
+
+#: Seconds for which a server is not asked again whether its schema has changed. Files always are.
+FRESH = 1.0
+
+
+class CatalogCache:
+    """Schema of one database. Several requests at once read it once."""
+
+    def __init__(self, database: Database, selected: Callable[[str], bool]) -> None:
+        self._database = database
+        self._selected = selected
+        self._catalog: Catalog | None = None
+        self._stamp: Any = None
+        self._checked = 0.0
+        self._lock = asyncio.Lock()
+
+    def forget(self) -> None:
+        """Clear the cache."""
+        self._catalog = None
+
+    async def get(self, client: str = "", *, fresh: bool = False) -> Catalog:
+        """Return the schema; with ``fresh``, one that was read or checked during this call.
+
+        Raises:
+            Failed: the database reported an error.
+        """
+        async with self._lock:
+            kept = self._catalog
+            age = monotonic() - self._checked
+            if kept is not None and not fresh and age < self.patience:
+                return kept
+            known = self._stamp if kept is not None else None
+            if kept is not None and known is not None and self._database.file_stamp() == known:
+                return kept
+
+            def look(connection: Any) -> tuple[Any, Catalog | None]:
+                from carrel.sources.databases.reflect import read_catalog
+
+                stamp = self._database.schema_stamp(connection)
+                if stamp is not None and stamp == known:
+                    return stamp, None
+                database = self._database
+                return stamp, read_catalog(connection, database.product, database.options, self._selected)
+
+            began = monotonic()
+            self._stamp, found = await self._database.run(client, look)
+            self._checked = began
+            if found is None:
+                assert kept is not None
+                return kept
+            self._catalog = found
+            return found
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which the schema is taken as it is."""
+        return 0.0 if self._database.address.path else min(FRESH, self._database.options.interval)

@@ -1,0 +1,38 @@
+"""Kinds of databases: the class for an address, loaded when it is opened."""
+
+from __future__ import annotations
+
+from carrel.errors import ConfigError
+from carrel.sources.databases.address import Address
+from carrel.sources.databases.database import Database
+from carrel.sources.databases.options import DatabaseOptions
+
+__all__ = ["open_database"]
+
+
+def open_database(address: Address, options: DatabaseOptions) -> Database:
+    """Return the database at an address, not started yet.
+
+    Raises:
+        ConfigError: a package is missing.
+    """
+    try:
+        import sqlalchemy  # noqa: F401
+        import sqlglot  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"{address.kind}: URLs need {error.name}: pip install 'carrel[databases]'") from None
+    if address.kind == "sqlite":
+        from carrel.sources.databases.sqlite import SQLiteDatabase
+
+        return SQLiteDatabase(address, options)
+    if address.kind == "duckdb":
+        from carrel.sources.databases.duckdb import DuckDBDatabase
+
+        return DuckDBDatabase(address, options)
+    if address.kind == "mysql":
+        from carrel.sources.databases.mysql import MySQLDatabase
+
+        return MySQLDatabase(address, options)
+    from carrel.sources.databases.postgres import PostgresDatabase
+
+    return PostgresDatabase(address, options)

@@ -1,0 +1,51 @@
+"""Options of the databases source.
+
+This module is imported for the help of the command line, and so imports nothing that takes time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from carrel.sources.options import Count, Globs, Secret, Size
+
+__all__ = ["DatabaseOptions"]
+
+
+class DatabaseOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of a database: what of it is shared, under which name, and how much work one request may cause."""
+
+    tables: Annotated[Globs, Meta(description="share only tables that match, for example 'sales.*'")] = ()
+    exclude_tables: Annotated[Globs, Meta(description="leave out tables that match")] = ()
+    schemas: Annotated[
+        tuple[str, ...], Meta(description="the schemas that are shared (default: all but the system's)")
+    ] = ()
+    alias: Annotated[
+        str | None, Meta(description="the name in URIs (default: host and database, bucket, or file name)")
+    ] = None
+    query: Annotated[bool, Meta(description="offer a tool that runs read-only SQL queries")] = False
+    queries: Annotated[
+        dict[str, str], Meta(description="SQL queries that are offered by name; :name in them is a parameter")
+    ] = {}
+    password: Annotated[
+        Secret | None, Meta(description="the password (default: PGPASSWORD or MYSQL_PWD, and the drivers' files)")
+    ] = None
+    keyring: Annotated[bool, Meta(description="take the password from the keyring of the system")] = False
+    role: Annotated[str | None, Meta(description="the role to take on with SET ROLE (PostgreSQL, MariaDB)")] = None
+    strict_role: Annotated[bool, Meta(description="refuse to start with a role that may write")] = False
+    time_limit: Annotated[float, Meta(gt=0, description="seconds after which the database ends a statement")] = 10.0
+    max_rows: Annotated[Count, Meta(description="the most rows of one answer")] = 1000
+    page_rows: Annotated[Count, Meta(description="rows on a page, where the URI does not say")] = 100
+    sample_rows: Annotated[Count, Meta(description="rows of a sample, where the URI does not say")] = 10
+    max_bytes: Annotated[Size, Meta(description="the most bytes of one answer")] = 1024 * 1024
+    interval: Annotated[float, Meta(gt=0, description="seconds between two looks for changes")] = 2.0
+    notify: Annotated[
+        str | None, Meta(description="the channel whose notifications tell of changed rows (PostgreSQL)")
+    ] = None
+    logical_decoding: Annotated[
+        bool, Meta(description="learn of changed rows from the write-ahead log (PostgreSQL with wal_level = logical)")
+    ] = False
+    connections: Annotated[Count, Meta(description="the most connections to the database")] = 4

@@ -1,0 +1,106 @@
+"""Tool that runs a read-only SQL query. It is off until the option ``query`` switches it on."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from carrel.errors import InvalidParams, ToolError
+from carrel.sources.databases.failure import Failed, Refused
+from carrel.sources.databases.queries import run_query
+from carrel.sources.databases.reader import DatabaseReader
+from carrel.sources.databases.render import FORMATS, rows_as
+from carrel.sources.databases.rows import TooMuch
+from carrel.sources.databases.shared_tables import check_shared
+from carrel.sources.databases.statements import check_statement
+from carrel.wire.content import TextContent
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+
+__all__ = ["call_query_tool", "query_tool", "tool_name"]
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of the tool."""
+
+    sql: str
+    limit: int | None = None
+    format: str = "markdown"
+
+
+def tool_name(name: str) -> str:
+    """Return the name of the tool for a database."""
+    return f"query_{re.sub('[^A-Za-z0-9_-]', '_', name)}"[:64]
+
+
+def query_tool(reader: DatabaseReader, name: str) -> Tool:
+    """Return the tool as it is listed."""
+    options = reader.database.options
+    product = reader.database.product
+    return Tool(
+        name=tool_name(name),
+        title=f"Query {name}",
+        description=(
+            f"Run one read-only SQL query (SELECT or WITH … SELECT) in the {product} database {name}. Its tables are "
+            f"described in the resource {reader.base}/schema. At most {options.max_rows:,} rows and "
+            f"{options.time_limit:g} seconds."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "sql": {"type": "string", "description": f"one query in the SQL of {product}"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": options.max_rows, "description": "most rows"},
+                "format": {"type": "string", "enum": ["markdown", "json", "csv"], "default": "markdown"},
+            },
+            "required": ["sql"],
+            "additionalProperties": False,
+        },
+        annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    )
+
+
+async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client: str) -> CallToolResult:
+    """Run a query.
+
+    Raises:
+        InvalidParams: the arguments are not valid.
+        ToolError: the statement is refused or fails, and why.
+    """
+    options = reader.database.options
+    try:
+        given = msgspec.json.decode(arguments, type=Arguments)
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
+    if given.format not in FORMATS:
+        raise InvalidParams(f"Invalid params: format: one of {', '.join(FORMATS)}", parameter="format")
+    limit = options.max_rows if given.limit is None else given.limit
+    if not 1 <= limit <= options.max_rows:
+        raise InvalidParams(f"Invalid params: limit: a number from 1 to {options.max_rows:,}", parameter="limit")
+    try:
+        statement = check_statement(given.sql, reader.database.sqlglot)
+        check_shared(set(statement.tables), await reader.cache.get(client), reader.database.sqlglot)
+        work = partial(
+            run_query,
+            database=reader.database,
+            statement=statement,
+            values={},
+            limit=limit,
+            max_bytes=options.max_bytes,
+        )
+        found = await reader.database.run(client, work, guarded=True)
+    except Refused as error:
+        raise ToolError(f"Refused: {error}") from None
+    except Failed as error:
+        raise ToolError(f"The database reported: {error}") from None
+    except TooMuch as error:
+        raise ToolError(
+            f"The rows are over the limit of {options.max_bytes:,} bytes; the first {error.fitting:,} are not. "
+            "Ask for fewer rows or columns"
+        ) from None
+    text = rows_as(given.format, found, {"more": found.more})
+    if given.format != "json":
+        return CallToolResult(content=[TextContent(text)])
+    structured: Any = msgspec.Raw(text.encode())
+    return CallToolResult(content=[TextContent(text)], structured_content=structured)

@@ -1,0 +1,286 @@
+"""Reader of a database: the contents of each place, as text in the format that the URI asks for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from carrel.errors import InvalidParams, ProviderUnavailable, ResourceError, ResourceNotFound, ResourceTooLarge
+from carrel.sources.databases import describe, diagram
+from carrel.sources.databases.catalog_cache import CatalogCache
+from carrel.sources.databases.database import Database
+from carrel.sources.databases.failure import BadValue, Failed, Refused, Unreachable
+from carrel.sources.databases.key import split_key
+from carrel.sources.databases.model import Catalog, Table
+from carrel.sources.databases.places import (
+    SCHEMAS,
+    TOPS,
+    Place,
+    choice,
+    number,
+    uri_of,
+    with_parameters,
+)
+from carrel.sources.databases.render import FORMATS, rows_as
+from carrel.wire.resources import TextResourceContents
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from carrel.sources.databases.queries import NamedQuery
+    from carrel.sources.databases.rows import Rows
+
+__all__ = ["DatabaseReader"]
+
+
+class DatabaseReader:
+    """Reader of one database. ``queries`` are those that are named, set when the source is started."""
+
+    def __init__(self, database: Database, selected: Callable[[str], bool]) -> None:
+        self.database = database
+        self.base = database.address.base
+        self.cache = CatalogCache(database, selected)
+        self.queries: dict[str, NamedQuery] = {}
+
+    @asynccontextmanager
+    async def answers(self, uri: str) -> AsyncIterator[None]:
+        """Convert failures to errors about the resource.
+
+        Raises:
+            ProviderUnavailable: the database cannot be reached.
+            ResourceError: it reported an error, or a limit was reached.
+        """
+        try:
+            yield
+        except Unreachable:
+            raise ProviderUnavailable(self.base) from None
+        except (Failed, Refused) as error:
+            raise ResourceError(uri, str(error)) from None
+
+    async def table(self, uri: str, id: str, client: str) -> Table:
+        """Return a table by its id.
+
+        Raises:
+            ResourceNotFound: there is none.
+        """
+        found = (await self.cache.get(client)).tables.get(id)
+        if found is None:
+            found = (await self.cache.get(client, fresh=True)).tables.get(id)
+        if found is None:
+            raise ResourceNotFound(uri)
+        return found
+
+    async def read(self, uri: str, place: Place, client: str) -> TextResourceContents:
+        """Return the contents of a place that is no directory."""
+        async with self.answers(uri):
+            if place.part in ("schema", "dictionary", "diagram"):
+                return self._described(uri, place, await self.cache.get(client))
+            if place.part == "database statistics":
+                return await self._overview(uri, place, client)
+            if place.part == "query":
+                return await self._query(uri, place, client)
+            table = await self.table(uri, place.table, client)
+            if place.part == "table schema":
+                return self._table_schema(uri, place, table)
+            if place.part == "statistics":
+                return await self._statistics(uri, place, table, client)
+            return await self._rows(uri, place, table, client)
+
+    # Schema
+
+    def _described(self, uri: str, place: Place, catalog: Catalog) -> TextResourceContents:
+        formats = TOPS[place.part]
+        format = choice(place, formats)
+        write: dict[tuple[str, str], Callable[[Catalog], str]] = {
+            ("schema", "markdown"): describe.schema_text,
+            ("dictionary", "markdown"): describe.dictionary_markdown,
+            ("dictionary", "csv"): describe.dictionary_csv,
+            ("diagram", "mermaid"): diagram.mermaid_of,
+            ("diagram", "svg"): diagram.svg_of,
+        }
+        text = write.get((place.part, format), describe.json_of)(catalog)
+        return self._text(
+            uri,
+            text,
+            formats[format],
+            f"of a large database, read the schemas of single tables: {uri_of(self.base, 'tables')}",
+        )
+
+    def _table_schema(self, uri: str, place: Place, table: Table) -> TextResourceContents:
+        format = choice(place, SCHEMAS)
+        text = describe.json_of(table) if format == "json" else describe.table_text(table)
+        return self._text(uri, text, SCHEMAS[format], "it has very many columns")
+
+    def _text(
+        self, uri: str, text: str, mime_type: str, advice: str, meta: dict[str, Any] | None = None
+    ) -> TextResourceContents:
+        limit = self.database.options.max_bytes
+        if len(text.encode("utf-8", "surrogatepass")) > 4 * limit:
+            raise ResourceTooLarge(uri, f"It is over the limit of {4 * limit:,} bytes (4 × max_bytes); {advice}")
+        return TextResourceContents(uri, text, mime_type=mime_type, meta=meta)
+
+    # Rows
+
+    async def _rows(self, uri: str, place: Place, table: Table, client: str) -> TextResourceContents:
+        from carrel.sources.databases import rows
+
+        options = self.database.options
+        format = choice(place, FORMATS)
+        shown = self._columns(place, table)
+        about: dict[str, Any] = {"table": table.id}
+        if place.part == "sample":
+            limit = number(place, "limit", options.sample_rows, options.max_rows)
+            found = await self._run(
+                uri, table, client, partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
+            )
+            return self._answer(uri, format, found, about)
+        if not table.key:
+            sample = uri_of(self.base, "tables", table.id, "sample")
+            raise InvalidParams(
+                f"Invalid params: {table.id} has neither a primary key nor unique columns that are never null, so its "
+                f"rows have no keys and no order to page by; read {sample}, or use a query",
+                parameter="uri",
+            )
+        if place.part == "row":
+            return await self._row(uri, place, shown, client, format)
+        limit = number(place, "limit", options.page_rows, options.max_rows)
+        after = None
+        if "after" in place.parameters:
+            after = self._key(uri, table, place.parameters["after"])
+        page = partial(rows.read_page, table=shown, after=after, limit=limit, max_bytes=options.max_bytes)
+        try:
+            found = await self._run(uri, table, client, page)
+        except BadValue as error:
+            raise InvalidParams(
+                f"Invalid params: after: it is no key of {table.id}: {error}", parameter="after"
+            ) from None
+        if found.after is not None:
+            about["next"] = with_parameters(uri, {**place.parameters, "after": found.after})
+        return self._answer(uri, format, found, about)
+
+    async def _row(self, uri: str, place: Place, table: Table, client: str, format: str) -> TextResourceContents:
+        from carrel.sources.databases import rows
+
+        key = self._key(uri, table, place.key)
+        read = partial(rows.read_row, table=table, key=key, max_bytes=self.database.options.max_bytes)
+        try:
+            found = await self._run(uri, table, client, read)
+        except BadValue:
+            raise ResourceNotFound(uri) from None
+        if found is None:
+            raise ResourceNotFound(uri)
+        if format != "json":
+            return self._answer(uri, format, found, {"table": table.id})
+        text = rows_as("json", found, {"table": table.id, "key": place.key})
+        whole: dict[str, Any] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        [row] = msgspec.json.decode(whole.pop("rows"), type=list[msgspec.Raw])
+        text = msgspec.json.encode({**whole, "row": row}).decode()
+        return self._text(uri, text, FORMATS[format], "choose columns")
+
+    def _key(self, uri: str, table: Table, text: str) -> list[str]:
+        key = split_key(text, len(table.key))
+        if key is None:
+            raise InvalidParams(
+                f"Invalid params: the key of {table.id} has {len(table.key)} values ({', '.join(table.key)}), "
+                "separated by commas; a comma in a value is written \\,",
+                parameter="key",
+            )
+        return key
+
+    def _columns(self, place: Place, table: Table) -> Table:
+        """Return the table with the columns that the URI asks for only."""
+        wanted = place.parameters.get("columns")
+        if wanted is None:
+            return table
+        known = {column.name: column for column in table.columns}
+        names = list(dict.fromkeys(split_key(wanted, wanted.count(",") + 1) or wanted.split(",")))
+        for name in names:
+            if name not in known:
+                raise InvalidParams(
+                    f"Invalid params: columns: {table.id} has no column {name[:50]!r}; it has {', '.join(known)}"[:500],
+                    parameter="columns",
+                )
+        types = {name: known[name] for name in table.key if name in known}
+        chosen = tuple(known[name] for name in names)
+        return msgspec.structs.replace(table, columns=chosen) if types or not table.key else table
+
+    async def _run(self, uri: str, table: Table, client: str, read: Callable[[Connection], Any]) -> Any:
+        from carrel.sources.databases.rows import TooMuch
+
+        limit = self.database.options.max_bytes
+        try:
+            return await self.database.run(client, read)
+        except TooMuch:
+            advice = ""
+            narrow = ",".join(table.key)
+            if narrow and all(name in {column.name for column in table.columns} for name in table.key):
+                mark = "&" if "?" in uri else "?"
+                advice = f"; choose columns, as in {uri}{mark}columns={narrow}"
+            raise ResourceTooLarge(
+                uri, f"One row is over the limit of {limit:,} bytes (option max_bytes){advice}"
+            ) from None
+
+    def _answer(self, uri: str, format: str, found: Rows, about: dict[str, Any]) -> TextResourceContents:
+        meta = {"carrel/next": about["next"]} if "next" in about else None
+        if found.keys and format == "json":
+            about = {**about, "keys": list(found.keys)}
+        return self._text(uri, rows_as(format, found, about), FORMATS[format], "ask for fewer rows", meta)
+
+    async def _statistics(self, uri: str, place: Place, table: Table, client: str) -> TextResourceContents:
+        from carrel.sources.databases.statistics import read_statistics
+
+        format = choice(place, FORMATS)
+        found, total, whole = await self.database.run(client, partial(read_statistics, table=table))
+        about: dict[str, Any] = {"table": table.id, "rows_counted": total, "complete": whole}
+        if table.rows is not None:
+            about["rows_estimated"] = table.rows
+        text = rows_as(format, found, about)
+        if format == "markdown":
+            text = f"{'All' if whole else 'The first'} {total:,} rows of {table.id}:\n\n{text}"
+        return self._text(uri, text, FORMATS[format], "it has very many columns")
+
+    async def _overview(self, uri: str, place: Place, client: str) -> TextResourceContents:
+        from carrel.sources.databases.statistics import read_overview
+
+        formats = TOPS["statistics"]
+        format = choice(place, formats)
+        catalog = await self.cache.get(client)
+        found = await self.database.run(client, partial(read_overview, catalog=catalog))
+        text = rows_as(format, found, {"product": catalog.product, "database": catalog.name})
+        return self._text(uri, text, formats[format], f"read those of single tables: {uri_of(self.base, 'tables')}")
+
+    # Queries
+
+    async def _query(self, uri: str, place: Place, client: str) -> TextResourceContents:
+        from carrel.sources.databases.queries import run_query
+        from carrel.sources.databases.rows import TooMuch
+
+        options = self.database.options
+        format = choice(place, FORMATS)
+        query = self.queries[place.query]
+        missing = [name for name in query.statement.parameters if name not in place.parameters]
+        if missing:
+            raise InvalidParams(f"Invalid params: the query needs {', '.join(missing)}", parameter=missing[0])
+        limit = number(place, "limit", options.max_rows, options.max_rows)
+        values = {name: place.parameters[name] for name in query.statement.parameters}
+        work = partial(
+            run_query,
+            database=self.database,
+            statement=query.statement,
+            values=values,
+            limit=limit,
+            max_bytes=options.max_bytes,
+        )
+        try:
+            found = await self.database.run(client, work, guarded=True)
+        except TooMuch as error:
+            raise ResourceTooLarge(
+                uri,
+                f"The rows are over the limit of {options.max_bytes:,} bytes (option max_bytes); "
+                f"the first {error.fitting:,} are not: use limit",
+            ) from None
+        return self._answer(uri, format, found, {"query": query.name, "more": found.more})

@@ -1,0 +1,193 @@
+"""Reading of the schema: tables, columns, keys, references and indexes, by the inspector of SQLAlchemy.
+
+What it does not tell is asked for directly: the types of PostgreSQL and MySQL as they write them, which tables may be
+read, estimates of rows, and everything of DuckDB.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine.reflection import ObjectKind
+
+from carrel.sources.databases.key import with_key
+from carrel.sources.databases.model import Catalog, Column, Index, Reference, Table, table_id
+from carrel.sources.databases.options import DatabaseOptions
+from carrel.sources.databases.reflect_duckdb import read_duckdb
+
+__all__ = ["read_catalog"]
+
+HIDDEN = frozenset({"information_schema", "pg_catalog", "pg_toast", "mysql", "performance_schema", "sys"})
+
+POSTGRES_COLUMNS = """
+SELECT n.nspname, c.relname, c.relkind::text, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+       c.reltuples::bigint
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND n.nspname !~ '^pg_'
+AND has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT')
+"""
+MYSQL_COLUMNS = """
+SELECT c.table_schema, c.table_name, t.table_type, c.column_name, c.column_type, t.table_rows
+FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+WHERE c.table_schema = database()
+"""
+KINDS = {"v": "view", "m": "materialized view", "f": "foreign table", "VIEW": "view"}
+
+
+class Known(NamedTuple):
+    """Readable columns of a table, as the database describes them."""
+
+    kind: str
+    types: dict[str, str]
+    rows: int | None
+
+
+def read_catalog(
+    connection: sa.Connection, product: str, options: DatabaseOptions, selected: Callable[[str], bool]
+) -> Catalog:
+    """Return the tables and views that are shared, sorted by id; ``selected`` decides by the id."""
+    dialect = connection.dialect.name
+    name = ""
+    if dialect == "duckdb":
+        tables = read_duckdb(connection, options.schemas)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sa.exc.SAWarning)  # types that it does not know; their names are asked for
+            tables = Reader(connection).read(options.schemas)
+        if dialect != "sqlite":
+            name = str(
+                connection.exec_driver_sql(
+                    "SELECT database()" if dialect == "mysql" else "SELECT current_database()"
+                ).scalar()
+            )
+    shown = {table.id: table for table in sorted(tables, key=lambda table: table.id) if selected(table.id)}
+    return Catalog(product, name, shown)
+
+
+class Reader:
+    """Reader of the schemas of one database."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._dialect = connection.dialect.name
+        self._inspector: Any = sa.inspect(connection)
+        self._default = None if self._dialect == "sqlite" else self._inspector.default_schema_name
+        if self._dialect == "postgresql":
+            self._default = "public"
+        self._known = self._read_known()
+
+    def read(self, wanted: Iterable[str]) -> list[Table]:
+        """Return the tables and views of the wanted schemas, or of all but those of the system."""
+        if self._dialect in ("sqlite", "mysql"):
+            return self._schema(None)
+        names = [name for name in self._inspector.get_schema_names() if name not in HIDDEN and name[:3] != "pg_"]
+        chosen = set(wanted)
+        return [table for name in names if not chosen or name in chosen for table in self._schema(name)]
+
+    def _read_known(self) -> dict[tuple[str | None, str], Known]:
+        if self._dialect == "sqlite":
+            return {}
+        found: dict[tuple[str | None, str], Known] = {}
+        text = MYSQL_COLUMNS if self._dialect == "mysql" else POSTGRES_COLUMNS
+        for schema, table, kind, column, type, rows in self._connection.exec_driver_sql(text):
+            place = (None if self._dialect == "mysql" else schema, table)
+            known = found.setdefault(place, Known(KINDS.get(kind, "table"), {}, rows if rows and rows > 0 else None))
+            known.types[column] = type
+        return found
+
+    def _schema(self, schema: str | None) -> list[Table]:
+        inspector = self._inspector
+        columns = self._every(inspector.get_multi_columns, schema)
+        keys = self._every(inspector.get_multi_pk_constraint, schema)
+        references = self._every(inspector.get_multi_foreign_keys, schema)
+        indexes = self._every(inspector.get_multi_indexes, schema)
+        unique = self._every(inspector.get_multi_unique_constraints, schema)
+        checks = self._every(inspector.get_multi_check_constraints, schema)
+        commented = inspector.dialect.supports_comments
+        comments = self._every(inspector.get_multi_table_comment, schema) if commented else {}
+        views = set(inspector.get_view_names(schema=schema))
+        for place, seen in self._known.items():
+            if place[0] == schema and place not in columns:  # a view whose definition may not be seen
+                columns[place] = [{"name": name, "type": None, "nullable": True} for name in seen.types]
+        found = []
+        for place in columns:
+            name = place[1]
+            known = self._known.get((schema, name))
+            if self._dialect != "sqlite" and known is None:
+                continue  # not readable
+            kind = known.kind if known is not None else "view" if name in views else "table"
+            uniques = [tuple(one["column_names"]) for one in unique.get(place, ())]
+            table = Table(
+                table_id(name, None if schema == self._default else schema),
+                schema,
+                name,
+                kind,
+                (comments.get(place) or {}).get("text") or None,
+                self._columns(columns[place], known),
+                tuple((keys.get(place) or {}).get("constrained_columns") or ()),
+                references=tuple(map(self._reference, references.get(place, ()))),
+                indexes=tuple(map(index_of, indexes.get(place, ()))),
+                checks=tuple(str(one.get("sqltext")) for one in checks.get(place, ())),
+                definition=self._definition(name, schema) if "view" in kind else None,
+                rows=known.rows if known is not None else None,
+            )
+            found.append(with_key(table, uniques, has_row_id=self._dialect == "sqlite" and kind == "table"))
+        return found
+
+    def _every(self, method: Any, schema: str | None) -> dict[Any, Any]:
+        """Return what a method of the inspector says of all tables and views; without those for which it fails."""
+        try:
+            return dict(method(schema=schema, kind=ObjectKind.ANY))
+        except sa.exc.SQLAlchemyError:  # a view may refer to what is gone, or its definition may not be seen
+            if self._dialect == "postgresql":
+                raise
+        found: dict[Any, Any] = {}
+        inspector = self._inspector
+        for name in (*inspector.get_table_names(schema=schema), *inspector.get_view_names(schema=schema)):
+            try:
+                found |= method(schema=schema, kind=ObjectKind.ANY, filter_names=[name])
+            except sa.exc.SQLAlchemyError:
+                continue
+        return found
+
+    def _columns(self, columns: Iterable[Any], known: Known | None) -> tuple[Column, ...]:
+        found = []
+        for column in columns:
+            if known is not None and column["name"] not in known.types:
+                continue  # not readable
+            type = known.types[column["name"]] if known is not None else self._type(column["type"])
+            default = column.get("default")
+            if column.get("computed"):
+                default = f"generated as {column['computed']['sqltext']}"
+            elif column.get("identity"):
+                default = "generated as identity"
+            text = None if default is None else str(default)
+            found.append(Column(column["name"], type, bool(column["nullable"]), text, column.get("comment") or None))
+        return tuple(found)
+
+    def _type(self, type: Any) -> str:
+        try:
+            return str(type.compile(self._connection.dialect))
+        except sa.exc.CompileError:
+            return ""  # a column of SQLite without a type
+
+    def _reference(self, key: Any) -> Reference:
+        schema = key.get("referred_schema")
+        target = table_id(key["referred_table"], None if schema == self._default else schema)
+        return Reference(tuple(key["constrained_columns"]), target, tuple(key["referred_columns"]), key.get("name"))
+
+    def _definition(self, name: str, schema: str | None) -> str | None:
+        try:
+            return self._inspector.get_view_definition(name, schema=schema) or None
+        except sa.exc.SQLAlchemyError:
+            return None
+
+
+def index_of(index: Any) -> Index:
+    """Return an index of the inspector."""
+    expressions = index.get("expressions") or index["column_names"]
+    return Index(str(index["name"]), tuple(str(text) for text in expressions), bool(index["unique"]))

@@ -1,0 +1,394 @@
+"""Documents of a source as text: the hook by which a source that has bytes offers Markdown of them, page by page.
+
+A source makes one ``Documents``, with a function that loads an original, and calls it in five places:
+
+    self._documents = Documents(self, offered=options.documents, limit=options.max_size)
+
+    documents.describe(resource)                                          # each resource of a list
+    documents.templates("bucket:{+key}", title)                           # more templates
+    await documents.complete(template, value, context, request, load)     # where the argument is in QUERIES
+    await documents.read(uri, request, read, load)                        # around its own read_resource
+    await documents.stop()                                                # in stop
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from carrel.catalog.provider import Request
+from carrel.errors import InvalidParams, ResourceError, ResourceTooLarge, ServerUnavailable
+from carrel.log import Log
+from carrel.sources.content.text import UTF8
+from carrel.sources.content.window import TooFar, TooWide, Window, cut_bytes, cut_lines, cut_tail
+from carrel.sources.documents.kinds import IMAGE, PACKAGES, Kind, kind_of
+from carrel.sources.documents.messages import Answer, Crashed, Question, TookTooLong
+from carrel.sources.documents.query import QUERIES, TEXT, VIEW, Wanted, parse_wanted
+from carrel.sources.turns import Turns
+from carrel.sources.workers import Workers
+from carrel.uri.template import UriTemplate, UriTemplateError
+from carrel.wire.completion import Completion
+from carrel.wire.resources import (
+    BlobResourceContents,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+if TYPE_CHECKING:
+    from carrel.sources.documents.process import Process
+
+__all__ = ["FACTS", "LARGEST", "QUERIES", "Documents", "Load", "Original"]
+
+log = Log("carrel.sources")
+
+FACTS = "carrel/image"
+"""Name in ``_meta`` of the facts about an image."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes of the largest document that is turned into text."""
+MARKDOWN = "text/markdown"
+#: Characters of the text of one document or page.
+MAX_TEXT = 16 * 1024 * 1024
+#: Seconds and bytes of memory for one page, or for the whole text.
+SECONDS, MEMORY = 30.0, 1024 * 1024 * 1024
+#: Bytes of text that is kept.
+KEPT = 32 * 1024 * 1024
+#: Seconds for which the reading of an image waits for the facts about it.
+PATIENCE = 2.0
+WAITING_PER_CLIENT = 256
+#: Documents of one client, and of all, whose bytes are in memory while they wait for the process or are read.
+LOADED_PER_CLIENT, LOADED = 2, 4
+#: Characters of a text from which on a window of it is cut in a thread.
+LONG = 262_144
+MAX_SUGGESTIONS = 100
+
+
+class Original(NamedTuple):
+    """Document as it is: its media type, a version that differs whenever its bytes do, and the bytes.
+
+    ``data`` may be None where ``known(version)`` was true.
+    """
+
+    mime_type: str | None
+    version: Hashable
+    data: bytes | None
+
+
+Load: TypeAlias = Callable[[str, Request, int, Callable[[Hashable], bool]], Awaitable[Original]]
+"""Function that loads a document of at most so many bytes; whether a version is known already is asked with the last
+argument. It raises what reading the document raises."""
+
+Read: TypeAlias = Callable[[str, Request], Awaitable[ReadResourceResult]]
+
+
+class Documents:
+    """Documents of one source as text. ``limit`` (bytes) is the largest text that is given whole.
+
+    With ``offered`` false, nothing is turned into text, and nothing offered. ``locations``: images tell where they were
+    taken. ``seconds`` and ``memory`` (bytes) limit the work for one text.
+    """
+
+    def __init__(
+        self,
+        owner: object,
+        *,
+        offered: bool = True,
+        limit: int = MAX_TEXT,
+        locations: bool = False,
+        seconds: float = SECONDS,
+        memory: int = MEMORY,
+    ) -> None:
+        self._offered = offered
+        self._limit = limit
+        self._locations = locations
+        self._seconds = seconds
+        self._missing: str | None = None
+        self._looked = False
+        self._workers = Workers(owner, "carrel-documents", 1, 1, WAITING_PER_CLIENT)
+        self._turns = Turns(LOADED_PER_CLIENT, LOADED)
+        self._memory = memory
+        self._process: Process | None = None
+        self._kept: OrderedDict[tuple[str, Hashable, int], Answer] = OrderedDict()
+        self._size = 0
+
+    async def stop(self) -> None:
+        """End the process that reads documents, and forget their texts."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
+        await self._workers.stop()
+        self._kept.clear()
+        self._size = 0
+
+    # What is offered
+
+    def _installed(self) -> bool:
+        if not self._looked:
+            from importlib.util import find_spec  # deferred import
+
+            self._missing = next((name for name in PACKAGES if find_spec(name) is None), None)
+            self._looked = True
+            if self._missing is not None:
+                log.debug("documents are not offered as text: pip install 'carrel[documents]'")
+        return self._missing is None
+
+    def kind(self, mime_type: str | None) -> Kind | None:
+        """Return the kind of documents of a media type that are offered as text; None if they are not."""
+        kind = kind_of(mime_type) if self._offered else None
+        return kind if kind is not None and self._installed() else None
+
+    def describe(self, resource: Resource) -> Resource:
+        """Return a resource of a list; that of a document says how to read its text."""
+        kind = self.kind(resource.mime_type)
+        if kind is None or kind is IMAGE or "?" in resource.uri:
+            return resource
+        about = f"{kind.title}; ?{VIEW} is its text, ?page=1 its first {kind.unit}"
+        return msgspec.structs.replace(
+            resource,
+            description=f"{resource.description}. {about}" if resource.description else about,
+            meta={**(resource.meta or {}), TEXT: f"?{VIEW}"},
+        )
+
+    def templates(self, prefix: str, title: str) -> list[ResourceTemplate]:
+        """Return the templates of texts. ``prefix`` is the template of a document, such as ``file:///a/{+path}``."""
+        if not self._offered or not self._installed():
+            return []
+        about = "of a document as Markdown (PDF, Word, Excel, PowerPoint, EPUB, OpenDocument, HTML, notebook, e-mail)"
+        return [
+            ResourceTemplate(
+                f"{prefix}{{?view}}", f"{title}: text", description=f"The text {about}", mime_type=MARKDOWN
+            ),
+            ResourceTemplate(
+                f"{prefix}{{?page}}",
+                f"{title}: page",
+                description=f"The text of a page, slide, sheet, chapter or section {about}, counted from 1",
+                mime_type=MARKDOWN,
+            ),
+        ]
+
+    async def complete(
+        self, template: str, value: str, context: Mapping[str, str], request: Request, load: Load
+    ) -> Completion:
+        """Suggest values of ``page`` or ``view`` in one of the templates; pages of the document that it names."""
+        if template.endswith("{?view}"):
+            values = [view for view in (VIEW.partition("=")[2],) if view.startswith(value)]
+            return Completion(values, total=len(values), has_more=False)
+        pages = 1 if value in ("", "1") else 0
+        document = UriTemplate(template.removesuffix("{?page}"))
+        if set(document.names) <= context.keys():
+            try:
+                uri = document.expand(context)
+                hidden = request.visible is not None and not request.visible(uri)
+                pages = 0 if hidden else (await self._text(Wanted(uri, 1, None), uri, request, load)).pages
+            except (UriTemplateError, ResourceError, InvalidParams):
+                pages = 0
+        values = [text for text in map(str, range(1, pages + 1)) if text.startswith(value)]
+        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+
+    # Reading
+
+    async def read(self, uri: str, request: Request, read: Read, load: Load) -> ReadResourceResult:
+        """Return the text of a document, where the URI asks for it; else what ``read`` returns.
+
+        Raises:
+            ResourceError: it is damaged, needs a password, or takes too long; or what ``load`` raises.
+            ResourceTooLarge: the document, or its text, is over a limit; the message has the URIs of parts.
+            InvalidParams: there is no such page, or the resource is no document.
+        """
+        wanted = parse_wanted(uri) if self._offered else None
+        if wanted is None:
+            result = await read(uri, request)
+            return await self._with_meta(uri, request, result) if self._offered and "?" not in uri else result
+        answer = await self._text(wanted, uri, request, load)
+        if len(answer.text) < LONG:
+            return ReadResourceResult(contents=[self._contents(wanted, uri, answer)])
+        return ReadResourceResult(contents=[await asyncio.to_thread(self._contents, wanted, uri, answer)])
+
+    async def _with_meta(self, uri: str, request: Request, result: ReadResourceResult) -> ReadResourceResult:
+        """Return an original with the URI of its text, or the facts about an image, in ``_meta``."""
+        contents = result.contents[0] if len(result.contents) == 1 else None
+        kind = self.kind(contents.mime_type) if contents is not None else None
+        if contents is None or kind is None:
+            return result
+        if kind is not IMAGE:
+            more: dict[str, object] = {TEXT: f"?{VIEW}"}
+        else:
+            facts = await self._facts(uri, request, contents) if isinstance(contents, BlobResourceContents) else None
+            if not facts:
+                return result
+            more = {FACTS: facts}
+        described = msgspec.structs.replace(contents, meta={**(contents.meta or {}), **more})
+        return msgspec.structs.replace(result, contents=[described])
+
+    async def _facts(
+        self, uri: str, request: Request, contents: BlobResourceContents
+    ) -> dict[str, str | int | float] | None:
+        question = self._question(f"image {uri}", IMAGE, contents.blob, 1)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return (await self._ask(request, question)).facts
+        except (TimeoutError, TookTooLong, Crashed, ServerUnavailable):
+            return None  # what was asked for is the image
+
+    async def _text(self, wanted: Wanted, uri: str, request: Request, load: Load) -> Answer:
+        """Return the text of a document, from the cache if it is there."""
+        if not self._installed():
+            raise ResourceError(
+                uri, f"The text of documents needs the package {self._missing}: pip install 'carrel[documents]'"
+            )
+        document, page = wanted.document, wanted.page or 0
+        original = await load(document, request, LARGEST, lambda _: True)
+        answer = self._kept.get((document, original.version, page))
+        if answer is None:
+            del original
+            async with self._turns.turn(request.client):
+                answer = await self._look(wanted, uri, request, load, self._knows)
+                if answer is None:  # what was known is not there any more
+                    answer = await self._look(wanted, uri, request, load, lambda *_: False)
+        assert answer is not None
+        return answer
+
+    async def _look(
+        self, wanted: Wanted, uri: str, request: Request, load: Load, knows: Callable[[str, Hashable, int], bool]
+    ) -> Answer | None:
+        """Return the text of a document; None if its bytes are needed, and were not loaded."""
+        document, page = wanted.document, wanted.page or 0
+        original = await load(document, request, LARGEST, lambda version: knows(document, version, page))
+        kind = kind_of(original.mime_type)
+        if kind is None:
+            raise InvalidParams(
+                f"Invalid params: uri: {original.mime_type or 'this'} is not a document that has a text; "
+                "read it without ?view and ?page",
+                parameter="uri",
+            )
+        key = (document, original.version, page)
+        if (kept := self._kept.get(key)) is not None:
+            self._kept.move_to_end(key)
+            return kept
+        try:
+            answer = await self._ask(request, self._question(repr(key[:2]), kind, original.data, page))
+        except TookTooLong:
+            part = f"; read a part of it, {document}?page=1" if not page and kind.unit != "section" else ""
+            raise ResourceTooLarge(
+                uri, f"The document takes longer than {self._seconds:g} seconds to read{part}"
+            ) from None
+        except Crashed:
+            if original.data is None:
+                return None
+            message = "The document cannot be turned into text: it needs too much memory, or is damaged"
+            raise ResourceError(uri, message) from None
+        if answer.failure == "missing" and original.data is None:
+            return None
+        self._check(answer, kind, uri)
+        self._keep(key, answer)
+        return answer
+
+    def _knows(self, document: str, version: Hashable, page: int) -> bool:
+        """Return whether a page is kept, or the document open."""
+        process = self._process
+        return (document, version, page) in self._kept or (
+            process is not None and process.has(repr((document, version)))
+        )
+
+    def _question(self, key: str, kind: Kind, data: bytes | None, page: int) -> Question:
+        return Question(key, kind.module, kind.format, kind.unit, data, page, MAX_TEXT, self._locations)
+
+    async def _ask(self, request: Request, question: Question) -> Answer:
+        if self._process is None:
+            from carrel.sources.documents.process import Process  # deferred import
+
+            self._process = Process(self._seconds, self._memory)
+            self._workers.start()
+        try:
+            return await self._workers.run(request.client, self._process.ask, question)
+        except OSError as error:
+            log.warning("no process for documents can be started: %s", error.strerror)
+            raise ServerUnavailable("Documents cannot be turned into text now") from None
+
+    @staticmethod
+    def _check(answer: Answer, kind: Kind, uri: str) -> None:
+        """Raise the error of a document that has no text.
+
+        Raises:
+            ResourceError: it is damaged, or needs a password.
+            ResourceTooLarge: it expands too much.
+            InvalidParams: there is no such page.
+        """
+        failure = answer.failure
+        if failure is None:
+            return
+        if failure == "no_page":
+            unit = f"{kind.unit}s" if answer.pages != 1 else kind.unit
+            raise InvalidParams(f"Invalid params: page: the document has {answer.pages:,} {unit}", parameter="page")
+        if failure in ("expands", "memory"):
+            why = answer.detail or "it needs too much memory"
+            raise ResourceTooLarge(uri, f"The document cannot be turned into text: {why}")
+        why = "it is encrypted, and needs a password" if failure == "encrypted" else f"it is not a valid {kind.title}"
+        raise ResourceError(uri, f"The document cannot be turned into text: {why}")
+
+    def _keep(self, key: tuple[str, Hashable, int], answer: Answer) -> None:
+        before = self._kept.pop(key, None)
+        self._size += len(answer.text) - (0 if before is None else len(before.text))
+        self._kept[key] = answer
+        while self._size > KEPT // 2 or len(self._kept) > KEPT // 4096:  # a character may have two bytes
+            _, dropped = self._kept.popitem(last=False)
+            self._size -= len(dropped.text)
+
+    def _contents(self, wanted: Wanted, uri: str, answer: Answer) -> TextResourceContents:
+        """Return a text, or the window of it.
+
+        Raises:
+            ResourceTooLarge: it is over the limit; the message has the URIs of parts.
+        """
+        meta: dict[str, object] = {"carrel/pages": answer.pages}
+        if wanted.page is not None:
+            meta["carrel/page"] = wanted.page
+        if not answer.complete:
+            meta["carrel/truncated"] = True
+        if answer.facts:
+            meta[FACTS] = answer.facts
+        data = answer.text.encode()
+        if wanted.window is not None:
+            cut, more = cut_text(data, wanted.window, self._limit, uri)
+            return TextResourceContents(uri, cut, mime_type=MARKDOWN, meta=meta | more)
+        if len(data) > self._limit:
+            whole = uri.partition("&")[0]
+            parts = [f"{whole}&lines=1-1000"] + ([f"{wanted.document}?page=1"] if wanted.page is None else [])
+            raise ResourceTooLarge(
+                uri,
+                f"The text has {len(data):,} bytes, which is over the limit of {self._limit:,}; "
+                f"read a part of it, {' or '.join(parts)}",
+            )
+        return TextResourceContents(uri, answer.text, mime_type=MARKDOWN, meta=meta)
+
+
+def cut_text(data: bytes, window: Window, limit: int, uri: str) -> tuple[str, dict[str, object]]:
+    """Return a window of a text, and what ``_meta`` says about it.
+
+    Raises:
+        InvalidParams: the window is not valid for this text.
+        ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
+    """
+
+    def read_at(offset: int, count: int) -> bytes:
+        return data[offset : offset + count]
+
+    try:
+        if window.unit == "bytes":
+            cut = cut_bytes(read_at, len(data), window, limit, UTF8)
+        elif window.unit == "lines":
+            cut = cut_lines(read_at, len(data), window, limit, UTF8)
+        else:
+            cut = cut_tail(read_at, len(data), window, limit, UTF8)
+    except (TooWide, TooFar) as error:
+        queries: Sequence[str] = getattr(error, "queries", ())
+        narrower = " or ".join(f"{uri.partition('&')[0]}&{query}" for query in queries)
+        raise ResourceTooLarge(
+            uri, f"The window is over the limit of {limit:,} bytes; read a narrower one, {narrower}"
+        ) from None
+    return cut.data.decode(), {"carrel/window": cut.describe(window.unit), "carrel/size": len(data)}

@@ -1,0 +1,86 @@
+"""ZIP archives of documents (Word, EPUB, OpenDocument), which are opened only if they do not expand too much."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+from carrel.sources.documents.formats.document import Failed
+
+__all__ = ["check_xml", "open_archive", "parse_xml", "read_member"]
+
+MAX_MEMBERS = 20_000
+#: Bytes of all members together, and of those that are compressed better than ``MAX_RATIO`` (text is up to about 20).
+MAX_TOTAL = 512 * 1024 * 1024
+MAX_RATIO, MAX_DENSE = 100, 16 * 1024 * 1024
+MAX_MEMBER = 128 * 1024 * 1024
+
+
+def open_archive(data: bytes) -> zipfile.ZipFile:
+    """Open an archive whose members may be unpacked.
+
+    Raises:
+        Failed: it is none, is encrypted, or expands too much.
+    """
+    if data.startswith(b"\xd0\xcf\x11\xe0"):  # documents of Microsoft with a password are in this container
+        raise Failed("encrypted")
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except (zipfile.BadZipFile, ValueError, OSError):
+        raise Failed("damaged") from None
+    members = archive.infolist()
+    total = sum(member.file_size for member in members)
+    dense = sum(member.file_size for member in members if member.file_size > MAX_RATIO * max(member.compress_size, 1))
+    if len(members) > MAX_MEMBERS:
+        raise Failed("expands", f"it has {len(members):,} parts, and {MAX_MEMBERS:,} is the limit")
+    if total > MAX_TOTAL or dense > MAX_DENSE:
+        raise Failed("expands", f"its parts have {total:,} bytes when they are unpacked")
+    if any(member.flag_bits & 1 for member in members):
+        raise Failed("encrypted")
+    return archive
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Read a member.
+
+    Raises:
+        Failed: there is none, it is damaged, or too large.
+    """
+    try:
+        info = archive.getinfo(name)
+        if info.file_size > MAX_MEMBER:
+            raise Failed("expands", f"a part has {info.file_size:,} bytes")
+        return archive.read(info)
+    except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError):
+        raise Failed("damaged") from None
+
+
+def check_xml(data: bytes) -> None:
+    """Check that XML is well-formed, without making a tree of it.
+
+    Raises:
+        Failed: it is not.
+    """
+    from xml.parsers import expat
+
+    parser = expat.ParserCreate(namespace_separator=" ")
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError:
+        raise Failed("damaged") from None
+
+
+def parse_xml(data: bytes) -> Any:
+    """Parse XML. Entities are not expanded, DTDs not loaded, and nothing is fetched.
+
+    Raises:
+        Failed: it is not well-formed.
+    """
+    from lxml import etree  # type: ignore[import-untyped]
+
+    parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False)
+    try:
+        return etree.fromstring(data, parser)
+    except etree.XMLSyntaxError:
+        raise Failed("damaged") from None

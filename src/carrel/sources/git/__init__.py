@@ -1,0 +1,1 @@
+"""Git repositories as resources (``git:`` URIs)."""

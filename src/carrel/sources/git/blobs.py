@@ -1,0 +1,81 @@
+"""Files at a revision: whole or in windows, with links, submodules and LFS pointers shown as what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carrel.errors import InvalidParams, ResourceTooLarge
+from carrel.media_types import type_of_bytes, type_of_text
+from carrel.sources.content.text import UTF8, decode
+from carrel.sources.content.window import Window
+from carrel.sources.files.read import Contents, read_window, too_large_of
+from carrel.sources.git.entries import LINK, SUBMODULE, display
+from carrel.sources.git.objects import Entry
+from carrel.sources.git.revisions import OpenRepository
+from carrel.sources.git.store import OverLimit
+from carrel.wire.resources import BlobResourceContents, TextResourceContents
+
+__all__ = ["read_entry"]
+
+HEAD = 8192
+POINTER = b"version https://git-lfs.github.com/spec/"
+MAX_POINTER = 1024  # bytes, by the specification of LFS
+
+
+def read_entry(opened: OpenRepository, entry: Entry, window: Window | None, uri: str) -> Contents:
+    """Read a file, or a window of it. A link is the path that it leads to, a submodule the commit that it is at.
+
+    Raises:
+        ResourceTooLarge: it is over the limit; the message has the URIs of windows that are not.
+        InvalidParams: the window is not valid for this file.
+    """
+    options = opened.options
+    if entry.is_submodule:
+        if window is not None:
+            raise InvalidParams("Invalid params: uri: a submodule has no lines or bytes", parameter="uri")
+        return TextResourceContents(
+            uri, f"Subproject commit {entry.id}\n", mime_type=SUBMODULE, meta={"carrel/commit": entry.id}
+        )
+    if window is not None:
+        return read_part(opened, entry, window, uri)
+    try:
+        _, data = opened.store.read(entry.id, options.max_size)
+    except OverLimit as error:
+        raise too_large_of(uri, error.size, options.max_size, error.head) from None
+    if entry.is_link:
+        return TextResourceContents(uri, data.decode("utf-8", "replace"), mime_type=LINK)
+    text = decode(data)
+    if text is None:
+        return BlobResourceContents(uri, data, mime_type=type_of_bytes(data[:HEAD], display(entry.name)))
+    meta: dict[str, Any] = {} if text.encoding == UTF8 else {"carrel/encoding": text.encoding}
+    pointer = lfs_pointer(data)
+    if pointer is not None:
+        # The contents are elsewhere, on a server that is not asked.
+        return TextResourceContents(uri, text.text, mime_type="text/plain", meta={"carrel/lfs": pointer})
+    return TextResourceContents(uri, text.text, mime_type=type_of_text(display(entry.name)), meta=meta or None)
+
+
+def read_part(opened: OpenRepository, entry: Entry, window: Window, uri: str) -> Contents:
+    options = opened.options
+    try:
+        with opened.store.spool(entry.id, options.max_scan) as file:
+            size = file.seek(0, 2)
+            name = display(entry.name)
+            return read_window(file.fileno(), uri, name, size, window, options.max_size, options.max_scan)
+    except OverLimit as error:
+        raise ResourceTooLarge(
+            uri,
+            f"The file has {error.size:,} bytes, and windows are read of files of up to {options.max_scan:,} bytes "
+            "(the option max_scan)",
+        ) from None
+
+
+def lfs_pointer(data: bytes) -> dict[str, Any] | None:
+    """Return the digest and the size that a pointer of Git LFS has; None if it is none."""
+    if len(data) > MAX_POINTER or not data.startswith(POINTER):
+        return None
+    fields = dict(line.split(" ", 1) for line in data.decode("utf-8", "replace").splitlines() if " " in line)
+    size = fields.get("size", "")
+    if "oid" not in fields or not (size.isascii() and size.isdigit()):
+        return None
+    return {"oid": fields["oid"], "size": int(size)}

@@ -1,0 +1,217 @@
+"""Commits, logs, branches and tags as documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.sources.git.entries import JSON, display
+from carrel.sources.git.objects import Commit, Person
+from carrel.sources.git.place import Place
+from carrel.sources.git.process import TookTooLong, pieces, read_output
+from carrel.sources.git.refs import REMOTES
+from carrel.sources.git.revisions import OpenRepository
+from carrel.uri.parse import percent_encode
+from carrel.wire.resources import TextResourceContents
+
+__all__ = ["changed_files", "read_branch", "read_commit", "read_log", "read_tag"]
+
+PAGE, MAX_PAGE = 50, 500
+MAX_LISTED = 2 * 1024 * 1024  # bytes of the list of changed files
+MAX_CHANGED = 1000  # files that a commit names
+MAX_DECORATED = 20_000  # refs that are looked through for those of a commit
+
+
+def who(person: Person) -> str:
+    return f"{person.name} <{person.email}>"
+
+
+def summary(opened: OpenRepository, id: str, commit: Commit) -> dict[str, Any]:
+    return {
+        "uri": opened.names.uri("commit", id),
+        "id": id,
+        "parents": commit.parents,
+        "author": who(commit.author),
+        "date": commit.committer.date,
+        "subject": commit.subject,
+    }
+
+
+def read_branch(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+    """Read a branch: its commit, and where its files and its history are.
+
+    Raises:
+        ResourceNotFound: there is none.
+    """
+    name = place.ref if place.ref.startswith(REMOTES) else f"refs/heads/{place.ref}"
+    id = opened.refs.read(name) if opened.refs.find(name) is not None else None
+    if id is None:
+        raise ResourceNotFound(uri)
+    return about_ref(opened, name, opened.store.peel(id).id, uri, {"head": opened.refs.head() == name})
+
+
+def read_tag(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+    """Read a tag: its commit, and, if it is annotated, its author and message.
+
+    Raises:
+        ResourceNotFound: there is none.
+    """
+    name = f"refs/tags/{place.ref}"
+    id = opened.refs.read(name) if opened.refs.find(name) is not None else None
+    if id is None:
+        raise ResourceNotFound(uri)
+    tag = opened.store.tag(id)
+    about: dict[str, Any] = {}
+    if tag is not None:
+        about = {"tagger": who(tag.tagger), "tagged": tag.tagger.date, "message": tag.message}
+    return about_ref(opened, name, opened.store.peel(id).id, uri, about)
+
+
+def about_ref(opened: OpenRepository, name: str, id: str, uri: str, more: dict[str, Any]) -> TextResourceContents:
+    ref = opened.spelled(name)
+    document = {"ref": display(name), **more}
+    found = opened.store.look_up(id)
+    if found is not None and found.kind == "commit":
+        document["commit"] = summary(opened, id, opened.store.commit(id))
+        document |= {kind: opened.names.uri(kind, ref) for kind in ("tree", "log")}
+    else:
+        document["object"] = {"id": id, "type": None if found is None else found.kind}
+    return TextResourceContents(uri, indented(document), mime_type=JSON)
+
+
+def indented(document: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def refs_of(opened: OpenRepository) -> dict[str, list[str]]:
+    """Return the names of refs by the ids of their objects (of tags that are not annotated)."""
+    found: dict[str, list[str]] = {}
+    for number, (name, id) in enumerate(opened.refs.all().items()):
+        if number >= MAX_DECORATED:
+            break
+        found.setdefault(id, []).append(display(name.split("/", 2)[2]))
+    return found
+
+
+# Logs
+
+
+def read_log(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+    """Read a page of a log, the latest commits first: one line of JSON for each, and the URI of the next page.
+
+    ``after`` is the id of the last commit of the page before. It stays right when commits are added.
+
+    Raises:
+        ResourceNotFound: there is no such revision.
+        InvalidParams: a parameter makes no sense.
+    """
+    limit, after, path = limit_of(place), place.parameters.get("after"), path_of(place)
+    revision = opened.resolve(place.ref, uri)
+    after = None if after is None else opened.resolve(after, uri).id
+    ids, incomplete = walk(opened, revision.id, path, after, limit + 1)
+    decorations = refs_of(opened)
+    lines = []
+    for id in ids[:limit]:
+        entry = summary(opened, id, opened.store.commit(id))
+        if id in decorations:
+            entry["refs"] = decorations[id]
+        lines.append(msgspec.json.encode(entry).decode())
+    following = None
+    if len(ids) > limit:
+        query = f"?path={percent_encode(path, undecodable=True)}&" if path else "?"
+        following = f"{opened.names.uri('log', place.ref)}{query}limit={limit}&after={ids[limit - 1]}"
+    end = msgspec.json.encode({"next": following, "incomplete": incomplete}).decode()
+    text = '{"commits":[\n' + ",\n".join(lines) + ("\n" if lines else "") + "]," + end[1:] + "\n"
+    return TextResourceContents(uri, text, mime_type=JSON)
+
+
+def limit_of(place: Place) -> int:
+    text = place.parameters.get("limit", str(PAGE))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1):
+        raise InvalidParams(f"Invalid params: limit: {text[:50]!r} is not a number from 1 up", parameter="limit")
+    return min(int(text), MAX_PAGE)
+
+
+def path_of(place: Place) -> str:
+    """Return the path in the query, without slashes around it."""
+    path = place.parameters.get("path", "").strip("/")
+    if any(name in ("", ".", "..") for name in path.split("/") if path):
+        raise InvalidParams(f"Invalid params: path: {display(path)[:200]!r} is not a path", parameter="path")
+    return path
+
+
+def walk(opened: OpenRepository, id: str, path: str, after: str | None, count: int) -> tuple[list[str], bool]:
+    """Return the ids of commits from one on, and whether the search was ended by the time limit.
+
+    Where ``after`` is given they begin behind that commit.
+
+    Raises:
+        InvalidParams: it is not one of them.
+    """
+    found: list[str] = []
+    begun, left = after is None, b""
+    arguments = [] if after is not None else [f"--max-count={count}"]
+    # The commits are printed as they are found: the walk ends where the page does.
+    command = ("rev-list", *arguments, id, "--", *([path] if path else []))
+    try:
+        for data in pieces(opened.store.isolation, opened.options.max_seconds, *command):
+            *lines, left = (left + data).split(b"\n")
+            for line in lines:
+                one = line.decode("ascii", "replace")
+                if begun:
+                    found.append(one)
+                    if len(found) == count:
+                        return found, False
+                elif one == after:
+                    begun = True
+    except TookTooLong:
+        return found, True
+    if not begun:
+        raise InvalidParams("Invalid params: after: the commit is not in this log", parameter="after")
+    return found, False
+
+
+# Commits
+
+
+def read_commit(opened: OpenRepository, place: Place, uri: str) -> TextResourceContents:
+    """Read a commit: who, when, the message, and the files that it changed from its first parent.
+
+    Raises:
+        ResourceNotFound: there is none.
+    """
+    revision = opened.resolve(place.ref, uri)
+    commit = opened.commit(revision)
+    refs = refs_of(opened).get(revision.id, [])
+    lines = [f"commit {revision.id}"]
+    lines += [f"Refs: {', '.join(refs)}"] if refs else []
+    lines += [f"Parent: {opened.names.uri('commit', parent)}" for parent in commit.parents]
+    lines += [f"Author: {who(commit.author)}", f"Date: {commit.author.date}"]
+    if (commit.committer.name, commit.committer.email) != (commit.author.name, commit.author.email):
+        lines += [f"Committer: {who(commit.committer)}", f"Committed: {commit.committer.date}"]
+    lines += [f"Files: {opened.names.uri('tree', revision.id)}", f"Diff: {opened.names.uri('diff', revision.id)}"]
+    lines += ["", commit.message.rstrip("\n"), ""]
+    base = commit.parents[0] if commit.parents else opened.repository.empty_tree
+    files = changed_files(opened, base, revision.id)
+    if files is None:
+        lines.append("More files were changed than can be listed.")
+    else:
+        lines.append(f"{len(files):,} {'file' if len(files) == 1 else 'files'} changed")
+        lines += [f"{kind} {display(path)}" for kind, path in files[:MAX_CHANGED]]
+        lines += [f"and {len(files) - MAX_CHANGED:,} more"] if len(files) > MAX_CHANGED else []
+    return TextResourceContents(uri, "\n".join(lines) + "\n", mime_type="text/plain")
+
+
+def changed_files(opened: OpenRepository, base: str, id: str) -> list[tuple[str, str]] | None:
+    """Return the files that differ, each with a letter: A(dded), D(eleted), M(odified), T(ype changed); None: too many.
+
+    ``base`` and ``id`` are ids of commits or trees.
+    """
+    command = ("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--no-ext-diff", base, id, "--")
+    data = read_output(opened.store.isolation, opened.options.max_seconds, MAX_LISTED, *command)
+    if data is None:
+        return None
+    fields = data.decode("utf-8", "surrogateescape").split("\0")
+    return [(kind[:1], path) for kind, path in zip(fields[::2], fields[1::2], strict=False)]

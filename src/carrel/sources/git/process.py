@@ -1,0 +1,177 @@
+"""Output of git processes, read with a time limit, and until the request is cancelled."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import threading
+from collections.abc import Iterator
+from time import monotonic
+
+from carrel.sources.git.isolation import Isolation, end
+from carrel.threads import stop_if_cancelled
+
+__all__ = ["Broken", "ObjectPipe", "TookTooLong", "pieces", "read_output"]
+
+CHUNK = 65_536  # as much as a pipe holds
+STEP = 200  # milliseconds between checks for cancellation
+
+
+class Broken(Exception):
+    """git ended with an error: objects are missing or damaged, or it had too little memory."""
+
+
+class TookTooLong(Exception):
+    """git was ended because it took too long."""
+
+
+class Output:
+    """Standard output of a process, until a time of the monotonic clock."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self._descriptor = process.stdout.fileno()
+        self._process = process
+        self._poll = select.poll() if hasattr(select, "poll") else None
+        if self._poll is not None:
+            self._poll.register(self._descriptor, select.POLLIN)
+
+    def read(self, size: int, deadline: float) -> bytes:
+        """Read up to ``size`` bytes; nothing at the end.
+
+        Raises:
+            TookTooLong: there was none until the deadline.
+        """
+        if self._poll is None:  # Windows, where pipes cannot be waited for
+            timer = threading.Timer(max(deadline - monotonic(), 0), self._process.kill)
+            timer.start()
+            try:
+                data = os.read(self._descriptor, size)
+            finally:
+                timer.cancel()
+            if not data and monotonic() > deadline:
+                raise TookTooLong
+            return data
+        while not self._poll.poll(STEP):
+            stop_if_cancelled()
+            if monotonic() > deadline:
+                raise TookTooLong
+        return os.read(self._descriptor, size)
+
+
+def pieces(isolation: Isolation, seconds: float, *arguments: str) -> Iterator[bytes]:
+    """Run git and yield its output as it comes. Where the caller stops, git is ended.
+
+    Raises:
+        Broken: it failed.
+        TookTooLong: it was still running after so many seconds.
+    """
+    deadline = monotonic() + seconds
+    process = isolation.spawn(*arguments)
+    try:
+        output = Output(process)
+        while data := output.read(CHUNK, deadline):
+            yield data
+            stop_if_cancelled()
+            if monotonic() > deadline:
+                raise TookTooLong
+        if process.wait(5) != 0:
+            raise Broken
+    finally:
+        end(process)
+
+
+def read_output(isolation: Isolation, seconds: float, limit: int, *arguments: str) -> bytes | None:
+    """Run git and return its output; None if that has more than ``limit`` bytes.
+
+    Raises:
+        Broken: it failed.
+        TookTooLong: it was still running after so many seconds.
+    """
+    parts, total = [], 0
+    for data in pieces(isolation, seconds, *arguments):
+        total += len(data)
+        if total > limit:
+            return None
+        parts.append(data)
+    return b"".join(parts)
+
+
+class ObjectPipe:
+    """A running ``git cat-file --batch`` (or ``--batch-check``), which answers with objects by their ids."""
+
+    def __init__(self, isolation: Isolation, mode: str) -> None:
+        self._isolation = isolation
+        self._process = isolation.spawn("cat-file", mode, stdin=True)
+        assert self._process.stdin is not None
+        self._input = self._process.stdin.fileno()
+        self._output = Output(self._process)
+        self._buffer = b""
+
+    def ask(self, *ids: str) -> None:
+        """Ask for objects. There are at most 500, so that neither side waits for the other.
+
+        Raises:
+            Broken: git has ended.
+        """
+        self._isolation.refresh()
+        try:
+            os.write(self._input, ("\n".join(ids) + "\n").encode())
+        except OSError:
+            raise Broken from None
+
+    def header(self, deadline: float) -> list[str]:
+        """Read the next line: id, type and size, or what was asked for and "missing" or "ambiguous".
+
+        Raises:
+            Broken: git has ended.
+            TookTooLong: there was none until the deadline.
+        """
+        while b"\n" not in self._buffer:
+            self._fill(deadline)
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("ascii", "replace").split(" ")
+
+    def take(self, size: int, deadline: float) -> Iterator[bytes]:
+        """Yield the bytes of the object whose header was read, and the line feed after it is passed over.
+
+        Raises:
+            Broken: git has ended.
+            TookTooLong: they did not come until the deadline.
+        """
+        left = size
+        while left:
+            if not self._buffer:
+                self._fill(deadline)
+            data, self._buffer = self._buffer[:left], self._buffer[left:]
+            left -= len(data)
+            yield data
+            stop_if_cancelled()
+        while not self._buffer:
+            self._fill(deadline)
+        if self._buffer[:1] != b"\n":  # more came than was announced: a damaged object
+            raise Broken
+        self._buffer = self._buffer[1:]
+
+    def take_whole(self, size: int, deadline: float) -> bytes:
+        """Return the bytes of the object whose header was read.
+
+        Raises:
+            Broken: git has ended.
+            TookTooLong: they did not come until the deadline.
+        """
+        if len(self._buffer) == size + 1 and self._buffer[-1:] == b"\n":  # it came at once
+            data, self._buffer = self._buffer[:-1], b""
+            return data
+        return b"".join(self.take(size, deadline))
+
+    def _fill(self, deadline: float) -> None:
+        data = self._output.read(CHUNK, deadline)
+        if not data:
+            raise Broken
+        self._buffer += data
+
+    def close(self) -> None:
+        """End git."""
+        end(self._process)

@@ -1,0 +1,337 @@
+"""Reader of a repository: lists, directories, documents and files. Its methods block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from carrel.catalog.provider import Hit, Page
+from carrel.errors import InvalidCursor, MCPError, ResourceNotFound, ResourceTooLarge
+from carrel.media_types import DIRECTORY, type_of_bytes, type_of_name
+from carrel.sources.content.window import parse_window, refuse
+from carrel.sources.cursor import decode, encode
+from carrel.sources.documents.documents import Documents, Original
+from carrel.sources.documents.kinds import kind_of
+from carrel.sources.files.read import Contents, windows_of
+from carrel.sources.git.blobs import read_entry
+from carrel.sources.git.complete import complete, templates
+from carrel.sources.git.differences import ends, read_blame, read_diff
+from carrel.sources.git.entries import describe_entries, describe_refs, display, json_lines, overview, shown_refs
+from carrel.sources.git.files import KEY, Files
+from carrel.sources.git.history import read_branch, read_commit, read_log, read_tag
+from carrel.sources.git.objects import Damaged, Entry
+from carrel.sources.git.place import Place
+from carrel.sources.git.process import Broken, TookTooLong
+from carrel.sources.git.refs import Refs
+from carrel.sources.git.revisions import OpenRepository, translate
+from carrel.sources.git.search import Search
+from carrel.sources.git.store import Missing, OverLimit
+from carrel.threads import stop_if_cancelled
+from carrel.wire.completion import Completion
+from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
+
+__all__ = ["GitReader"]
+
+T = TypeVar("T")
+
+LISTED = ("", "branches", "tags", "branch", "tag")
+HEAD = 8192  # bytes used to detect the type of a file
+MAX_DESCRIBED = 10_000  # entries of a directory that is read whole
+
+
+class Listing:
+    """Entries of a directory, or of the list of resources, in the order of their keys, described when they are needed.
+
+    ``name`` is what a cursor is valid for.
+    """
+
+    def __init__(self, name: str, keys: Sequence[str], describe: Callable[[Sequence[str]], list[Resource]]) -> None:
+        self.name = name
+        self.keys = keys
+        self.describe = describe
+
+    def page(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return the entries whose keys come after that of the cursor.
+
+        Raises:
+            InvalidCursor: it was not issued for this listing.
+        """
+        keys = self.keys
+        if cursor is not None:
+            after = decode(cursor, self.name)
+            if after[:1] not in f"012{KEY}" or after[1:2] != "/":
+                raise InvalidCursor
+            keys = [key for key in keys if key > after]
+        some = keys[:limit]
+        return Page(self.describe(some), encode(some[-1], self.name) if len(keys) > len(some) else None)
+
+
+class GitReader:
+    """Reader of an open repository. ``title`` is what it is called in lists."""
+
+    def __init__(self, opened: OpenRepository, title: str, documents: Documents) -> None:
+        self._documents = documents
+        self.opened = opened
+        self.title = title
+        self._search = Search(opened)
+        self._files = Files(opened)
+
+    def guard(self, uri: str, function: Callable[[], T]) -> T:
+        """Call a function, and translate its errors.
+
+        Raises:
+            ResourceError: an object is missing or damaged, or git failed or took too long.
+        """
+        try:
+            return function()
+        except (Missing, Damaged, Broken, TookTooLong) as error:
+            opened = self.opened
+            raise translate(error, uri, opened.repository, opened.options.max_seconds) from None
+
+    # Lists
+
+    def resources(self) -> Listing:
+        """Return the list of resources: the overview, branches, tags."""
+        opened = self.opened
+        fixed = {f"0/{number}": resource for number, resource in enumerate(self._overview())}
+        refs = {"1": shown_refs(opened, "branch"), "2": shown_refs(opened, "tag")}
+
+        def describe(keys: Sequence[str]) -> list[Resource]:
+            found = [fixed[key] for key in keys if key in fixed]
+            for digit, kind in (("1", "branch"), ("2", "tag")):
+                some = [key[2:] for key in keys if key[0] == digit]
+                found += describe_refs(opened, kind, [(ref, *refs[digit][ref]) for ref in some])
+            return found
+
+        keys = [*fixed, *(f"{digit}/{ref}" for digit, some in refs.items() for ref in sorted(some))]
+        return Listing(f"git {opened.names.root}", keys, describe)
+
+    def _overview(self) -> list[Resource]:
+        born = self.opened.refs.read("HEAD") is not None
+        uri = self.opened.names.uri
+        unborn = (uri("tree", "HEAD"), uri("log", "HEAD"))
+        return [one for one in overview(self.opened, self.title) if born or one.uri not in unborn]
+
+    def directory(self, place: Place, uri: str) -> Listing:
+        """Return the entries of a directory: of a tree, folders first.
+
+        Raises:
+            ResourceNotFound: there is no such directory.
+        """
+        opened, kind = self.opened, place.kind
+        name = f"entries {opened.names.uri(kind, place.ref, place.parts)}"
+        if kind == "":
+            fixed = {f"0/{number}": one for number, one in enumerate(self._overview()[1:])}
+            return Listing(name, list(fixed), lambda keys: [fixed[key] for key in keys])
+        if kind in ("branches", "tags"):
+            one = "branch" if kind == "branches" else "tag"
+            refs = shown_refs(opened, one)
+            keys = [f"1/{ref}" for ref in sorted(refs)]
+            return Listing(
+                name, keys, lambda keys: describe_refs(opened, one, [(key[2:], *refs[key[2:]]) for key in keys])
+            )
+        if kind != "tree":
+            raise ResourceNotFound(uri)
+        entry = opened.store.entry(opened.commit(opened.resolve(place.ref, uri)).tree, place.parts)
+        if entry is None or not entry.is_directory:
+            raise ResourceNotFound(uri)
+        entries = {f"{int(not one.is_directory)}/{one.name}": one for one in opened.store.tree(entry.id)}
+        return Listing(
+            name,
+            sorted(entries),
+            lambda keys: [
+                self._documents.describe(one)
+                for one in describe_entries(opened, place.ref, place.parts, [entries[key] for key in keys])
+            ],
+        )
+
+    def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the resources."""
+        return self.guard(self.opened.names.root, lambda: self.resources().page(cursor, limit))
+
+    def searchable(self) -> Listing:
+        """Return the list of resources, and all files at HEAD."""
+        listed, id = self.resources(), self.opened.refs.read("HEAD")
+        files = {} if id is None else self._files.at(id)
+
+        def describe(keys: Sequence[str]) -> list[Resource]:
+            some = self._files.describe("HEAD", [files[key] for key in keys if key in files])
+            return listed.describe(keys) + [self._documents.describe(one) for one in some]
+
+        return Listing(f"searchable {self.opened.names.root}", [*listed.keys, *files], describe)
+
+    def list_searchable(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the resources, and of all files at HEAD."""
+        page = self.guard(self.opened.names.root, lambda: self.searchable().page(cursor, limit))
+        if page.next_cursor is None:
+            self._files.forget()
+        return page
+
+    def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the entries of a directory."""
+        place = self.opened.names.parse(uri)
+        return self.guard(uri, lambda: self.directory(place, uri).page(cursor, limit))
+
+    # Reading
+
+    def read_resource(self, uri: str) -> Contents:
+        """Read a file, a document, or the entries of a directory as a JSON array of resources.
+
+        Raises:
+            ResourceNotFound: there is no such resource.
+            ResourceTooLarge: it is over the limit; the message has the URIs of parts.
+            InvalidParams: the URI makes no sense.
+        """
+        place = self.opened.names.parse(uri)
+        return self.guard(uri, lambda: self._read(place, uri))
+
+    def _read(self, place: Place, uri: str) -> Contents:
+        opened = self.opened
+        documents = {
+            "branch": read_branch,
+            "tag": read_tag,
+            "commit": read_commit,
+            "log": read_log,
+            "diff": read_diff,
+            "blame": read_blame,
+        }
+        if place.kind in documents:
+            return documents[place.kind](opened, place, uri)
+        if place.kind == "grep":
+            return self._search.read_grep(place, uri)
+        if place.kind != "file":
+            return self._read_directory(place, uri)
+        window = parse_window(place.query)
+        return read_entry(opened, self._entry(place, uri), window, uri)
+
+    def _entry(self, place: Place, uri: str) -> Entry:
+        opened = self.opened
+        entry = opened.store.entry(opened.commit(opened.resolve(place.ref, uri)).tree, place.parts)
+        if entry is None or entry.is_directory:
+            raise ResourceNotFound(uri)
+        return entry
+
+    def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        """Return a file of at most ``limit`` bytes as a document. Errors are those of ``read_resource``."""
+        place = self.opened.names.parse(uri)
+        return self.guard(uri, lambda: self._original(place, uri, limit, known))
+
+    def _original(self, place: Place, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        if place.kind != "file":
+            return Original(None, None, None)
+        entry = self._entry(place, uri)
+        name = display(entry.name)
+        if entry.is_submodule or entry.is_link:
+            return Original(None, None, None)
+        kind = type_of_name(name)
+        if kind_of(kind) is not None and known(entry.id):
+            return Original(kind, entry.id, None)
+        try:
+            _, data = self.opened.store.read(entry.id, limit)
+        except OverLimit as error:
+            raise ResourceTooLarge(
+                uri,
+                f"The document has {error.size:,} bytes; {limit:,} is the limit for turning it into text",
+            ) from None
+        return Original(kind if kind_of(kind) is not None else type_of_bytes(data[:HEAD], name), entry.id, data)
+
+    def _read_directory(self, place: Place, uri: str) -> Contents:
+        window, listing = parse_window(place.query), self.directory(place, uri)
+        keys, limit = listing.keys, self.opened.options.max_size
+        total = len(keys) + 2  # lines: one for each entry, and the brackets
+        first, last = 1, total
+        if window is not None:
+            if window.unit == "bytes":
+                raise refuse("lines", "a directory has lines, one for each entry, not bytes")
+            last = total if window.unit == "tail" or window.last is None else min(window.last, total)
+            first = max(total - (window.last or 1) + 1, 1) if window.unit == "tail" else window.first
+            if first > total:
+                raise refuse("lines", f"the directory has {total:,} lines")
+        begin, end = max(first - 2, 0), max(min(last - 1, len(keys)), 0)
+        if end - begin > MAX_DESCRIBED:
+            raise ResourceTooLarge(
+                uri,
+                f"The directory has {len(keys):,} entries, and {MAX_DESCRIBED:,} are read at once; read some of them, "
+                f"{windows_of(uri, f'lines={first}-{first + 999}')}",
+            )
+        lines = list(json_lines(listing.describe(keys[begin:end])))
+        if end < len(keys) and len(lines) > 2:
+            lines[-2] = lines[-2].rstrip(b"\n") + b",\n"
+        text = b"".join(lines[0 if first == 1 else 1 : None if last == total else -1])
+        if len(text) > limit:
+            raise ResourceTooLarge(
+                uri,
+                f"The entries of the directory take more than {limit:,} bytes; read some of them, "
+                f"{windows_of(uri, f'lines={first}-{first + max(len(lines) * limit // len(text) - 2, 1)}')}",
+            )
+        return TextResourceContents(uri, text.decode(), mime_type=DIRECTORY)
+
+    # Templates, completion, search
+
+    def templates(self) -> list[ResourceTemplate]:
+        """Return the resource templates."""
+        file = f"{self.opened.names.root}/file/{{ref}}/{{+path}}"
+        return [*templates(self.opened.names, self.title), *self._documents.templates(file, self.title)]
+
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        """Suggest values for a variable of a template."""
+        uri = self.opened.names.root
+        return self.guard(uri, lambda: complete(self.opened, self._search, template, variable, value, context))
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """Find files at HEAD by name and contents, and commits by their subjects."""
+        hits = self.guard(self.opened.names.root, lambda: self._search.search(query, limit))
+        return [msgspec.structs.replace(hit, resource=self._documents.describe(hit.resource)) for hit in hits]
+
+    # Changes
+
+    def stamps(self, refs: Refs, uris: Iterable[str], *, listed: bool = True) -> dict[str, Hashable]:
+        """Return stamps of these resources, and of those that are listed, which differ when what they lead to does.
+
+        ``refs`` are those to look at, which may be those of a moment before.
+        """
+        opened = copy(self.opened)
+        opened.refs = refs
+        found: dict[str, Hashable] = {}
+        for uri in uris:
+            stop_if_cancelled()
+            try:
+                found[uri] = self.guard(uri, partial(self._stamp, opened, uri))
+            except MCPError:
+                pass  # there is none
+        if not listed:
+            return found
+        name, head, id = opened.names.uri, refs.head(), refs.read("HEAD")
+        for directory, kind in (("branches", "branch"), ("tags", "tag")):
+            shown = shown_refs(opened, kind)
+            found[name(directory)] = hash(tuple(sorted(shown.items())))
+            for ref, (whole, one) in shown.items():
+                found[name(kind, ref)] = (one, whole == head)
+        if id is not None:
+            found[name("tree", "HEAD")] = found[name("log", "HEAD")] = id
+        return found
+
+    @staticmethod
+    def _stamp(opened: OpenRepository, uri: str) -> Hashable:
+        """Return the ids of what a URI leads to.
+
+        Raises:
+            ResourceError: it leads nowhere.
+            InvalidParams: it makes no sense.
+        """
+        place = opened.names.parse(uri)
+        if place.kind == "diff":
+            return ends(opened, place, uri)
+        if place.kind in LISTED:
+            raise ResourceNotFound(uri)  # those that there are, are listed
+        id = opened.resolve(place.ref, uri).id
+        if place.kind not in ("tree", "file", "blame"):
+            return id
+        entry = opened.store.entry(opened.store.commit(id).tree, place.parts)
+        if entry is None:
+            raise ResourceNotFound(uri)
+        return entry.id

@@ -1,0 +1,161 @@
+"""Search at a revision: by the names of files, in their contents, and in the subjects of the latest commits.
+
+Only fixed words are looked for, so that the time is linear in what is searched.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from heapq import nlargest
+from threading import Lock
+
+from carrel.catalog.provider import Hit
+from carrel.errors import InvalidParams
+from carrel.media_types import type_of_name
+from carrel.sources.content.text import decode
+from carrel.sources.content.words import words_of
+from carrel.sources.files.search import rate
+from carrel.sources.git.entries import display
+from carrel.sources.git.history import path_of, walk
+from carrel.sources.git.place import Place
+from carrel.sources.git.process import Broken, TookTooLong, pieces, read_output
+from carrel.sources.git.revisions import OpenRepository
+from carrel.wire.resources import Resource, TextResourceContents
+
+__all__ = ["Search"]
+
+SECONDS = 3.0  # for a search in contents, which then returns what it has found
+MAX_PATHS = 64 * 1024 * 1024  # bytes of the names of all files
+MAX_LINE = 300  # characters of a line that was found
+MAX_LINES = 1000
+MAX_WORDS = 20
+RECENT = 1000  # commits whose subjects are searched
+
+
+class Search:
+    """Search in a repository, with the names of the files, and the latest commits, kept for the last revisions."""
+
+    def __init__(self, opened: OpenRepository) -> None:
+        self._opened = opened
+        self._kept: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
+        self._lock = Lock()
+
+    def paths(self, id: str) -> list[str]:
+        """Return the paths of all files of a commit, of at most ``MAX_PATHS`` bytes."""
+        return self._keep("paths", id)
+
+    def recent(self, id: str) -> list[str]:
+        """Return the ids of the latest commits of a history."""
+        return self._keep("recent", id)
+
+    def _keep(self, what: str, id: str) -> list[str]:
+        with self._lock:
+            kept = self._kept.get((what, id))
+        if kept is not None:
+            return kept
+        opened = self._opened
+        if what == "recent":
+            found, _ = walk(opened, id, "", None, RECENT)
+        else:
+            command = ("ls-tree", "-r", "-z", "--name-only", id)
+            data = read_output(opened.store.isolation, opened.options.max_seconds, MAX_PATHS, *command) or b""
+            found = data.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        with self._lock:
+            self._kept[what, id] = found
+            while len(self._kept) > 4:
+                self._kept.popitem(last=False)
+        return found
+
+    # Search
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """Return files at HEAD, by name and by content, and commits, best first."""
+        opened = self._opened
+        words = [word for word in words_of(query) if "\0" not in word][:MAX_WORDS]
+        id = opened.refs.read("HEAD") if words and limit > 0 else None
+        if id is None or any("\ud800" <= character <= "\udfff" for character in query):
+            return []
+        found: dict[str, Hit] = {}
+        for path, score in self._names(words, id, limit):
+            found[path] = Hit(self._file(path), score)
+        for path, number, line in self._contents(words, id, "", limit * 5):
+            snippet = f"{number}: {line.strip()[:MAX_LINE]}"
+            hit = found.get(path)
+            score = 0.45 if hit is None else hit.score
+            if hit is None or hit.snippet is None:
+                found[path] = Hit(self._file(path) if hit is None else hit.resource, score, snippet)
+        hits = [*found.values(), *self._commits(words, id)]
+        return nlargest(limit, hits, key=lambda hit: hit.score)
+
+    def _file(self, path: str) -> Resource:
+        name = path.rpartition("/")[2]
+        uri = self._opened.names.uri("file", "HEAD", tuple(path.split("/")))
+        return Resource(uri, display(name), mime_type=type_of_name(name))
+
+    def _names(self, words: list[str], id: str, limit: int) -> list[tuple[str, float]]:
+        found = []
+        try:
+            paths = self.paths(id)
+        except (Broken, TookTooLong):  # damaged trees; contents may still be found
+            paths = []
+        for path in paths:
+            folded = path.casefold()
+            if all(word in folded for word in words):
+                folder, _, name = folded.rpartition("/")
+                found.append((path, rate(words, name, len(folder))))
+        return nlargest(limit, found, key=lambda match: match[1])
+
+    def _commits(self, words: list[str], id: str) -> Iterator[Hit]:
+        opened = self._opened
+        digits = words[0] if len(words) == 1 and len(words[0]) >= 7 else None
+        for one in self.recent(id):
+            commit = opened.store.commit(one)
+            folded = commit.subject.casefold()
+            is_it = digits is not None and one.startswith(digits)
+            if is_it or all(word in folded for word in words):
+                resource = Resource(opened.names.uri("commit", one), commit.subject[:200] or one[:10])
+                yield Hit(resource, 1.0 if is_it else 0.4)
+
+    def _contents(self, words: list[str], id: str, path: str, limit: int) -> Iterator[tuple[str, int, str]]:
+        """Yield path, number and text of lines that have a word, of files that have all; up to ``limit`` lines."""
+        command = ["grep", "--no-color", "-I", "-i", "-n", "-z", "-F", "--full-name", "--all-match"]
+        for index, word in enumerate(words):
+            command += [*(["--or"] if index else []), "-e", word]
+        command += [id, "--", *([path] if path else [])]
+        left, seconds = b"", min(SECONDS, self._opened.options.max_seconds)
+        try:
+            for data in pieces(self._opened.store.isolation, seconds, *command):
+                *lines, left = (left + data).split(b"\n")
+                for line in lines:
+                    name, _, rest = line.partition(b"\0")
+                    number, _, text = rest.partition(b"\0")
+                    if not number.isdigit():
+                        continue
+                    shown = decode(text[: 4 * MAX_LINE])
+                    # git puts the revision before the path.
+                    where = name.partition(b":")[2].decode("utf-8", "surrogateescape")
+                    yield where, int(number), "" if shown is None else shown.text
+                    limit -= 1
+                    if not limit:
+                        return
+        except (Broken, TookTooLong):
+            return  # it fails where nothing is found
+
+    def read_grep(self, place: Place, uri: str) -> TextResourceContents:
+        """Read the lines that have the words of a query, at a revision: path, number and text.
+
+        Raises:
+            InvalidParams: there is no query.
+        """
+        query = place.parameters.get("query", "")
+        words = [word for word in words_of(query) if "\0" not in word][:MAX_WORDS]
+        if not words or any("\udc80" <= character <= "\udfff" for character in query):
+            raise InvalidParams("Invalid params: query: there are no words to look for", parameter="query")
+        revision = self._opened.resolve(place.ref, uri)
+        lines = [
+            f"{display(where)}:{number}: {text[:MAX_LINE]}\n"
+            for where, number, text in self._contents(words, revision.id, path_of(place), MAX_LINES)
+        ]
+        more = f"(the first {MAX_LINES:,} lines; ?path= narrows the search)\n" if len(lines) == MAX_LINES else ""
+        return TextResourceContents(uri, "".join(lines) + more, mime_type="text/plain")

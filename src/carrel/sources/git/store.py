@@ -1,0 +1,290 @@
+"""Objects of a repository by id, read through ``git cat-file``, and by path; trees and commits are cached.
+
+Objects never change, so that the caches need no checks; they are limited by the bytes of what they hold.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from time import monotonic
+from typing import IO, Generic, NamedTuple, TypeVar
+
+from carrel.sources.git.isolation import Isolation
+from carrel.sources.git.objects import Commit, Entry, Tag, parse_commit, parse_tag, parse_tree
+from carrel.sources.git.process import Broken, ObjectPipe
+from carrel.sources.git.repository import Repository
+
+__all__ = ["Ambiguous", "Missing", "Object", "OverLimit", "Store"]
+
+T = TypeVar("T")
+
+MAX_TREE = 32 * 1024 * 1024  # bytes of one tree, commit or tag
+CACHED = 16 * 1024 * 1024  # bytes of the objects that each cache was made from
+IDLE = 2  # processes of each kind that are kept
+BATCH = 500
+MAX_TAGS = 16  # that lead to one another
+HEAD = 8192
+
+ABBREVIATED = re.compile(r"[0-9a-f]{4,64}\Z")
+
+
+class Missing(Exception):
+    """The repository does not have the object."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.id = id
+
+
+class Ambiguous(Exception):
+    """Several objects begin with these digits."""
+
+
+class OverLimit(Exception):
+    """The object has ``size`` bytes, which is over the limit; ``head`` is how it begins."""
+
+    def __init__(self, size: int, head: bytes) -> None:
+        super().__init__(size)
+        self.size = size
+        self.head = head
+
+
+class Object(NamedTuple):
+    """Id, type ("blob", "tree", "commit", "tag") and size in bytes of an object."""
+
+    id: str
+    kind: str
+    size: int
+
+
+class Cache(Generic[T]):
+    """Values by object id, of at most ``CACHED`` bytes; the one that was not used for longest is dropped."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def get(self, id: str) -> T | None:
+        with self._lock:
+            found = self._found.get(id)
+            if found is None:
+                return None
+            self._found.move_to_end(id)
+            return found[0]
+
+    def put(self, id: str, value: T, size: int) -> None:
+        with self._lock:
+            if id not in self._found:
+                self._found[id] = (value, size)
+                self._size += size
+            while self._size > CACHED:
+                self._size -= self._found.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._found.clear()
+            self._size = 0
+
+
+class Store:
+    """Objects of a repository. All methods block, and are thread-safe. A request may take ``seconds``.
+
+    Methods that are given an id raise ``Missing`` where there is no such object, ``Damaged`` where it cannot be
+    parsed, ``Broken`` where git fails, and ``TookTooLong``.
+    """
+
+    def __init__(self, repository: Repository, isolation: Isolation, seconds: float) -> None:
+        self.repository = repository
+        self.isolation = isolation
+        self.seconds = seconds
+        self._lock = Lock()
+        self._idle: dict[str, list[ObjectPipe]] = {"--batch": [], "--batch-check": []}
+        self._closed = False
+        self._trees: Cache[list[Entry]] = Cache()
+        self._commits: Cache[Commit] = Cache()
+
+    def _borrow(self, mode: str) -> ObjectPipe:
+        """Return a process, which is given back, or closed where an exchange does not come to its end."""
+        with self._lock:
+            idle = self._idle[mode]
+            pipe = idle.pop() if idle else None
+        return pipe or ObjectPipe(self.isolation, mode)
+
+    def _give_back(self, mode: str, pipe: ObjectPipe) -> None:
+        with self._lock:
+            idle = self._idle[mode]
+            keep = not self._closed and len(idle) < IDLE
+            if keep:
+                idle.append(pipe)
+        if not keep:
+            pipe.close()
+
+    def _check(self, ids: Sequence[str]) -> list[list[str]]:
+        """Return the headers of objects."""
+        pipe, deadline = self._borrow("--batch-check"), monotonic() + self.seconds
+        try:
+            pipe.ask(*ids)
+            found = [pipe.header(deadline) for _ in ids]
+        except BaseException:
+            pipe.close()
+            raise
+        self._give_back("--batch-check", pipe)
+        return found
+
+    def close(self) -> None:
+        """End the processes, and clear the caches."""
+        with self._lock:
+            self._closed = True
+            pipes = [pipe for idle in self._idle.values() for pipe in idle]
+            for idle in self._idle.values():
+                idle.clear()
+        for pipe in pipes:
+            pipe.close()
+        self._trees.clear()
+        self._commits.clear()
+
+    # Objects
+
+    def look_up(self, digits: str) -> Object | None:
+        """Return an object by its id or the beginning of it; None if there is none.
+
+        Raises:
+            Ambiguous: there are several.
+        """
+        if not ABBREVIATED.match(digits):
+            return None
+        [header] = self._check([digits])
+        if header[-1] == "ambiguous":
+            raise Ambiguous
+        return object_of(header)
+
+    def look_up_all(self, ids: Sequence[str]) -> list[Object | None]:
+        """Return objects by their ids, each None where there is none."""
+        found: list[Object | None] = []
+        for start in range(0, len(ids), BATCH):
+            found += map(object_of, self._check(ids[start : start + BATCH]))
+        return found
+
+    def read(self, id: str, limit: int) -> tuple[str, bytes]:
+        """Return the type and the contents of an object.
+
+        Raises:
+            OverLimit: it has more than ``limit`` bytes.
+        """
+        return self._read(id, limit, None)
+
+    def spool(self, id: str, limit: int) -> IO[bytes]:
+        """Return a temporary file, which the caller closes, with the contents of an object.
+
+        Raises:
+            OverLimit: it has more than ``limit`` bytes.
+        """
+        file = tempfile.TemporaryFile(prefix="carrel-git-")  # noqa: SIM115
+        try:
+            self._read(id, limit, file.write)
+            file.flush()
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _read(self, id: str, limit: int, write: Callable[[bytes], object] | None) -> tuple[str, bytes]:
+        pipe, deadline = self._borrow("--batch"), monotonic() + self.seconds
+        try:
+            pipe.ask(id)
+            found = object_of(pipe.header(deadline))
+            if found is None:
+                data = None
+            elif found.id != id:  # an answer to another question: a damaged object came before
+                raise Broken
+            elif found.size > limit:
+                raise OverLimit(found.size, next(pipe.take(found.size, deadline), b"")[:HEAD])  # the rest can wait
+            elif write is None:
+                data = pipe.take_whole(found.size, deadline)
+            else:
+                data = b""
+                for part in pipe.take(found.size, deadline):
+                    write(part)
+        except BaseException:
+            pipe.close()
+            raise
+        self._give_back("--batch", pipe)
+        if found is None or data is None:
+            raise Missing(id)
+        return found.kind, data
+
+    # Parsed objects
+
+    def commit(self, id: str) -> Commit:
+        """Return a commit.
+
+        Raises:
+            Missing: there is no such commit.
+        """
+        found = self._commits.get(id)
+        if found is None:
+            kind, data = self.read(id, MAX_TREE)
+            if kind != "commit":
+                raise Missing(id)
+            found = parse_commit(data, self.repository.digits)
+            self._commits.put(id, found, len(data))
+        return found
+
+    def tag(self, id: str) -> Tag | None:
+        """Return an annotated tag; None if the object is of another type."""
+        kind, data = self.read(id, MAX_TREE)
+        return parse_tag(data, self.repository.digits) if kind == "tag" else None
+
+    def tree(self, id: str) -> list[Entry]:
+        """Return the entries of a tree, in git's order.
+
+        Raises:
+            Missing: there is no such tree.
+        """
+        found = self._trees.get(id)
+        if found is None:
+            kind, data = self.read(id, MAX_TREE)
+            if kind != "tree":
+                raise Missing(id)
+            found = parse_tree(data, self.repository.digits)
+            self._trees.put(id, found, len(data))
+        return found
+
+    def peel(self, id: str) -> Object:
+        """Return the object that a tag leads to, through further tags; any other object itself."""
+        for _ in range(MAX_TAGS):
+            if self._commits.get(id) is not None:
+                return Object(id, "commit", 0)
+            found = self.look_up(id)
+            if found is None:
+                raise Missing(id)
+            if found.kind != "tag":
+                return found
+            tag = self.tag(id)
+            if tag is None:
+                raise Missing(id)
+            id = tag.object
+        raise Missing(id)
+
+    def entry(self, tree: str, parts: Sequence[str]) -> Entry | None:
+        """Return the entry at a path below a tree; None if there is none."""
+        found = Entry("", 0o040000, tree)
+        for name in parts:
+            if not found.is_directory:
+                return None
+            inside = next((entry for entry in self.tree(found.id) if entry.name == name), None)
+            if inside is None:
+                return None
+            found = inside
+        return found
+
+
+def object_of(header: list[str]) -> Object | None:
+    if len(header) != 3 or not header[2].isdigit():
+        return None
+    return Object(header[0], header[1], int(header[2]))

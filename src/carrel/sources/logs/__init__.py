@@ -1,0 +1,1 @@
+"""Logs as resources (``logs:`` URIs): recent entries by time, level and pattern."""

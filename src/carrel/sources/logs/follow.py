@@ -1,0 +1,157 @@
+"""Changes of logs: files and the journal are listened to, and each URI is reported at most every so many seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from carrel.catalog.provider import Change
+from carrel.errors import MCPError
+from carrel.log import Log
+from carrel.sources.folder.position import Parts
+from carrel.sources.logs.journal import KERNEL, UNIT, JournalPlace, environment
+from carrel.sources.logs.place import FolderPlace, Place
+from carrel.sources.logs.rotation import rotated
+
+if TYPE_CHECKING:
+    from carrel.sources.folder.watch import Watch
+
+__all__ = ["Coalesced", "Looks", "follow", "pump"]
+
+log = Log("carrel.sources")
+
+Batches: TypeAlias = AsyncGenerator[Mapping[str, str], None]
+"""Kinds of changes by the paths of logs. The first batch is empty, and comes when nothing is missed any more."""
+
+Looks: TypeAlias = Callable[[Place], Awaitable[Collection[str]]]
+"""Returns the paths of the logs of a place."""
+
+MAX_LINE = 65_536
+PAUSE = 5.0  # seconds before journalctl is started again
+
+
+def follow(place: Place, look: Looks) -> Batches:
+    """Return the changes of a place."""
+    return follow_journal(place) if isinstance(place, JournalPlace) else follow_folder(place, look)
+
+
+async def follow_folder(place: Place, look: Looks) -> Batches:
+    """Yield changes of the logs in a folder. A rotation is a change of the log."""
+    from carrel.sources.folder.watch import Watch  # deferred import
+
+    assert isinstance(place, FolderPlace)
+    names: dict[str, Parts] = {}
+
+    def name(parts: Parts) -> str:
+        text = "/".join(parts)
+        names[text] = parts
+        return text
+
+    watch: Watch = Watch(place.folder.tree, place.folder.path, name, is_file=False)
+    known: set[str] | None = None
+    try:
+        async for batch in watch:
+            changes: dict[str, str] = {}
+            for change in batch:
+                parts = names.pop(change.uri, ())
+                if parts:
+                    changes["/".join((*parts[:-1], rotated(parts[-1]).log))] = "changed"
+            if known is None or any(change.kind != "changed" for change in batch):
+                now = set(await look(place))
+                if known is not None:
+                    changes = {path: kind for path, kind in changes.items() if path in now & known}
+                    changes |= dict.fromkeys(now - known, "created") | dict.fromkeys(known - now, "removed")
+                known = now
+            yield changes
+    finally:
+        await watch.stop()
+
+
+async def follow_journal(place: JournalPlace) -> Batches:
+    """Yield changes of the units of the journal."""
+    yield {}
+    while True:
+        process = await asyncio.create_subprocess_exec(
+            *place.follow(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment(),
+            limit=MAX_LINE,
+        )
+        assert process.stdout is not None
+        try:
+            while line := await process.stdout.readline():
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    record = msgspec.json.decode(line, type=dict[str, object])
+                    unit = KERNEL if record.get("_TRANSPORT") == "kernel" else record.get(UNIT)
+                    if isinstance(unit, str):
+                        yield {unit: "changed"}
+        except ValueError:  # a record that is too long; the next one is read by a new process
+            pass
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        await asyncio.sleep(PAUSE)
+
+
+class Coalesced:
+    """Changes of several followers, in which each URI is reported as changed at most every ``interval`` seconds.
+
+    What is created or removed is reported at once.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._waiting: dict[str, str] = {}
+        self._due: dict[str, float] = {}  # when a URI may be reported again
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.ended = False
+
+    def add(self, changes: Mapping[str, str]) -> None:
+        """Add kinds of changes by their URIs."""
+        for uri, kind in changes.items():
+            if kind != "changed" or uri not in self._waiting:
+                self._waiting[uri] = kind
+        if changes:
+            self._event.set()
+
+    def end(self) -> None:
+        """End the batches."""
+        self.ended = True
+        self._event.set()
+
+    async def next(self) -> list[Change] | None:
+        """Wait for changes that are due, and return them; None at the end."""
+        while not self.ended:
+            now = self._loop.time()
+            self._due = {uri: due for uri, due in self._due.items() if due > now}
+            ready = [uri for uri, kind in self._waiting.items() if kind != "changed" or uri not in self._due]
+            if ready:
+                self._due |= dict.fromkeys(ready, now + self._interval)
+                return [Change(self._waiting.pop(uri), uri) for uri in ready]  # type: ignore[arg-type]
+            self._event.clear()
+            first = min((self._due[uri] for uri in self._waiting), default=None)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(first):
+                    await self._event.wait()
+        return None
+
+
+async def pump(batches: Batches, add: Callable[[Mapping[str, str]], None], ready: asyncio.Event, owner: str) -> None:
+    """Pass on batches of changes until they end; ``ready`` is set after the first one, or when there are none."""
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                ready.set()
+                add(batch)
+    except (MCPError, OSError) as error:
+        log.warning("%s is not followed: %s", owner, error)
+    finally:
+        ready.set()

@@ -1,0 +1,117 @@
+"""Query of a URI: which entries of a log are asked for, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import tzinfo
+from math import inf
+
+import msgspec
+
+from carrel.errors import InvalidParams
+from carrel.sources.logs.entries import Entry
+from carrel.sources.logs.levels import LEVELS, level_of, rank_of
+from carrel.sources.logs.match import matcher
+from carrel.sources.logs.times import duration_of, instant_of
+from carrel.uri.parse import percent_decode
+
+__all__ = ["NAMES", "Query", "parameters_of", "read_query"]
+
+NAMES = ("timeframe", "since", "until", "level", "match", "tail", "skip", "fields", "log")
+MAX_FIELDS = 50
+ROUNDING = 4e-7  # seconds: a time that was shown to the microsecond is found again
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Entries asked for: a range of times (seconds since 1970), the least level, a pattern, and the newest ``tail``.
+
+    ``skip`` leaves out so many of the newest. With ``fields`` each entry is a line of JSON with these; ``*`` for all.
+    """
+
+    since: float = -inf
+    until: float = inf
+    level: str | None = None
+    matches: Callable[[str], bool] | None = None
+    tail: int = 0
+    skip: int = 0
+    fields: tuple[str, ...] = ()
+    log: str | None = None
+
+    def accepts(self, entry: Entry) -> bool:
+        """Return whether an entry is of the level and matches."""
+        if self.level is not None and rank_of(entry.level) < rank_of(self.level):
+            return False
+        return self.matches is None or self.matches(entry.text)
+
+
+def parameters_of(query: str) -> dict[str, str]:
+    """Return the variables in the query of a URI, decoded.
+
+    Raises:
+        InvalidParams: one is unknown, has no value, or comes twice.
+    """
+    found: dict[str, str] = {}
+    for pair in query.split("&") if query else ():
+        name, equals, value = pair.partition("=")
+        if name not in NAMES:
+            raise refuse("query", f"there is no {name[:50]!r}; there are {', '.join(NAMES)}")
+        if not equals:
+            raise refuse(name, "it has no value")
+        if name in found:
+            raise refuse(name, "it is given twice")
+        try:
+            value = percent_decode(value)
+        except ValueError:
+            raise refuse(name, "it is not percent-encoded") from None
+        if value:
+            found[name] = value
+    return found
+
+
+def read_query(given: Mapping[str, str], now: float, zone: tzinfo | None, most: int) -> Query:
+    """Return the query that variables mean; ``most`` is the limit of entries.
+
+    Raises:
+        InvalidParams: one of them makes no sense.
+    """
+    since, until = -inf, inf
+    if "timeframe" in given:
+        if "since" in given:
+            raise refuse("timeframe", "it goes with until, and not with since")
+        if "until" in given:
+            until = instant_of(given["until"], "until", now, zone) + ROUNDING
+        since = min(now, until) - duration_of(given["timeframe"])
+    else:
+        since = instant_of(given["since"], "since", now, zone) if "since" in given else since
+        until = instant_of(given["until"], "until", now, zone) + ROUNDING if "until" in given else until
+    if since > until:
+        raise refuse("since", "it is later than until")
+    level = given.get("level")
+    if level is not None and (level := level_of(level)) is None:
+        raise refuse("level", f"there is no level {given['level'][:50]!r}; there are {', '.join(LEVELS)}")
+    fields = tuple(filter(None, given.get("fields", "").split(",")))
+    if len(fields) > MAX_FIELDS:
+        raise refuse("fields", f"there may be {MAX_FIELDS} at most")
+    return Query(
+        since,
+        until,
+        level,
+        matcher(given["match"]) if "match" in given else None,
+        count(given, "tail", most),
+        count(given, "skip", 100_000),
+        fields,
+        given.get("log"),
+    )
+
+
+def count(given: Mapping[str, str], name: str, most: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+        raise refuse(name, f"{text[:50]!r} is not a number from 1 to {most:,}")
+    return int(text)
+
+
+def refuse(name: str, reason: str) -> InvalidParams:
+    return InvalidParams(f"Invalid params: {name}: {reason}", parameter=name)

@@ -1,0 +1,329 @@
+"""Reader of logs: lists, entries by time, level and pattern, statistics, completion and search by name. It blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import tzinfo
+from functools import partial
+from math import inf
+from time import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from carrel.catalog.provider import Hit, Page, Visible
+from carrel.errors import InvalidCursor, InvalidParams, ResourceNotFound
+from carrel.media_types import DIRECTORY
+from carrel.sources.content.words import words_of
+from carrel.sources.cursor import decode, encode
+from carrel.sources.folder.describe import annotate, display
+from carrel.sources.folder.position import Parts
+from carrel.sources.logs.answer import Answer
+from carrel.sources.logs.budget import Budget
+from carrel.sources.logs.match import redactor
+from carrel.sources.logs.newest import Newest
+from carrel.sources.logs.options import LogsOptions
+from carrel.sources.logs.part import Reading
+from carrel.sources.logs.place import LogInfo, Place
+from carrel.sources.logs.query import Query, parameters_of, read_query
+from carrel.sources.logs.rotation import rotated
+from carrel.sources.logs.statistics import Statistics
+from carrel.sources.logs.times import zone_of
+from carrel.uri.parse import UriError, encode_path
+from carrel.wire.base import Annotations
+from carrel.wire.resources import Resource, TextResourceContents
+
+__all__ = ["RECENT", "SCHEME", "STATISTICS", "LogsReader", "Named"]
+
+SCHEME = "logs://"
+RECENT = "logs://recent"
+STATISTICS = "logs://statistics"
+RESERVED = ("recent", "statistics")
+
+RECENTLY = 900.0  # seconds: the range of logs://recent where none is given
+LAST = 200  # entries of one log where nothing is asked for
+JSON = "application/json"
+PLENTY = 100_000  # entries of a compressed file that statistics look at
+
+
+class Named(NamedTuple):
+    """A log by its place and its path there."""
+
+    place: Place
+    path: str
+    info: LogInfo
+
+
+class LogsReader:
+    """Reader of the logs in several places.
+
+    Raises:
+        ConfigError: an option is not valid.
+    """
+
+    def __init__(self, options: LogsOptions) -> None:
+        self.places: dict[str, Place] = {}
+        self.options = options
+        self.zone: tzinfo | None = zone_of(options.timezone)
+        self.redact = redactor(options.redact, secrets=options.redact_secrets)
+        self._settings: dict[str, tuple[LogsOptions, LogsReader]] = {}
+
+    def add(self, place: Place, reader: LogsReader) -> None:
+        """Add a place, which is read with the options of ``reader``. Its name becomes one that is not taken."""
+        name = base = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in place.name.lower())
+        number = 2
+        while not name.strip("-") or name in self.places or name in RESERVED:
+            name, number = f"{base.strip('-') or 'logs'}-{number}", number + 1
+        self.places[name] = place
+        self._settings[name] = reader.options, reader
+
+    def inspect(self) -> None:
+        """Check that the places are there.
+
+        Raises:
+            ConfigError: one is not.
+        """
+        for place in self.places.values():
+            place.inspect()
+
+    def forget(self) -> None:
+        """Clear the caches."""
+        for place in self.places.values():
+            place.forget()
+
+    # URIs
+
+    def logs(self, visible: Visible | None = None, place: str | None = None) -> dict[str, Named]:
+        """Return the logs, of one place or of all, by their URIs."""
+        found: dict[str, Named] = {}
+        for name, one in self.places.items():
+            if place not in (None, name):
+                continue
+            for path, info in one.logs().items():
+                uri = uri_of(name, path)
+                if uri is not None and (visible is None or visible(uri)):
+                    found[uri] = Named(one, path, info)
+        return found
+
+    # Lists
+
+    def list_resources(self, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page: recent entries, statistics, then each place and its logs.
+
+        Raises:
+            InvalidCursor: the cursor was not given out for this list.
+        """
+        items = {
+            RECENT: Resource(
+                RECENT,
+                "recent",
+                title="Recent log entries",
+                description="Entries of the last 15 minutes of all logs",
+                mime_type="text/plain",
+                annotations=Annotations(priority=1.0),
+            ),
+            STATISTICS: Resource(
+                STATISTICS,
+                "statistics",
+                title="Log statistics",
+                description="Levels over time and most frequent messages of the last 15 minutes",
+                mime_type=JSON,
+            ),
+        }
+        for name in self.places:
+            items[SCHEME + name] = Resource(SCHEME + name, name, mime_type=DIRECTORY)
+        items |= {uri: describe(uri, log) for uri, log in self.logs().items()}
+        return page_of(items, "logs", cursor, limit)
+
+    def list_directory(self, uri: str, cursor: str | None, limit: int) -> Page[Resource]:
+        """Return a page of the logs of a place.
+
+        Raises:
+            ResourceNotFound: there is no such place.
+            InvalidCursor: the cursor was not given out for it.
+        """
+        name = uri.removeprefix(SCHEME)
+        if not uri.startswith(SCHEME) or name not in self.places:
+            raise ResourceNotFound(uri)
+        items = {uri: describe(uri, log) for uri, log in self.logs(place=name).items()}
+        return page_of(items, f"logs of {name}", cursor, limit)
+
+    # Reading
+
+    def read(self, uri: str, visible: Visible | None) -> TextResourceContents:
+        """Read entries, statistics, or the list of a place.
+
+        Raises:
+            ResourceNotFound: there is no such log.
+            InvalidParams: the query makes no sense.
+        """
+        base, _, query = uri.partition("?")
+        if "#" in uri:
+            raise InvalidParams("Invalid params: uri: a log has no fragment", parameter="uri")
+        place = base.removeprefix(SCHEME)
+        if base in (RECENT, STATISTICS):
+            logs = self.logs(visible)
+        elif place in self.places and base.startswith(SCHEME):
+            logs = self.logs(visible, place)
+            if not query:
+                return listing(uri, logs)
+        else:
+            whole = self.logs(visible, place.partition("/")[0])
+            if base not in whole or not base.startswith(SCHEME):
+                raise ResourceNotFound(uri)
+            logs = {base: whole[base]}
+        given = parameters_of(query)
+        now = time()
+        if base in (RECENT, STATISTICS) and not {"timeframe", "since", "until", "tail"} & given.keys():
+            given["timeframe"] = f"{RECENTLY:.0f}s"
+        asked = read_query(given, now, self.zone, self.options.max_entries)
+        if asked.log is not None:
+            logs = {name: log for name, log in logs.items() if asked.log in (name, name.removeprefix(SCHEME), log.path)}
+            if not logs:
+                raise InvalidParams(f"Invalid params: log: there is no log {asked.log[:200]!r}", parameter="log")
+        if base == STATISTICS:
+            return self._count(uri, logs, asked, visible)
+        return self._read(uri, base, logs, asked, given, visible)
+
+    def _read(
+        self,
+        uri: str,
+        base: str,
+        logs: Mapping[str, Named],
+        asked: Query,
+        given: Mapping[str, str],
+        visible: Visible | None,
+    ) -> TextResourceContents:
+        options, notes = self.options, list[str]()
+        plain = not {"timeframe", "since", "until", "tail"} & given.keys()
+        most = asked.tail or (min(LAST, options.max_entries) if plain else options.max_entries)
+        newest = Newest(most, options.max_answer, options.margin, asked.skip)
+        budget = Budget(options.max_search, options.max_seconds)
+        stopped: str | None = None  # the log in which the budget ended
+        left: list[str] = []
+        for name, entries in self._entries(logs, asked, most + asked.skip, visible, budget, notes.append):
+            if stopped is not None:
+                left.append(name)
+                continue
+            newest.take(name, entries)
+            stopped = name if budget.is_over() else None
+        answer = Answer(uri, base, newest.sorted(), asked, given, notes, several=base not in logs)
+        if stopped is not None:
+            answer.stopped_at(stopped, left, budget)
+        elif newest.dropped and not asked.tail:
+            answer.go_on()
+        return answer.render()
+
+    def _count(
+        self, uri: str, logs: Mapping[str, Named], asked: Query, visible: Visible | None
+    ) -> TextResourceContents:
+        notes = list[str]()
+        budget = Budget(self.options.max_search, self.options.max_seconds)
+        counts = Statistics()
+        for name, entries in self._entries(logs, asked, PLENTY, visible, budget, notes.append):
+            counts.add(name.removeprefix(SCHEME), entries)
+        result: dict[str, Any] = counts.result(asked.since, asked.until)
+        result["complete"] = not budget.is_over()
+        if budget.reason is not None:
+            notes.append(f"not all was counted: {budget.reason}")
+        if notes:
+            result["notes"] = notes
+        return TextResourceContents(uri, msgspec.json.encode(result).decode(), mime_type=JSON)
+
+    def _entries(
+        self,
+        logs: Mapping[str, Named],
+        asked: Query,
+        limit: int,
+        visible: Visible | None,
+        budget: Budget,
+        note: Callable[[str], None],
+    ) -> Iterator[tuple[str, Iterator[Any]]]:
+        """Yield the URI of each log with its entries, those last written to first."""
+        order = sorted(logs.items(), key=lambda item: -(item[1].info.modified or inf))
+        names = {id(place): name for name, place in self.places.items()}
+        for uri, log in order:
+            if log.info.modified is not None and log.info.modified < asked.since:
+                continue
+            options, reader = self._settings[names[id(log.place)]]
+            reading = Reading(
+                asked.since,
+                asked.until,
+                asked.accepts,
+                limit,
+                options.margin,
+                options.line_format,
+                reader.zone,
+                reader.redact,
+                partial(shows, visible, names[id(log.place)]),
+                budget,
+            )
+            yield uri, log.place.entries(log.path, reading, note)
+
+    # Search
+
+    def search(self, query: str, limit: int, visible: Visible | None) -> list[Hit]:
+        """Return the logs whose names have all words of a query, the best first."""
+        words = words_of(query)
+        hits: list[Hit] = []
+        for uri, log in self.logs(visible).items() if words else ():
+            name = uri.removeprefix(SCHEME).casefold()
+            if all(word in name or word in log.path.casefold() for word in words):
+                covered = sum(map(len, words)) / max(len(log.path), 1)
+                hits.append(Hit(describe(uri, log), min(covered, 1.0)))
+        return sorted(hits, key=lambda hit: (-hit.score, hit.resource.uri))[:limit]
+
+
+def shows(visible: Visible | None, place: str, parts: Parts) -> bool:
+    """Return whether a caller may see the log that a file belongs to."""
+    if visible is None:
+        return True
+    uri = uri_of(place, "/".join((*parts[:-1], rotated(parts[-1]).log)))
+    return uri is not None and visible(uri)
+
+
+def uri_of(place: str, path: str) -> str | None:
+    """Return the URI of a log; None if its name has none."""
+    try:
+        return f"{SCHEME}{place}/{encode_path(path.split('/'))}"
+    except UriError:
+        return None
+
+
+def describe(uri: str, log: Named) -> Resource:
+    """Return a log as a resource."""
+    info = log.info
+    return Resource(
+        uri,
+        display(log.path),
+        description=f"{info.files} files, rotated" if info.files > 1 else None,
+        mime_type="text/plain",
+        size=info.size,
+        annotations=None if info.modified is None else annotate(info.modified),
+    )
+
+
+def listing(uri: str, logs: Mapping[str, Named]) -> TextResourceContents:
+    """Return logs as JSON, one in each line, as the contents of a directory."""
+    lines = (msgspec.json.encode(describe(name, log)).decode() for name, log in logs.items())
+    return TextResourceContents(uri, "[" + ",\n".join(lines) + "]", mime_type=DIRECTORY)
+
+
+def page_of(items: Mapping[str, Resource], name: str, cursor: str | None, limit: int) -> Page[Resource]:
+    """Return a page of resources in the order of their URIs, recent entries and statistics first.
+
+    Raises:
+        InvalidCursor: the cursor was not given out for the list of this name.
+    """
+
+    def key(uri: str) -> tuple[bool, str]:
+        return uri not in (RECENT, STATISTICS), uri
+
+    rest = sorted(items, key=key)
+    if cursor is not None:
+        after = decode(cursor, name)
+        if not after.startswith(SCHEME):
+            raise InvalidCursor
+        rest = [uri for uri in rest if key(uri) > key(after)]
+    page = rest[: max(limit, 1)]
+    return Page([items[uri] for uri in page], encode(page[-1], name) if len(rest) > len(page) else None)

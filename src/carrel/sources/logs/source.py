@@ -1,0 +1,238 @@
+"""Logs as resources: files with their rotations, and the journal, under ``logs:`` URIs.
+
+``rotation`` says which files are one log; ``part`` reads the entries of a file, the newest first, from where ``seek``
+found their time; ``formats`` understand lines, ``entries`` put those together that are one entry; ``newest`` merges
+logs; ``follow`` reports what is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from functools import partial
+from typing import TypeVar
+
+from msgspec import Raw
+
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams
+from carrel.sources.cursor import page_of
+from carrel.sources.folder.reader import translate
+from carrel.sources.logs.follow import Coalesced, follow, pump
+from carrel.sources.logs.options import LogsOptions
+from carrel.sources.logs.place import FolderPlace, Place
+from carrel.sources.logs.reader import RECENT, SCHEME, STATISTICS, LogsReader, uri_of
+from carrel.sources.logs.templates import suggestions, templates
+from carrel.sources.logs.tool import SEARCH_LOGS, search_logs
+from carrel.sources.workers import Workers
+from carrel.uri.template import UriTemplate
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from carrel.wire.tools import CallToolResult, Tool
+
+__all__ = ["LogsSource"]
+
+T = TypeVar("T")
+MAX_SUGGESTIONS = 100
+
+
+class LogsSource(Provider):
+    """Provider of the logs that a URL names: ``logs:/var/log/app/*.log``, ``logs:/var/log/app``, ``logs:journal``.
+
+    ``join`` adds those of another one that has not been started, so that both are in ``logs://recent``.
+
+    Raises:
+        ConfigError: an option is not valid, or a package or journalctl is missing.
+    """
+
+    options = LogsOptions
+    name = "logs"
+    naming = "add all logs before the server starts, as one provider then; or give this one a namespace"
+    changes = "here"
+    prompt_names = frozenset[str]()
+
+    def __init__(self, target: str, options: LogsOptions = LogsOptions()) -> None:  # noqa: B008
+        path = target[len("logs:") :] if target.lower().startswith("logs:") else target
+        path = path.removeprefix("//")
+        if not path:
+            raise ConfigError("logs: needs a path with patterns, a folder or journal: logs:/var/log/app/*.log")
+        self._reader = LogsReader(options)
+        self._reader.add(place_of(path, options), self._reader)
+        self._workers = Workers(self, "carrel-logs", options.threads, options.threads_per_client)
+        self._search_tool = options.search_tool
+        self._watches: dict[Coalesced, list[asyncio.Task[None]]] = {}
+        self._describe()
+
+    def _describe(self) -> None:
+        places = list(self._reader.places)
+        self.prefixes = (RECENT, STATISTICS, *(SCHEME + place for place in places))
+        self.tool_names = frozenset([SEARCH_LOGS.name] if self._search_tool else [])
+
+    def __repr__(self) -> str:
+        return f"LogsSource({', '.join(self._reader.places)})"
+
+    def join(self, other: Provider) -> bool:
+        """Share the logs of another such source too, with its options for how they are read."""
+        if not isinstance(other, LogsSource):
+            return False
+        for place in other._reader.places.values():
+            self._reader.add(place, other._reader)
+        self._search_tool |= other._search_tool
+        self._describe()
+        return True
+
+    async def start(self, events: Events) -> None:
+        """Start the threads, and check the places.
+
+        Raises:
+            ConfigError: one is not there, or cannot be read.
+        """
+        self._workers.start()
+        try:
+            await self._workers.run("", self._reader.inspect)
+        except BaseException:
+            await self._workers.stop(0)
+            raise
+
+    async def stop(self) -> None:
+        """End all watches, wait for running reads, and clear the caches."""
+        for watch, tasks in tuple(self._watches.items()):
+            watch.end()
+            await ended(tasks)
+        await self._workers.stop()
+        self._reader.forget()
+
+    async def _run(self, request: Request, function: Callable[..., T], *arguments: object) -> T:
+        try:
+            return await self._workers.run(request.client, function, *arguments)
+        except OSError as error:
+            raise translate(error, RECENT) from None
+
+    # Resources
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page: recent entries, statistics, then each place and its logs."""
+        return await self._run(request, self._reader.list_resources, request.cursor, request.limit)
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the logs of a place."""
+        return await self._run(request, self._reader.list_directory, uri, request.cursor, request.limit)
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return the entries that a URI asks for, statistics, or a place as a JSON array of its logs."""
+        return ReadResourceResult(contents=[await self._run(request, self._reader.read, uri, request.visible)])
+
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the logs whose names match a query, best first, in one page."""
+        if request.cursor is not None:
+            raise InvalidCursor
+        limit = max(request.limit, 0)
+        return Page(await self._run(request, self._reader.search, query, limit, request.visible))
+
+    # Templates and completion
+
+    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return a page of the templates."""
+        return page_of(templates(self._reader.places), request, lambda template: template.uri_template)
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return suggestions for a variable: levels, durations, names of logs."""
+        known = {template.uri_template: template.name for template in templates(self._reader.places)}
+        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        if argument not in UriTemplate(reference.uri).names:
+            raise InvalidParams(
+                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
+            )
+        logs: Collection[str] = ()
+        if argument == "log":
+            place = known[reference.uri]
+            found = await self._run(
+                request, self._reader.logs, request.visible, place if place != "statistics" else None
+            )
+            logs = {log.path for log in found.values() if log.path.isprintable()}
+        values = suggestions(argument, value, logs)
+        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+
+    # Tools
+
+    def list_tools(self, request: Request) -> Page[Tool]:
+        """Return the tool search_logs, if it is switched on."""
+        return page_of([SEARCH_LOGS] if self._search_tool else [], request, lambda tool: tool.name)
+
+    async def call_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+        """Search logs, as their resources do."""
+        if not self._search_tool or name != SEARCH_LOGS.name:
+            raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
+        return await search_logs(arguments, partial(self._run, request, self._reader.read), request)
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield the changes of logs; those of interest with a query, and recent entries, change with them."""
+        self._workers.check()
+        reader = self._reader
+
+        async def look(place: Place) -> Collection[str]:
+            return await self._workers.run("", place.logs)
+
+        coalesced = Coalesced(reader.options.notify_every)
+
+        def add(name: str, changes: Mapping[str, str]) -> None:
+            coalesced.add(changes_of(name, changes, interest.uris))
+
+        ready = {name: asyncio.Event() for name in reader.places}
+        tasks = [
+            asyncio.ensure_future(pump(follow(place, look), partial(add, name), ready[name], f"logs://{name}"))
+            for name, place in reader.places.items()
+        ]
+        self._watches[coalesced] = tasks
+        try:
+            for event in ready.values():
+                await event.wait()
+            if not coalesced.ended:
+                yield ()
+            while (batch := await coalesced.next()) is not None:
+                yield batch
+        finally:
+            self._watches.pop(coalesced, None)
+            await ended(tasks)
+
+
+async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def changes_of(place: str, changes: Mapping[str, str], interest: Collection[str]) -> dict[str, str]:
+    """Return changes of logs by their URIs, with those of the resources that show their entries."""
+    found = {uri: kind for path, kind in changes.items() if (uri := uri_of(place, path)) is not None}
+    if not found:
+        return {}
+    touched = {RECENT, STATISTICS, *found}
+    if set(changes.values()) - {"changed"}:
+        touched.add(SCHEME + place)
+    found |= dict.fromkeys((RECENT, STATISTICS), "changed")
+    for uri in interest:
+        base, query, _ = uri.partition("?")
+        if base in touched or (query and base == SCHEME + place):
+            found.setdefault(uri, "changed")
+    return found
+
+
+def place_of(path: str, options: LogsOptions) -> Place:
+    """Return the place that the rest of a URL names."""
+    if path == "journal":
+        from carrel.sources.logs.journal import JournalPlace
+
+        return JournalPlace(options)
+    return FolderPlace(path, options)

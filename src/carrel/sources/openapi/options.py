@@ -1,0 +1,44 @@
+"""Options of the OpenAPI source."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from carrel.sources.options import Secret, Size
+
+__all__ = ["OpenAPIOptions", "Pattern", "Seconds"]
+
+Pattern: TypeAlias = Annotated[str, Meta(title="OPERATION")]
+"""Operation by its operationId or as ``POST /path``; ``*`` stands for any characters."""
+
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
+"""Duration in seconds, more than 0."""
+
+
+class OpenAPIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of an API: its server, the operations that are tools, credentials, limits."""
+
+    api_name: Annotated[str | None, Meta(description="the name in the URIs of the API (default: its host)")] = None
+    server: Annotated[str | None, Meta(description="the URL of the API, instead of the one in its description")] = None
+    write: Annotated[bool, Meta(description="offer the operations that change something as tools")] = False
+    read_tools: Annotated[bool, Meta(description="offer GET operations as tools too, besides resources")] = False
+    operations: Annotated[
+        tuple[Pattern, ...], Meta(description="offer this operation as a tool, for example 'createPet' or 'POST /pets'")
+    ] = ()
+    token: Annotated[Secret | None, Meta(description="a bearer token for the API")] = None
+    api_key: Annotated[Secret | None, Meta(description="a key for the API, sent where its description says")] = None
+    user: Annotated[str | None, Meta(description="the user name, for an API (basic authentication) or a server")] = None
+    password: Annotated[Secret | None, Meta(description="the password, for an API, a database or a server")] = None
+    client_id: Annotated[str | None, Meta(description="a client id for the API (OAuth 2.0 client credentials)")] = None
+    client_secret: Annotated[Secret | None, Meta(description="the secret of the client")] = None
+    token_url: Annotated[
+        str | None, Meta(description="where the client gets its tokens, instead of what the description says")
+    ] = None
+    scopes: Annotated[tuple[str, ...], Meta(description="a scope that the client asks for")] = ()
+    max_description_size: Annotated[Size, Meta(description="the largest description that is read")] = 32 * 1024 * 1024
+    max_response_size: Annotated[Size, Meta(description="the largest response of the API")] = 4 * 1024 * 1024
+    request_timeout: Annotated[Seconds, Meta(description="how long a request to the API may take")] = 30.0
+    poll_seconds: Annotated[Seconds, Meta(description="how often subscribed resources are looked at")] = 60.0

@@ -1,0 +1,187 @@
+"""Parameters of operations: reading them from the text of a URI, and serializing them by style and explode.
+
+https://spec.openapis.org/oas/v3.1.1.html#style-values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from carrel.errors import InvalidParams
+from carrel.uri.parse import UNRESERVED, UriError, percent_decode, percent_encode
+
+__all__ = ["Parameter", "encode_path_value", "query_pairs", "read_value", "variable_of"]
+
+Place = Literal["path", "query", "header", "cookie"]
+
+_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
+_SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "|"}
+TRUTH = {"true": True, "false": False}
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """Parameter of an operation. ``kind`` is the first type of its schema, ``items`` that of the items of an array."""
+
+    name: str
+    place: Place
+    required: bool
+    schema: dict[str, Any]
+    description: str = ""
+    style: str = "form"
+    explode: bool = True
+    kind: str = "string"
+    items: str = "string"
+    choices: tuple[Any, ...] = ()
+    json: bool = False
+    reserved: bool = False
+
+    @property
+    def variable(self) -> str:
+        """Expression for the parameter in a URI template: its name, with ``*`` where a list is repeated."""
+        many = self.place == "query" and self.kind == "array" and self.explode and self.style == "form"
+        return variable_of(self.name) + ("*" if many and not self.json else "")
+
+
+def default_style(place: str) -> str:
+    """Return the style of parameters of a place, where the description gives none."""
+    return _STYLES.get(place, "form")
+
+
+def variable_of(name: str) -> str:
+    """Return a name as that of a variable of a URI template (RFC 6570, section 2.3)."""
+    safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+    return percent_encode(name, safe)
+
+
+def refuse(parameter: Parameter, reason: str) -> InvalidParams:
+    return InvalidParams(f"Invalid params: {parameter.name}: {reason}", parameter=parameter.name)
+
+
+def decoded(parameter: Parameter, text: str) -> str:
+    try:
+        return percent_decode(text)
+    except UriError:
+        raise refuse(parameter, "malformed percent escape, or not UTF-8") from None
+
+
+def read_value(parameter: Parameter, texts: Iterable[str]) -> Any:
+    """Return the value of a parameter from percent-encoded texts, one for each time that it is in the URI.
+
+    Lists are separated by commas, or repeated; objects are ``name,value,…``, or JSON.
+
+    Raises:
+        InvalidParams: it is not of the type that the description gives.
+    """
+    given = list(texts)
+    kind = parameter.kind
+    if parameter.style == "deepObject" and kind == "string" and given[0].count(",") % 2:
+        kind = "object"  # or a scalar: the description has alternatives
+    if parameter.json or (kind == "object" and decoded(parameter, given[0]).startswith("{")):
+        try:
+            return msgspec.json.decode(decoded(parameter, given[0]))
+        except (msgspec.DecodeError, RecursionError):
+            raise refuse(parameter, "it is not valid JSON") from None
+    if parameter.kind == "array":
+        parts = [part for text in given for part in text.split(",")] if given != [""] else []
+        return [read_scalar(parameter, decoded(parameter, part), parameter.items) for part in parts]
+    if len(given) > 1:
+        raise refuse(parameter, "it is given more than once")
+    if kind == "object":
+        parts = [decoded(parameter, part) for part in given[0].split(",")]
+        if len(parts) % 2:
+            raise refuse(parameter, "an object is written name,value,name,value, or as JSON")
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+    return read_scalar(parameter, decoded(parameter, given[0]), parameter.kind)
+
+
+def read_scalar(parameter: Parameter, text: str, kind: str) -> Any:
+    value: Any = text
+    if kind == "integer":
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 40):
+            raise refuse(parameter, f"{text[:50]!r} is not a whole number")
+        value = int(text)
+    elif kind == "number":
+        try:
+            value = msgspec.json.decode(text, type=float)
+        except msgspec.MsgspecError:
+            raise refuse(parameter, f"{text[:50]!r} is not a number") from None
+        value = int(text) if text.removeprefix("-").isdigit() else value
+    elif kind == "boolean":
+        if text not in TRUTH:
+            raise refuse(parameter, f"{text[:50]!r} is neither true nor false")
+        value = TRUTH[text]
+    if parameter.choices and value not in parameter.choices and text not in map(text_of, parameter.choices):
+        shown = ", ".join(text_of(choice)[:50] for choice in parameter.choices[:20])
+        raise refuse(parameter, f"{text[:50]!r} is not one of {shown}")
+    return value
+
+
+def text_of(value: Any) -> str:
+    """Return a scalar as it is written in a URL."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def encoded(value: Any) -> str:
+    return percent_encode(text_of(value), UNRESERVED)
+
+
+def encode_path_value(parameter: Parameter, value: Any) -> str:
+    """Return a path parameter as part of a path, by its style.
+
+    Raises:
+        InvalidParams: the value is empty, or could lead out of the path: a dot segment, or a control character.
+    """
+    scalars = [text_of(one) for one in flat(value)]
+    joined = ",".join(scalars)
+    segments = joined.replace("\\", "/").split("/")
+    if not joined or any(segment.split(";")[0] in (".", "..") for segment in segments):
+        raise refuse(parameter, "it is empty, or has a segment that is . or .., which could lead elsewhere")
+    if any(character < " " or character == "\x7f" for character in joined):
+        raise refuse(parameter, "it has a control character")
+    name, explode = percent_encode(parameter.name, UNRESERVED), parameter.explode
+    if isinstance(value, dict):
+        pairs = [(encoded(key), encoded(one)) for key, one in value.items()]
+        plain = [f"{key}={one}" for key, one in pairs] if explode else [part for pair in pairs for part in pair]
+    else:
+        plain = [encoded(one) for one in flat(value)]
+    if parameter.style == "label":
+        return "." + ("." if explode else ",").join(plain)
+    if parameter.style == "matrix":
+        if explode and isinstance(value, list):
+            return "".join(f";{name}={one}" for one in plain)
+        return ";" + ";".join(plain) if explode and isinstance(value, dict) else f";{name}={','.join(plain)}"
+    return ",".join(plain)
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [part for pair in value.items() for part in pair]
+    return value if isinstance(value, list) else [value]
+
+
+def query_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+    """Return a query or form parameter as pairs of names and values, percent-encoded, by its style."""
+    name = percent_encode(parameter.name, UNRESERVED + "[]")
+    if parameter.json:
+        return [(name, percent_encode(msgspec.json.encode(value).decode(), UNRESERVED))]
+    if isinstance(value, dict):
+        if parameter.style == "deepObject":
+            return [(f"{name}[{percent_encode(str(key), UNRESERVED)}]", encoded(one)) for key, one in value.items()]
+        if parameter.explode:
+            return [(percent_encode(str(key), UNRESERVED), encoded(one)) for key, one in value.items()]
+        return [(name, ",".join(encoded(part) for part in flat(value)))]
+    if isinstance(value, list):
+        if parameter.style == "deepObject":  # OpenAPI leaves it open; this is how servers of such APIs read lists
+            return [(f"{name}[]", encoded(one)) for one in value]
+        if parameter.explode and parameter.style == "form":
+            return [(name, encoded(one)) for one in value]
+        return [(name, _SEPARATORS.get(parameter.style, ",").join(encoded(one) for one in value))]
+    return [(name, encoded(value))]

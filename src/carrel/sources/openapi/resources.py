@@ -1,0 +1,224 @@
+"""Resources of an API: its description and documentation, and the responses of its GET operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from carrel.errors import InvalidParams, ResourceError, ResourceNotFound, ResourceTooLarge
+from carrel.media_types import DIRECTORY
+from carrel.sources.openapi.api import API, next_link
+from carrel.sources.openapi.documentation import describe_operation, overview
+from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.parameters import read_value, text_of, variable_of
+from carrel.sources.openapi.routes import read_query, template_of
+from carrel.sources.openapi.schemas import Bundler
+from carrel.sources.openapi.transport import Response
+from carrel.transports.client.response_text import decode, is_textual, read_type
+from carrel.uri.parse import UriError, percent_decode, percent_encode
+from carrel.wire.base import Annotations
+from carrel.wire.resources import (
+    BlobResourceContents,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+__all__ = ["Resources", "contents_of"]
+
+MARKDOWN, SCHEMA = "text/markdown", "application/schema+json"
+NEXT = "carrel/next"
+#: The longest description that is given whole, in characters.
+MAX_DESCRIPTION = 4 * 1024 * 1024
+
+
+class Resources:
+    """Resources of an API below a URI, ``openapi://NAME``. They are listed in the order of their URIs."""
+
+    def __init__(self, api: API, uri: str) -> None:
+        self._api = api
+        self.uri = uri
+        self._live = f"{uri}/api"
+        info = api.documents.root.get("info")
+        title = str(info.get("title") or uri) if isinstance(info, dict) else uri
+        first = Annotations(priority=1.0)
+        self._operations = {f"{uri}/operations/{escaped(one.id)}": one for one in api.operations.values()}
+        self._schemas = {f"{uri}/schemas/{escaped(name)}": name for name in api.schemas}
+        top = [
+            Resource(
+                f"{uri}/description", "description", title=f"{title}: OpenAPI description", mime_type="application/json"
+            ),
+            Resource(f"{uri}/operations", "operations", title=f"{title}: operations", mime_type=DIRECTORY),
+            Resource(f"{uri}/overview", "overview", title=f"{title}: overview", mime_type=MARKDOWN, annotations=first),
+            Resource(f"{uri}/schemas", "schemas", title=f"{title}: schemas", mime_type=DIRECTORY),
+        ]
+        operations = [
+            Resource(
+                place,
+                one.id,
+                title=one.title,
+                description=f"{one.method.upper()} {one.path}",
+                mime_type=MARKDOWN,
+            )
+            for place, one in self._operations.items()
+        ]
+        schemas = [Resource(place, name, mime_type=SCHEMA) for place, name in self._schemas.items()]
+        self._directories = {
+            uri: top,
+            f"{uri}/operations": in_order(operations),
+            f"{uri}/schemas": in_order(schemas),
+        }
+        root = Resource(uri, title, mime_type=DIRECTORY)
+        templates = {template_of(self._live, one): one for one in api.readable.values()}
+        self._by_template = {template: one for template, one in templates.items() if "{" in template}
+        # Without variables, it is one resource; without the credentials that it requires, there is none.
+        fixed = [
+            Resource(place, one.id, title=one.title, description=f"GET {one.path}")
+            for place, one in templates.items()
+            if place not in self._by_template and api.credentials.suffice(one)
+        ]
+        self.listed: Sequence[Resource] = in_order([root, *top, *fixed, *operations, *schemas])
+        self._guides = {
+            f"{uri}/operations/{{operation}}": ("operation", list(api.operations)),
+            f"{uri}/schemas/{{schema}}": ("schema", list(api.schemas)),
+        }
+        guides = [
+            ResourceTemplate(
+                f"{uri}/operations/{{operation}}", "operation", description="Documentation of an operation"
+            ),
+            ResourceTemplate(f"{uri}/schemas/{{schema}}", "schema", description="A schema of the API"),
+        ]
+        self.templates: Sequence[ResourceTemplate] = [
+            *guides,
+            *(describe_template(template, one) for template, one in self._by_template.items()),
+        ]
+
+    def directory(self, uri: str) -> Sequence[Resource]:
+        """Return the entries of a directory.
+
+        Raises:
+            ResourceNotFound: there is no such directory.
+        """
+        if uri not in self._directories:
+            raise ResourceNotFound(uri)
+        return self._directories[uri]
+
+    def is_live(self, uri: str) -> bool:
+        """Return whether a URI is of a response of the API, rather than of its description."""
+        return uri.startswith(f"{self._live}/")
+
+    def suggest(self, template: str, variable: str) -> list[str]:
+        """Return the values that are known for a variable of a template.
+
+        Raises:
+            InvalidParams: there is no such template or variable.
+        """
+        if template in self._guides:
+            name, values = self._guides[template]
+            if name == variable:
+                return values
+        elif template in self._by_template:
+            for parameter in self._by_template[template].parameters:
+                if parameter.place in ("path", "query") and variable in (parameter.name, variable_of(parameter.name)):
+                    kind = parameter.items if parameter.kind == "array" else parameter.kind
+                    return [text_of(one) for one in parameter.choices] or (
+                        ["true", "false"] if kind == "boolean" else []
+                    )
+        else:
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        raise InvalidParams(f"Invalid params: the template has no variable {variable[:200]!r}", parameter="argument")
+
+    async def read(self, uri: str) -> ResourceContents:
+        """Return the contents of a resource.
+
+        Raises:
+            ResourceNotFound: there is none.
+            InvalidParams: a parameter is missing, or not of its type.
+        """
+        api = self._api
+        if self.is_live(uri):
+            return await self._read_live(uri)
+        if uri in self._operations:
+            operation = self._operations[uri]
+            template = template_of(self._live, operation) if operation.id in api.readable else None
+            return TextResourceContents(uri, describe_operation(api.documents, operation, template), mime_type=MARKDOWN)
+        if uri in self._schemas:
+            bundler = Bundler(api.documents, request=False)
+            schema = bundler.copy(api.schemas[self._schemas[uri]], api.documents.location)
+            if isinstance(schema, dict) and bundler.definitions:
+                schema = {**schema, "$defs": bundler.definitions}
+            text = msgspec.json.format(msgspec.json.encode(schema)).decode()
+            return TextResourceContents(uri, text, mime_type=SCHEMA)
+        if uri == f"{self.uri}/description":
+            text = msgspec.json.encode(api.documents.root).decode()
+            if len(text) > MAX_DESCRIPTION:
+                raise ResourceTooLarge(
+                    uri,
+                    f"The description has {len(text):,} characters, and the limit is {MAX_DESCRIPTION:,}; "
+                    f"read {self.uri}/overview, or one of {self.uri}/operations",
+                )
+            return TextResourceContents(uri, text, mime_type="application/json")
+        if uri == f"{self.uri}/overview":
+            text = overview(api.documents.root, list(api.operations.values()))
+            return TextResourceContents(uri, text, mime_type=MARKDOWN)
+        if uri in self._directories:
+            lines = b",\n".join(map(msgspec.json.encode, self._directories[uri])).decode()
+            return TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+        raise ResourceNotFound(uri)
+
+    async def _read_live(self, uri: str) -> ResourceContents:
+        if "#" in uri:
+            raise InvalidParams("Invalid params: uri: the resource of an API has no fragment", parameter="uri")
+        path, _, query = uri.removeprefix(self._live).partition("?")
+        try:
+            percent_decode(path)
+        except UriError as error:
+            raise InvalidParams(f"Invalid params: uri: {error}", parameter="uri") from None
+        found = self._api.routes.find(path)
+        if found is None:
+            raise ResourceNotFound(uri)
+        operation, texts = found
+        values = {
+            ("path", parameter.name): read_value(parameter, [texts[parameter.name]])
+            for parameter in operation.placed("path")
+            if parameter.name in texts
+        }
+        try:
+            url, response = await self._api.request(operation, {**values, **read_query(operation, query)})
+        except ResourceError as error:
+            error.uri = uri  # not that of the API, which may be inside a network
+            raise
+        self._api.check(uri, response)
+        meta = {}
+        after = next_link(response, url)
+        if after is not None and self._api.includes(after) and self._api.credentials.hide(after) == after:
+            meta[NEXT] = self._live + after.removeprefix(self._api.base)
+        return contents_of(uri, response, meta)
+
+
+def contents_of(uri: str, response: Response, meta: dict[str, str] | None = None) -> ResourceContents:
+    """Return the body of a response as text or as bytes, by its media type."""
+    kind, charset = read_type(response.headers.get("content-type", ""))
+    text = decode(response.body, charset) if is_textual(kind) else None
+    if text is None or (kind == "" and "\0" in text):
+        return BlobResourceContents(uri, response.body, mime_type=kind or None, meta=meta or None)
+    return TextResourceContents(uri, text, mime_type=kind or None, meta=meta or None)
+
+
+def describe_template(template: str, operation: Operation) -> ResourceTemplate:
+    required = [one.name for one in operation.placed("query") if one.required]
+    needs = f" Required: {', '.join(required)}." if required else ""
+    words = " ".join(operation.description.split())[:500]
+    return ResourceTemplate(
+        template, operation.id, title=operation.title, description=f"GET {operation.path}.{needs} {words}".strip()
+    )
+
+
+def in_order(resources: list[Resource]) -> list[Resource]:
+    return sorted(resources, key=lambda one: one.uri)
+
+
+def escaped(name: str) -> str:
+    return percent_encode(name.encode("utf-8", "replace").decode())

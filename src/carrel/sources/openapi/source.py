@@ -1,0 +1,284 @@
+"""Source ``openapi:``: an API by its OpenAPI description, as documentation, resources and tools."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceNotFound
+from carrel.sources.content.words import words_of
+from carrel.sources.cursor import page_after, page_of
+from carrel.sources.openapi.api import API, check_credentials
+from carrel.sources.openapi.credentials import Credentials, check_options
+from carrel.sources.openapi.document import Documents
+from carrel.sources.openapi.loading import base_url, load_description, load_file, location_of
+from carrel.sources.openapi.options import OpenAPIOptions
+from carrel.sources.openapi.resources import Resources
+from carrel.sources.openapi.tools import Tools
+from carrel.sources.openapi.transport import ASGITransport, HTTPTransport, Transport
+from carrel.sources.polling import poll
+from carrel.sources.workers import Workers
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
+from carrel.wire.tools import CallToolResult, Tool
+
+__all__ = ["OpenAPISource"]
+
+MAX_SUGGESTIONS = 100
+
+
+class OpenAPISource(Provider):
+    """Provider of an API, given by ``openapi+https://…``, ``openapi+http://…`` or ``openapi+file:PATH``.
+
+    Args:
+        app: ASGI application in this process that gets the requests, instead of a server.
+        description: the description, already read.
+
+    Raises:
+        ConfigError: the target names no description.
+    """
+
+    options = OpenAPIOptions
+    naming = "give each API a name of its own by the option api_name, in carrel.toml or in Python"
+
+    def __init__(
+        self,
+        target: str,
+        options: OpenAPIOptions = OpenAPIOptions(),  # noqa: B008
+        *,
+        app: Any = None,
+        description: dict[str, Any] | None = None,
+    ) -> None:
+        check_options(options)
+        self._location = location_of(target)
+        self._options = options
+        self._app = app
+        self._description = description
+        self._workers = Workers(self, "carrel-openapi")
+        self._transport: Transport | None = None
+        self._api: API | None = None
+        self._resources: Resources | None = None
+        self._tools: Tools | None = None
+        self._watches: set[asyncio.Task[object]] = set()
+        self._versions: dict[str, tuple[bytes, int]] = {}
+        self.name = f"openapi {self._location}"
+
+    def __repr__(self) -> str:
+        return f"OpenAPISource({self._location!r})"
+
+    async def start(self, events: Events) -> None:
+        """Start: load the description.
+
+        Raises:
+            ConfigError: it cannot be loaded, or is not an OpenAPI description.
+        """
+        self._workers.start()
+        try:
+            await self._open()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open(self) -> None:
+        options = self._options
+        documents = await self._load()
+        base = base_url(documents.root, self._location, options.server)
+        self._transport = self._open_transport(base)
+        credentials = Credentials(options, documents)
+        check_credentials(documents, base, credentials.given, named=options.server is not None)
+        name = (options.api_name or urlsplit(base).netloc).lower()
+        if not name or not all(one.isascii() and (one.isalnum() or one in "-._:[]") for one in name):
+            raise ConfigError(f"the name of an API has letters, digits, dots and dashes only: {name[:100]!r}")
+        self._api = await self._workers.run("", API, documents, base, self._transport, credentials)
+        self._resources = Resources(self._api, f"openapi://{name}")
+        self._tools = Tools(self._api, options, f"openapi://{name}")
+        self.name = self.uri = f"openapi://{name}"
+        self.prefixes = (self.uri,)
+
+    async def _load(self) -> Documents:
+        options, location = self._options, self._location
+        if self._description is not None:
+            from carrel.sources.openapi.operations import check_version
+
+            check_version(self._description, "the description of the application")
+            return Documents(self._description, location)
+        if location.startswith("file:"):
+
+            async def load(other: str) -> bytes:
+                return await self._workers.run("", load_file, other, location, options.max_description_size)
+
+            return await load_description(location, load, self._decode)
+        host = urlsplit(location).hostname or ""
+        transport = HTTPTransport(options.request_timeout, options.max_description_size, (host,))
+
+        async def get(other: str) -> bytes:
+            try:
+                response = await transport.send("GET", other, {}, None)
+            except MCPError as error:
+                raise ConfigError(f"the description cannot be fetched: {error}") from None
+            if response.status != 200:
+                raise ConfigError(f"the description {other.partition('?')[0]} cannot be fetched: {response.status}")
+            return response.body
+
+        try:
+            return await load_description(location, get, self._decode)
+        finally:
+            await transport.close()
+
+    async def _decode(self, function: Any, *arguments: Any) -> Any:
+        return await self._workers.run("", function, *arguments)
+
+    def _open_transport(self, base: str) -> Transport:
+        options = self._options
+        if self._app is not None:
+            return ASGITransport(self._app, options.request_timeout, options.max_response_size)
+        # A server that the user has named may be anywhere; one that a remote description names, only on the Internet.
+        named = [urlsplit(options.token_url or "").hostname or ""]
+        if options.server is not None or self._location.startswith("file:"):
+            named.append(urlsplit(base).hostname or "")
+        else:
+            named.append(urlsplit(self._location).hostname or "")
+        return HTTPTransport(options.request_timeout, options.max_response_size, [host for host in named if host])
+
+    async def stop(self) -> None:
+        """Stop: end watches and close connections."""
+        for task in tuple(self._watches):
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._workers.stop()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    def _ready(self) -> tuple[Resources, Tools]:
+        self._workers.check()
+        assert self._resources is not None
+        assert self._tools is not None
+        return self._resources, self._tools
+
+    # Resources
+
+    def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the documentation: the API, its description, its operations, its schemas."""
+        return page_after(self._ready()[0].listed, request, f"openapi {self.uri}")
+
+    def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the entries of the API, of its operations, or of its schemas."""
+        return page_after(self._ready()[0].directory(uri), request, f"openapi entries {uri}")
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return documentation, or what a GET operation answers.
+
+        Raises:
+            ResourceNotFound: there is no such operation, or the API says that there is nothing.
+            InvalidParams: a parameter is missing, or not of its type.
+        """
+        return ReadResourceResult(contents=[await self._ready()[0].read(uri)])
+
+    # Templates, completion, search
+
+    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return a page of the templates: documentation, and one for each GET operation."""
+        return page_of(self._ready()[0].templates, request, lambda template: template.uri_template)
+
+    def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return the values of a parameter that its description names."""
+        if not isinstance(reference, ResourceTemplateReference):
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        found = self._ready()[0].suggest(reference.uri, argument)
+        typed = value.casefold()
+        values = [one for one in found if one.casefold().startswith(typed)]
+        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+
+    def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the operations and schemas whose names, titles or paths have all words of a query."""
+        if request.cursor is not None:
+            raise InvalidCursor
+        words = words_of(query)
+        hits: list[Hit] = []
+        for resource in self._ready()[0].listed if words else ():
+            name = f"{resource.name} {resource.title or ''}".casefold()
+            text = f"{name} {resource.description or ''}".casefold()
+            if all(word in text for word in words):
+                hits.append(Hit(resource, 1.0 if all(word in name for word in words) else 0.5))
+        hits.sort(key=lambda hit: -hit.score)
+        return Page(hits[: max(request.limit, 0)])
+
+    # Tools
+
+    def list_tools(self, request: Request) -> Page[Tool]:
+        """Return a page of the operations that are tools."""
+        tools = self._ready()[1]
+        page = page_of(tools.offered, request, lambda operation: operation.tool)
+        return Page([tools.describe(operation) for operation in page.items], page.next_cursor)
+
+    async def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
+        """Call an operation.
+
+        Raises:
+            InvalidParams: there is no such tool, or the arguments are not valid.
+            ToolError: the API answers with an error.
+        """
+        return await self._ready()[1].call(name, arguments)
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes of subscribed resources of the API, found by polling."""
+        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
+
+        async def follow() -> None:
+            async for batch in poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri):
+                await queue.put(batch)
+
+        task: asyncio.Task[object] = asyncio.create_task(follow())
+        self._watches.add(task)
+        waiting = asyncio.create_task(queue.get())
+        try:
+            while True:
+                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+                if not waiting.done():
+                    break
+                yield waiting.result()
+                waiting = asyncio.create_task(queue.get())
+        finally:
+            task.cancel()
+            waiting.cancel()
+            await asyncio.gather(task, waiting, return_exceptions=True)
+            self._watches.discard(task)
+
+    async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
+        """Return a number for each subscribed resource, which grows as it changes."""
+        resources = self._ready()[0]
+        for uri in interest.uris:
+            if not resources.is_live(uri):
+                continue
+            last, number = self._versions.get(uri, (b"", -1))
+            try:
+                result = decoded(ReadResourceResult(contents=[await resources.read(uri)]))
+                digest = hashlib.blake2b(msgspec.json.encode(result.contents), digest_size=16).digest()
+            except ResourceNotFound:
+                digest = b"gone"
+            except MCPError:
+                continue
+            self._versions[uri] = digest, number + (digest != last)
+        # A subscription that is new is no change: its first number is 0, as that of a resource that was not asked for.
+        known = dict.fromkeys(self._known(resources), 0)
+        return {**known, **{uri: number for uri, (_, number) in self._versions.items() if uri in interest.uris}}
+
+    @staticmethod
+    def _known(resources: Resources) -> Sequence[str]:
+        return [resource.uri for resource in resources.listed]

@@ -1,0 +1,166 @@
+"""Operations as tools: which are offered, their schemas and hints, and calls with validated arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from carrel.errors import ConfigError, InvalidParams, MCPError, ToolError
+from carrel.log import Log
+from carrel.protocol.json_schema import Validator
+from carrel.protocol.json_values import InvalidArguments
+from carrel.sources.openapi.api import API, encode_body
+from carrel.sources.openapi.operations import Operation
+from carrel.sources.openapi.options import OpenAPIOptions
+from carrel.sources.openapi.resources import contents_of
+from carrel.sources.openapi.results import result_schema
+from carrel.sources.openapi.schemas import BODY, arguments_schema, body_of, property_of
+from carrel.wire.content import EmbeddedResource, TextContent
+from carrel.wire.resources import TextResourceContents
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+
+__all__ = ["Tools", "hints"]
+
+log = Log("carrel.sources")
+
+MAX_DESCRIPTION = 2000
+
+
+class Tools:
+    """Tools of an API: none, unless options name them."""
+
+    def __init__(self, api: API, options: OpenAPIOptions, uri: str) -> None:
+        self._api = api
+        self._uri = uri
+        self._validators: dict[str, Validator | None] = {}
+        self._results: dict[str, Validator | None] = {}
+        self.offered = [one for one in api.operations.values() if is_offered(one, options)]
+        self._names = {one.tool for one in self.offered}
+        for pattern in options.operations:
+            if not any(one.matches(pattern) for one in self.offered):
+                raise ConfigError(f"the API has no operation {pattern!r}, which the option operations names")
+
+    def describe(self, operation: Operation) -> Tool:
+        """Return the tool of an operation."""
+        text = "\n\n".join(part for part in (operation.title, operation.description) if part)
+        return Tool(
+            name=operation.tool,
+            title=operation.title,
+            description=f"{text[:MAX_DESCRIPTION]}\n\n{operation.method.upper()} {operation.path}",
+            input_schema=arguments_schema(self._api.documents, operation),
+            output_schema=None if (result := self._result_validator(operation)) is None else result.schema,
+            annotations=hints(operation),
+        )
+
+    async def call(self, name: str, arguments: msgspec.Raw) -> CallToolResult:
+        """Call a tool.
+
+        Raises:
+            InvalidParams: there is no such tool, or its arguments are no object.
+            ToolError: the arguments are not valid, or the API answers with an error.
+        """
+        if name not in self._names:
+            raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
+        operation = self._api.tools[name]
+        try:
+            given = msgspec.json.decode(arguments, type=dict[str, Any]) if bytes(arguments) else {}
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            raise InvalidParams("Invalid params: arguments are no object", parameter="arguments") from None
+        self._validate(operation, given, arguments)
+        values = {
+            (parameter.place, parameter.name): given[argument]
+            for argument, parameter in property_of(operation).items()
+            if given.get(argument) is not None
+        }
+        body, kind = None, None
+        described = body_of(self._api.documents, operation)
+        try:
+            if described is not None and BODY in given:
+                body, kind = encode_body(self._api.documents, described, given[BODY])
+            _, response = await self._api.request(operation, values, body, kind)
+        except InvalidParams as error:
+            raise ToolError(error.message) from None
+        except MCPError as error:
+            raise ToolError(self._api.credentials.hide(str(error))) from None
+        if not 200 <= response.status < 300:
+            raise ToolError(f"The API answers {response.status}{self._api.excerpt(response)}")
+        return self._result(operation, response)
+
+    def _validate(self, operation: Operation, given: dict[str, Any], text: msgspec.Raw) -> None:
+        if operation.tool not in self._validators:
+            try:
+                self._validators[operation.tool] = Validator(
+                    arguments_schema(self._api.documents, operation), foreign=True
+                )
+                self._validators[operation.tool].check()  # type: ignore[union-attr]
+            except ConfigError as error:
+                log.warning("arguments of %s are not checked, its schema is wrong: %s", operation.id, error)
+                self._validators[operation.tool] = None
+        validator = self._validators[operation.tool]
+        if validator is None:
+            return
+        try:
+            validator.validate(given, text)
+        except InvalidArguments as error:
+            raise ToolError(str(error)) from None
+
+    def _result(self, operation: Operation, response: Any) -> CallToolResult:
+        if not response.body:
+            return CallToolResult(content=[TextContent(f"{response.status}: done, there is no content")])
+        contents = contents_of(f"{self._uri}/operations/{operation.tool}/result", response)
+        if not isinstance(contents, TextResourceContents):
+            return CallToolResult(content=[EmbeddedResource(contents)])
+        text = self._api.credentials.hide(contents.text)
+        result = CallToolResult(content=[TextContent(text)])
+        value = None
+        if "json" in (contents.mime_type or ""):
+            try:
+                value = msgspec.json.decode(text)
+            except (msgspec.DecodeError, RecursionError):
+                pass
+        if isinstance(value, dict):
+            result.structured_content = value
+        validator = self._result_validator(operation)
+        if validator is not None:
+            try:
+                validator.validate(value)
+            except InvalidArguments as error:
+                # A client refuses a result that does not fit, and would not see the response.
+                return CallToolResult(
+                    content=[TextContent(f"The response is not as described: {error}"), TextContent(text)],
+                    is_error=True,
+                )
+        return result
+
+    def _result_validator(self, operation: Operation) -> Validator | None:
+        """Return the validator of the results of an operation, with their schema; None where there is none."""
+        if operation.tool not in self._results:
+            schema = result_schema(self._api.documents, operation)
+            try:
+                found = None if schema is None else Validator(schema, "result", foreign=True)
+            except ConfigError as error:
+                log.warning("results of %s have no schema, it is wrong: %s", operation.id, error)
+                found = None
+            self._results[operation.tool] = found
+        return self._results[operation.tool]
+
+
+def is_offered(operation: Operation, options: OpenAPIOptions) -> bool:
+    """Return whether an operation is a tool."""
+    if any(operation.matches(pattern) for pattern in options.operations):
+        return True
+    if operation.method == "get":
+        return options.read_tools
+    return options.write and not operation.reads
+
+
+def hints(operation: Operation) -> ToolAnnotations:
+    """Return what the method of an operation says about it (RFC 9110, section 9.2)."""
+    method = operation.method
+    return ToolAnnotations(
+        read_only_hint=operation.reads,
+        destructive_hint=None if operation.reads else method in ("put", "patch", "delete"),
+        idempotent_hint=operation.reads or method in ("put", "delete"),
+        open_world_hint=True,
+    )

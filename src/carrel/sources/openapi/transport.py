@@ -1,0 +1,121 @@
+"""Requests to an API: over HTTP by ``carrel.transports.client.fetch``, or to an ASGI application in memory by httpx."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from carrel.errors import ConfigError, RequestTimeout, ResourceError, ResourceForbidden, ResourceTooLarge
+from carrel.transports.client.fetch import Fetch
+
+__all__ = ["ASGITransport", "HTTPTransport", "Response", "Transport"]
+
+ACCEPT = "application/json, application/*;q=0.9, text/*;q=0.8, */*;q=0.5"
+
+
+class Response(NamedTuple):
+    """Response of an API. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """Way to send requests to one API."""
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        """Send a request and return the response; redirects are responses like others.
+
+        Raises:
+            ResourceError: there is no response, or it is too large; the error has no query in it.
+            RequestTimeout: it does not come in time.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+def shown(url: str) -> str:
+    """Return a URL without its query, in which credentials may be."""
+    return url.partition("?")[0]
+
+
+class HTTPTransport:
+    """Requests over HTTP. ``hosts`` may have any address; all others have to be on the public Internet."""
+
+    def __init__(self, timeout: float, max_bytes: int, hosts: Collection[str]) -> None:
+        try:
+            import aiohttp  # noqa: F401
+        except ImportError:
+            raise ConfigError("APIs need the package aiohttp: pip install 'carrel[openapi]'") from None
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+        self._fetch = Fetch(timeout=timeout, max_bytes=max_bytes, hosts=hosts, accept=ACCEPT)
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        """Send a request and return the response."""
+        place = shown(url)
+        try:
+            async with self._fetch.request(method, url, data=body, headers=headers) as response:
+                data = await response.read()
+                return Response(response.status, {key.lower(): one for key, one in response.headers.items()}, data)
+        except ResourceTooLarge:
+            raise too_large(place, self._max_bytes) from None
+        except ResourceForbidden:
+            raise ResourceForbidden(place, "The address of the API is not on the public Internet") from None
+        except ResourceError as error:
+            raise ResourceError(place, error.message.replace(url, place)) from None
+        except RequestTimeout:
+            raise RequestTimeout(f"{place} did not answer within {self._timeout:g} seconds (request_timeout)") from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._fetch.close()
+
+
+class ASGITransport:
+    """Requests to an ASGI application in this process."""
+
+    def __init__(self, app: Any, timeout: float, max_bytes: int) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise ConfigError("applications in memory need the package httpx: pip install 'carrel[openapi]'") from None
+        self._timeout = timeout
+        self._max_bytes = max_bytes
+        self._client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False),
+            headers={"Accept": ACCEPT, "User-Agent": "carrel"},
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        """Send a request and return the response."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._client.request(method, url, headers=dict(headers), content=body)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{shown(url)} did not answer within {self._timeout:g} seconds (request_timeout)"
+            ) from None
+        self._client.cookies.clear()
+        if len(response.content) > self._max_bytes:
+            raise too_large(shown(url), self._max_bytes)
+        return Response(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self._client.aclose()
+
+
+def too_large(url: str, most: int) -> ResourceTooLarge:
+    return ResourceTooLarge(
+        url,
+        f"The response has more than {most:,} bytes, which is the limit (max_response_size); "
+        "ask for less, for example with the parameters for pages",
+    )

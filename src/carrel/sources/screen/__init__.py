@@ -1,0 +1,1 @@
+"""Screen source: pictures of displays, monitors and windows."""

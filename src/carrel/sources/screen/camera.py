@@ -1,0 +1,172 @@
+"""Camera: takes the pictures of a scope, at most one of each place in ``min_interval`` seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
+from zlib import crc32
+
+from carrel.errors import ConfigError, ProviderUnavailable
+from carrel.log import Log
+from carrel.sources.screen.desktop import Area, Desktop, DesktopUnavailable, Pixels
+from carrel.sources.screen.options import ScreenOptions
+from carrel.sources.screen.picture import Form, Picture, encode
+from carrel.sources.screen.platforms import open_desktop
+from carrel.sources.screen.scope import Scope
+from carrel.sources.workers import Workers
+
+__all__ = ["Camera", "Shot"]
+
+log = Log("carrel.sources")
+T = TypeVar("T")
+
+#: Seconds that a display has to answer.
+PATIENCE = 10.0
+#: Forms of one picture that are kept with it.
+MAX_FORMS = 8
+
+
+class Shot:
+    """Pixels of a place as they were at a ``time``, with the pictures made of them.
+
+    ``end`` is the timer of when the next may be taken, and this one is forgotten.
+    """
+
+    def __init__(self, pixels: Pixels, end: asyncio.TimerHandle) -> None:
+        self.pixels = pixels
+        self.time = datetime.now(UTC)
+        self.end = end
+        self._pictures: dict[Form, Picture] = {}
+
+    def picture(self, form: Form) -> Picture:
+        """Return the picture in a form. It blocks."""
+        found = self._pictures.get(form)
+        if found is None:
+            found = encode(self.pixels, form)
+            if len(self._pictures) < MAX_FORMS:
+                self._pictures[form] = found
+        return found
+
+
+class Camera:
+    """Takes pictures when they are asked for, keeps each until the next may be taken, and logs that it did."""
+
+    def __init__(self, scope: Scope, options: ScreenOptions) -> None:
+        self._scope = scope
+        self._interval = options.min_interval
+        self._workers = Workers(self, "carrel-screen")
+        self._desktop: Desktop | None = None
+        self._lock = asyncio.Lock()
+        self._shots: dict[str, Shot] = {}
+        self._sums: dict[str, int] = {}
+        self._changes: dict[str, int] = {}
+        self._seen: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"the source {self._scope.uri}"
+
+    async def start(self) -> None:
+        """Find the display. No picture is taken.
+
+        Raises:
+            ConfigError: it is not there, or a package is missing.
+        """
+        self._workers.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                self._desktop = await self._workers.run("", open_desktop, self._scope.number)
+                areas = await self._workers.run("", self._scope.areas, self._desktop)
+            if not areas and self._scope.monitor is not None:
+                raise ConfigError(f"{self._scope.uri}: there is no such monitor; the first one is 0")
+        except BaseException as error:
+            await self.stop()
+            if isinstance(error, DesktopUnavailable | TimeoutError):
+                raise ConfigError(f"{self._scope.uri}: {told(error)}") from None
+            raise
+
+    async def stop(self) -> None:
+        """Wait for what is under way, and forget all pictures."""
+        await self._workers.stop()
+        for shot in self._shots.values():
+            shot.end.cancel()
+        self._shots.clear()
+
+    async def run(self, client: str, function: Callable[..., T], *arguments: object) -> T:
+        """Run a function in a thread, on behalf of a client."""
+        return await self._workers.run(client, function, *arguments)
+
+    async def areas(self, client: str) -> dict[str, Area]:
+        """Return what there is to be seen now, by its URI.
+
+        Raises:
+            ProviderUnavailable: the display cannot be reached.
+        """
+        self._workers.check()
+        assert self._desktop is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self.run(client, self._scope.areas, self._desktop)
+        except (DesktopUnavailable, TimeoutError) as error:
+            raise self._unavailable(error) from None
+
+    async def shot(self, uri: str, client: str) -> Shot | None:
+        """Return the last picture of a place, or a new one if a new one may be taken; None if it is not there.
+
+        Raises:
+            ProviderUnavailable: the display cannot be reached.
+        """
+        self._workers.check()
+        try:
+            async with asyncio.timeout(PATIENCE), self._lock:
+                return self._shots.get(uri) or await self._take(uri, client)
+        except (DesktopUnavailable, TimeoutError) as error:
+            raise self._unavailable(error) from None
+
+    async def _take(self, uri: str, client: str) -> Shot | None:
+        loop = asyncio.get_running_loop()
+        expires = loop.time() + self._interval
+        # All wait for the lock, so that it is not held until one client's own threads are free.
+        taken = await self.run("", self._grab, uri)
+        if taken is None:
+            return None
+        pixels, total = taken
+        shot = self._shots[uri] = Shot(pixels, loop.call_at(expires, self._shots.pop, uri, None))
+        if self._sums.get(uri, total) != total:
+            self._changes[uri] = self._changes.get(uri, 0) + 1
+        self._sums[uri] = total
+        if uri not in self._seen:
+            self._seen.add(uri)
+            log.warning("%s: a client reads pictures of this screen (each is logged at level info)", uri)
+        log.info("%s: picture taken for %s", uri, f"client {client}" if client else "the client")
+        return shot
+
+    def _grab(self, uri: str) -> tuple[Pixels, int] | None:
+        assert self._desktop is not None
+        area = self._scope.areas(self._desktop).get(uri)  # what is not listed is not shared, whatever its id
+        pixels = None if area is None else self._desktop.grab(area)
+        return None if pixels is None else (pixels, crc32(pixels.data))
+
+    async def changes(self, uris: Collection[str]) -> Mapping[str, int]:
+        """Return how often each place was seen to have changed; pictures are taken of those in ``uris``.
+
+        Raises:
+            ProviderUnavailable: the display cannot be reached.
+        """
+        areas = await self.areas("")
+        for uri in sorted(areas.keys() & set(uris)):
+            await self.shot(uri, "")
+        for uri in self._sums.keys() - areas:
+            del self._sums[uri]
+            self._changes.pop(uri, None)
+            self._seen.discard(uri)
+        return {uri: self._changes.get(uri, 0) for uri in areas}
+
+    def _unavailable(self, error: Exception) -> ProviderUnavailable:
+        log.warning("%s: %s", self._scope.uri, told(error))
+        return ProviderUnavailable(f"The display of {self._scope.uri}")
+
+
+def told(error: BaseException) -> str:
+    return str(error) or f"the display has not answered in {PATIENCE:g} s"

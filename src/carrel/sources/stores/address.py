@@ -1,0 +1,119 @@
+"""Address of a store: what its URL says to the driver, and the URIs that clients see.
+
+    s3://bucket/docs               ->  s3://bucket/docs/
+    sftp://ann@files.example/srv   ->  sftp://files.example/srv/
+    zip:/srv/manual.zip            ->  zip://manual.zip/
+
+A URI has neither user nor password. A directory ends with a slash, and an object does not: ``docs/`` and ``docs`` are
+two resources, as they are in an object store.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from carrel.errors import ConfigError, InvalidParams, ResourceNotFound
+from carrel.sources.stores.store import is_shareable
+from carrel.uri.parse import UriError, encode_path, normalize, parse, percent_decode, percent_encode
+
+__all__ = ["Address", "base_of", "read_address"]
+
+FORMS = {
+    "memory": "memory://NAME",
+    "s3": "s3://BUCKET/PREFIX",
+    "gs": "gs://BUCKET/PREFIX",
+    "az": "az://CONTAINER/PREFIX",
+    "sftp": "sftp://USER@HOST/PATH",
+    "webdav": "webdav://HOST/PATH",
+    "webdavs": "webdavs://HOST/PATH",
+}
+WITH_USER = ("sftp", "webdav", "webdavs")
+
+
+class Address(NamedTuple):
+    """Where a store is. ``prefix`` begins the keys that are shared, ``base`` the URIs that clients see."""
+
+    scheme: str
+    base: str
+    host: str
+    prefix: str = ""
+    user: str | None = None
+    port: int | None = None
+
+    def uri(self, key: str) -> str:
+        """Return the URI of a key."""
+        return self.base + encode_path(key[len(self.prefix) :].split("/"))
+
+    def key(self, uri: str) -> str:
+        """Return the key that a URI names, without its query.
+
+        Raises:
+            ResourceNotFound: it is not in this store.
+            InvalidParams: it cannot be the URI of an object.
+        """
+        whole = uri.partition("?")[0]
+        try:
+            found = normalize(whole)
+        except UriError as error:
+            raise InvalidParams(f"Invalid params: uri: {error}", parameter="uri") from None
+        if "#" in whole:
+            raise InvalidParams(
+                "Invalid params: uri: a resource has no fragment; write # in a name as %23", parameter="uri"
+            )
+        if found == self.base:
+            return self.prefix
+        if not found.startswith(self.base):
+            raise ResourceNotFound(uri)
+        path = found[len(self.base) :]
+        try:
+            names = [percent_decode(name) for name in path.split("/")]
+        except UriError:
+            raise ResourceNotFound(uri) from None
+        if any("/" in name for name in names) or not is_shareable("/".join(names)):
+            raise ResourceNotFound(uri)
+        return self.prefix + "/".join(names)
+
+
+def read_address(target: str, alias: str | None = None) -> Address:
+    """Return the address that the URL of a store names.
+
+    Raises:
+        ConfigError: it is none, with the form that it should have; the message has no password.
+    """
+    scheme = target.partition(":")[0].lower()
+    form = FORMS[scheme]
+    try:
+        uri = parse(target)
+        path = percent_decode(uri.path)
+    except UriError:
+        raise ConfigError(f"this URL names no store; it should look like {form}, percent-encoded") from None
+    user_info, _, host_port = (uri.authority or "").rpartition("@")
+    user, colon, _ = user_info.partition(":")
+    if colon or (user and scheme not in WITH_USER):
+        raise ConfigError(
+            f"{scheme}: the URL has credentials, which belong into the environment or the options: {form}"
+        )
+    host, port = split_port(host_port, form)
+    if not host or uri.query is not None or uri.fragment is not None:
+        raise ConfigError(f"this URL names no store; it should look like {form}")
+    prefix = path.removeprefix("/").removesuffix("/")
+    if prefix and not is_shareable(prefix):
+        raise ConfigError(f"the path of {scheme}://{host_port} has an empty, '.' or '..' segment")
+    prefix = f"{prefix}/" if prefix else ""
+    base = f"{scheme}://{host_port.lower()}/{encode_path(prefix.split('/'))}"
+    name = percent_decode(host.strip("[]"))
+    return Address(scheme, base_of(scheme, alias) if alias else base, name, prefix, percent_decode(user) or None, port)
+
+
+def base_of(scheme: str, name: str) -> str:
+    """Return the base of the URIs of a store with a name of its own."""
+    return f"{scheme}://{percent_encode(name.lower(), undecodable=True)}/"
+
+
+def split_port(text: str, form: str) -> tuple[str, int | None]:
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        return text, None
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
+        raise ConfigError(f"this URL names no store; it should look like {form}")
+    return host, int(port)

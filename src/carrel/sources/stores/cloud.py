@@ -1,0 +1,193 @@
+"""Azure Blob Storage and Google Cloud Storage, by obstore: ``az://CONTAINER/PREFIX`` and ``gs://BUCKET/PREFIX``.
+
+obstore is called in threads: with its asynchronous functions, the process may abort when the interpreter ends.
+
+https://developmentseed.org/obstore/latest/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from carrel.errors import ConfigError
+from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.options import CloudOptions
+from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.store import (
+    Changed,
+    Denied,
+    Entry,
+    Listing,
+    Missing,
+    OverLimit,
+    Part,
+    Store,
+    StoreError,
+    page_of_keys,
+)
+from carrel.sources.workers import Workers
+
+__all__ = ["AzureSource", "CloudStore", "GoogleSource"]
+
+T = TypeVar("T")
+
+THREADS = 32  # each of which waits for the network
+PAGE = 1000
+
+
+class CloudStore(Store):
+    """A container of Azure or a bucket of Google. A whole level is listed to give a page of it."""
+
+    def __init__(self, address: Address, options: CloudOptions) -> None:
+        self._address = address
+        self._options = options
+        self._workers = Workers(self, "carrel-cloud", THREADS, THREADS)
+        self._store: Any = None
+
+    def __repr__(self) -> str:
+        return f"CloudStore({self._address.base!r})"
+
+    async def open(self) -> None:
+        self._workers.start()
+        self._store = await self._workers.run("", self._connect)
+
+    def _connect(self) -> Any:
+        scheme, options = self._address.scheme, self._options
+        try:
+            from obstore.exceptions import BaseError
+            from obstore.store import AzureStore, GCSStore
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"{scheme}: URLs need the package {error.name}: pip install 'carrel[cloud]'") from None
+        given: dict[str, Any] = {"skip_signature": True} if options.anonymous else {}
+        client: dict[str, Any] = {"timeout": f"{options.timeout}s", "connect_timeout": f"{options.timeout}s"}
+        if options.endpoint is not None:
+            given["endpoint" if scheme == "az" else "base_url"] = options.endpoint
+            client["allow_http"] = options.endpoint.startswith("http:")
+        make: Any = AzureStore if scheme == "az" else GCSStore
+        try:
+            return make(self._address.host, client_options=client, retry_config={"max_retries": 2}, **given)
+        except (BaseError, ValueError) as error:
+            raise ConfigError(f"{self._address.base} cannot be opened: {first_line(error)}") from None
+
+    async def close(self) -> None:
+        self._store = None
+        await self._workers.stop()
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        from obstore import exceptions as failure
+
+        try:
+            return await self._workers.run("", function, *arguments)
+        except (FileNotFoundError, failure.NotFoundError) as error:
+            raise Missing(first_line(error)) from None
+        except (failure.PermissionDeniedError, failure.UnauthenticatedError) as error:
+            raise Denied(first_line(error)) from None
+        except failure.PreconditionError as error:
+            raise Changed(first_line(error)) from None
+        except failure.NotModifiedError as error:
+            raise NotModified(first_line(error)) from None
+        except failure.InvalidPathError:
+            raise StoreError("a key has an empty, '.' or '..' segment, so that obstore cannot list it") from None
+        except (failure.BaseError, ValueError, OSError) as error:
+            raise StoreError(first_line(error)) from None
+
+    # Lists
+
+    async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+        return page_of_keys(await self._call(self._level, prefix.rpartition("/")[0]), prefix, after, limit)
+
+    def _level(self, above: str) -> Sequence[Entry]:
+        import obstore
+
+        found = obstore.list_with_delimiter(self._store, above or None)
+        entries = [entry_of(item) for item in found["objects"]]
+        entries += [Entry(f"{key}/") for key in found["common_prefixes"]]
+        return sorted(entries, key=lambda entry: entry.key)
+
+    async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+        return await self._call(self._walk, prefix.rstrip("/"), after, limit)
+
+    def _walk(self, above: str, after: str, limit: int) -> Listing:
+        import obstore
+
+        found: list[Entry] = []
+        pages = obstore.list(self._store, above or None, offset=after or None, chunk_size=min(limit + 1, PAGE))
+        for page in pages:
+            found += [entry_of(item) for item in page if item["path"] > after]  # not every server knows offsets
+            if len(found) > limit:
+                return Listing(found[:limit], found[limit - 1].key)
+        return Listing(found)
+
+    # Objects
+
+    async def head(self, key: str) -> Entry:
+        import obstore
+
+        return entry_of(await self._call(obstore.head, self._store, key))
+
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        given: dict[str, Any] = {"if_match": match, "if_none_match": unless}
+        if count is not None:
+            entry = await self.head(key)
+            if (entry.size or 0) <= first:
+                return Part(b"", entry)
+            given["range"] = (first, first + count)
+        options = {name: value for name, value in given.items() if value is not None}
+        try:
+            return await self._call(self._get, key, limit if count is None else None, options)
+        except NotModified:
+            return None
+
+    def _get(self, key: str, limit: int | None, options: Any) -> Part:
+        import obstore
+
+        found = obstore.get(self._store, key, options=options)
+        entry = entry_of(found.meta)
+        if limit is not None and (entry.size or 0) > limit:
+            raise OverLimit(entry.size or 0)
+        return Part(bytes(found.bytes()), entry)
+
+
+class NotModified(StoreError):
+    """The object still has the version that is known."""
+
+
+def entry_of(meta: Any) -> Entry:
+    return Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error: what follows is for the authors of obstore."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+class AzureSource(StoreSource):
+    """Provider of the blobs in a container of Azure, given as ``az://CONTAINER`` or ``az://CONTAINER/PREFIX``.
+
+    Raises:
+        ConfigError: the URL names no container.
+    """
+
+    options = CloudOptions
+
+    def __init__(self, target: str, options: CloudOptions = CloudOptions()) -> None:  # noqa: B008
+        address = read_address(target, options.alias)
+        super().__init__(CloudStore(address, options), address, options)
+
+
+class GoogleSource(AzureSource):
+    """Provider of the objects in a bucket of Google, given as ``gs://BUCKET`` or ``gs://BUCKET/PREFIX``.
+
+    Raises:
+        ConfigError: the URL names no bucket.
+    """

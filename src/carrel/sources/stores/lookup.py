@@ -1,0 +1,75 @@
+"""Templates of a store, and completion of their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from carrel.sources.files.search import escape
+from carrel.sources.stores.store import Store, is_shareable
+from carrel.uri.parse import UriError, percent_decode
+from carrel.wire.completion import Completion
+from carrel.wire.resources import ResourceTemplate
+
+__all__ = ["complete", "templates"]
+
+MAX_VALUES = 100
+SUGGESTIONS = {
+    "lines": ["1-100", "1-1000", "1-"],
+    "bytes": ["0-4095", "0-65535", "0-1048575"],
+    "tail": ["20", "100", "200", "1000"],
+}
+
+
+def templates(base: str, title: str) -> Sequence[ResourceTemplate]:
+    """Return a template for paths, and one for each kind of window."""
+    windows = (
+        ("lines", "lines of an object", "Lines first-last, for example 100-200 or 100-"),
+        ("tail", "the end of an object", "The last lines, for example 200"),
+        ("bytes", "bytes of an object", "Bytes first-last, for example 0-65535"),
+    )
+    path = f"{base}{{+path}}"
+    return [
+        ResourceTemplate(
+            path, title, description=f"An object in {title}, or a directory, whose path ends with a slash"
+        ),
+        *(
+            ResourceTemplate(f"{path}{{?{unit}}}", f"{title}: {part}", description=description)
+            for unit, part, description in windows
+        ),
+    ]
+
+
+async def complete(store: Store, prefix: str, variable: str, typed: str) -> Completion:
+    """Suggest paths that begin with what was typed, one directory at a time, or windows.
+
+    Values are suitable for ``{+path}`` (RFC 6570): ``#``, ``?`` and what looks like a percent-escape are escaped.
+
+    Raises:
+        StoreError: the directory cannot be listed.
+    """
+    if variable != "path":
+        values = [value for value in SUGGESTIONS[variable] if value.startswith(typed)]
+        return Completion(values, total=len(values), has_more=False)
+    path = typed.lstrip("/") if typed.strip("/") else ""
+    candidates = dict.fromkeys((path, unescaped(path)))
+    for candidate in candidates:
+        if candidate and not is_shareable(candidate):
+            continue
+        try:
+            candidate.encode()
+        except UnicodeEncodeError:  # a lone surrogate
+            continue
+        found = await store.list(prefix + candidate, "", MAX_VALUES + 1)
+        keys = [entry.key[len(prefix) :] for entry in found.entries]
+        values = [escape(key) for key in keys if is_shareable(key) and key != candidate + "/" * candidate.endswith("/")]
+        if values:
+            more = found.after is not None or len(values) > MAX_VALUES
+            return Completion(values[:MAX_VALUES], total=None if more else len(values), has_more=more)
+    return Completion([], total=0, has_more=False)
+
+
+def unescaped(text: str) -> str:
+    try:
+        return percent_decode(text)
+    except UriError:
+        return text

@@ -1,0 +1,94 @@
+"""Store in memory, for content that a program makes, and for tests: ``memory://NAME``."""
+
+from __future__ import annotations
+
+import time
+from hashlib import sha256
+from typing import ClassVar
+
+from carrel.sources.stores.address import read_address
+from carrel.sources.stores.index import Index
+from carrel.sources.stores.options import StoreOptions
+from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.store import Changed, Entry, Listing, OverLimit, Part, Store
+
+__all__ = ["MemorySource", "MemoryStore"]
+
+
+class MemoryStore(Store):
+    """Objects in memory, by key. ``MemoryStore.named`` is the one that ``memory://NAME`` shares."""
+
+    _named: ClassVar[dict[str, MemoryStore]] = {}
+
+    def __init__(self) -> None:
+        self._index = Index()
+        self._data: dict[str, bytes] = {}
+
+    @classmethod
+    def named(cls, name: str) -> MemoryStore:
+        """Return the store of this process that has a name; it is made where there is none."""
+        return cls._named.setdefault(name.lower(), cls())
+
+    def put(self, key: str, data: bytes | str) -> None:
+        """Store an object, in place of the one that has its key."""
+        data = data.encode() if isinstance(data, str) else data
+        self._data[key] = data
+        self._index.put(Entry(key, len(data), time.time(), sha256(data).hexdigest()))
+
+    def remove(self, key: str) -> None:
+        """Remove an object.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self._index.remove(key)
+        del self._data[key]
+
+    async def open(self) -> None:
+        """Nothing is to be opened."""
+
+    async def close(self) -> None:
+        """Keep the objects: another source may share them."""
+
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        return self._index.level(prefix, after, limit)
+
+    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        return self._index.objects(prefix, after, limit)
+
+    async def head(self, key: str) -> Entry:
+        return self._index.find(key)
+
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        entry = self._index.find(key)
+        data = self._data[key]
+        if match is not None and match != entry.version:
+            raise Changed(key)
+        if unless is not None and unless == entry.version:
+            return None
+        if count is not None:
+            return Part(data[first : first + count], entry)
+        if len(data) > limit:
+            raise OverLimit(len(data))
+        return Part(data, entry)
+
+
+class MemorySource(StoreSource):
+    """Provider of a store in memory, given as ``memory://NAME`` or ``memory://NAME/PREFIX``.
+
+    Raises:
+        ConfigError: the URL names no store.
+    """
+
+    def __init__(self, target: str, options: StoreOptions = StoreOptions()) -> None:  # noqa: B008
+        address = read_address(target, options.alias)
+        super().__init__(MemoryStore.named(address.host), address, options)

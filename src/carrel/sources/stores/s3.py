@@ -1,0 +1,224 @@
+"""Amazon S3, and what is compatible with it, by botocore: ``s3://BUCKET/PREFIX``.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from carrel.errors import ConfigError
+from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.options import S3Options
+from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.store import (
+    Changed,
+    Denied,
+    Entry,
+    Listing,
+    Missing,
+    OverLimit,
+    Part,
+    Store,
+    StoreError,
+)
+from carrel.sources.workers import Workers
+from carrel.threads import stop_if_cancelled
+
+__all__ = ["S3Source", "S3Store"]
+
+T = TypeVar("T")
+
+THREADS = 32  # each of which waits for the network
+PAGE = 1000  # keys; S3 gives no more at a time
+LAST = "\U0010ffff"  # sorts after all that a key may go on with
+ATTEMPTS = 3
+CHUNK = 1024 * 1024  # bytes that are skipped at a time
+
+
+class S3Store(Store):
+    """A bucket. botocore blocks, and is called in threads."""
+
+    def __init__(self, address: Address, options: S3Options) -> None:
+        self._bucket = address.host
+        self._options = options
+        self._workers = Workers(self, "carrel-s3", THREADS, THREADS)
+        self._client: Any = None
+
+    def __repr__(self) -> str:
+        return f"S3Store({self._bucket!r})"
+
+    async def open(self) -> None:
+        self._workers.start()
+        self._client = await self._workers.run("", self._connect)
+
+    def _connect(self) -> Any:
+        try:
+            from botocore import UNSIGNED  # type: ignore[import-untyped]
+            from botocore.config import Config  # type: ignore[import-untyped]
+            from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
+            from botocore.session import Session  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"s3: URLs need the package {error.name}: pip install 'carrel[s3]'") from None
+        options = self._options
+        settings: dict[str, Any] = {"signature_version": UNSIGNED} if options.anonymous else {}
+        if options.endpoint:
+            settings["s3"] = {"addressing_style": "path"}  # other servers have no host name for each bucket
+        config = Config(
+            connect_timeout=options.timeout,
+            read_timeout=options.timeout,
+            retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+            max_pool_connections=THREADS,
+            **settings,
+        )
+        try:
+            session = Session(profile=options.profile)
+            session.register_component("data_loader", loader())
+            region = options.region or session.get_config_variable("region") or "us-east-1"
+            return session.create_client("s3", region_name=region, endpoint_url=options.endpoint, config=config)
+        except (BotoCoreError, ValueError) as error:
+            raise ConfigError(f"s3://{self._bucket} cannot be opened: {error}") from None
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        await self._workers.stop()
+        if client is not None:
+            client.close()
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+        from urllib3.exceptions import HTTPError
+
+        try:
+            return await self._workers.run("", function, *arguments)
+        except ClientError as error:
+            raise translate(error.response) from None
+        except NoCredentialsError:
+            raise StoreError(
+                "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE or the "
+                "option profile; for a public bucket, the option anonymous"
+            ) from None
+        except (BotoCoreError, HTTPError, OSError) as error:
+            raise StoreError(str(error)) from None
+        except KeyError as error:
+            raise StoreError(f"the answer of the server lacks {error}") from None
+
+    # Lists
+
+    async def list(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+        return await self._call(self._list, prefix, f"{after}{LAST}" if after.endswith("/") else after, limit, "/")
+
+    async def walk(self, prefix: str, after: str = "", limit: int = PAGE) -> Listing:
+        return await self._call(self._list, prefix, after, limit, "")
+
+    def _list(self, prefix: str, after: str, limit: int, delimiter: str) -> Listing:
+        where = {"Delimiter": delimiter} if delimiter else {}
+        if after:
+            where["StartAfter"] = after
+        found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=min(limit, PAGE), **where)
+        entries = [Entry(common["Prefix"]) for common in found.get("CommonPrefixes", ())]
+        entries += [
+            Entry(item["Key"], item["Size"], item["LastModified"].timestamp(), item.get("ETag"))
+            for item in found.get("Contents", ())
+        ]
+        entries.sort(key=lambda entry: entry.key)
+        return Listing(entries, entries[-1].key if found.get("IsTruncated") and entries else None)
+
+    # Objects
+
+    async def head(self, key: str) -> Entry:
+        return await self._call(self._head, key)
+
+    def _head(self, key: str) -> Entry:
+        return entry_of(key, self._client.head_object(Bucket=self._bucket, Key=key))
+
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        where = {"IfMatch": match, "IfNoneMatch": unless, "Range": None}
+        if count is not None:
+            where["Range"] = f"bytes={first}-{first + count - 1}"
+        given = {name: value for name, value in where.items() if value is not None}
+        try:
+            return await self._call(self._get, key, limit, first, count, given)
+        except NotModified:
+            return None
+        except BeyondEnd:  # so is the first byte of an empty object
+            return Part(b"", await self.head(key))
+
+    def _get(self, key: str, limit: int, first: int, count: int | None, where: Mapping[str, str]) -> Part:
+        found = self._client.get_object(Bucket=self._bucket, Key=key, **where)
+        body = found["Body"]
+        try:
+            entry = entry_of(key, found)
+            if count is None and (entry.size or 0) > limit:
+                raise OverLimit(entry.size or 0)
+            # A server need not know ranges, nor say how much it sends.
+            skipped = 0 if "ContentRange" in found else first
+            while skipped > 0 and (data := body.read(min(skipped, CHUNK))):
+                stop_if_cancelled()
+                skipped -= len(data)
+            data = body.read(limit + 1 if count is None else count)
+        finally:
+            body.close()
+        if count is None and len(data) > limit:
+            raise OverLimit(len(data))
+        if count is None and len(data) != (entry.size or 0):
+            raise StoreError("the answer is not as long as it says")
+        return Part(data, entry)
+
+
+@cache
+def loader() -> Any:
+    """Return the loader of botocore's descriptions of services, whose parsing takes longer than all else."""
+    from botocore.loaders import create_loader  # type: ignore[import-untyped]
+
+    return create_loader()
+
+
+def entry_of(key: str, found: Mapping[str, Any]) -> Entry:
+    """Return what the headers of an answer say about an object."""
+    total = found.get("ContentRange", "").rpartition("/")[2]
+    size = int(total) if total.isdigit() else found["ContentLength"]
+    return Entry(key, size, found["LastModified"].timestamp(), found.get("ETag"))
+
+
+class NotModified(StoreError):
+    """The object still has the version that is known."""
+
+
+class BeyondEnd(StoreError):
+    """The range begins after the end of the object."""
+
+
+def translate(response: Mapping[str, Any]) -> StoreError:
+    """Return the error that an error response of S3 stands for."""
+    code = str(response.get("Error", {}).get("Code", ""))
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if code == "NoSuchBucket":
+        return StoreError("there is no such bucket")
+    kinds = {304: NotModified, 403: Denied, 404: Missing, 412: Changed, 416: BeyondEnd}
+    return kinds.get(status, StoreError)(f"the server answered {status} {code}")
+
+
+class S3Source(StoreSource):
+    """Provider of the objects in a bucket, given as ``s3://BUCKET`` or ``s3://BUCKET/PREFIX``.
+
+    Raises:
+        ConfigError: the URL names no bucket.
+    """
+
+    options = S3Options
+
+    def __init__(self, target: str, options: S3Options = S3Options()) -> None:  # noqa: B008
+        address = read_address(target, options.alias)
+        super().__init__(S3Store(address, options), address, options)

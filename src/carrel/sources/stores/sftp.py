@@ -1,0 +1,315 @@
+"""Files of an SSH server, by asyncssh: ``sftp://USER@HOST/PATH``.
+
+The protocol has no way to open a file without following links, so the server is asked for the real path first: a path
+that any link is part of is not shared.
+
+https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from carrel.errors import ConfigError
+from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.options import SFTPOptions
+from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.store import (
+    MAX_KEY,
+    Changed,
+    Denied,
+    Entry,
+    Listing,
+    Missing,
+    OverLimit,
+    Part,
+    Refused,
+    Store,
+    StoreError,
+    page_of_keys,
+)
+
+if TYPE_CHECKING:
+    from asyncssh import SFTPAttrs, SFTPClient, SSHClientConnection
+
+__all__ = ["SFTPSource", "SFTPStore"]
+
+T = TypeVar("T")
+
+MAX_LEVEL = 100_000  # entries of a directory, which are put in order
+CHUNK = 1024 * 1024  # bytes that have to arrive within the timeout
+HOME = "~/"
+MAX_NAMES = 64 * 1024 * 1024  # characters of all names of a directory
+SAME = ("uid", "gid", "permissions")  # of a file when it is looked at, and when it is open
+
+
+class SFTPStore(Store):
+    """Files below a folder of an SSH server. A connection that is lost is opened again by the next request."""
+
+    real_directories = True
+
+    def __init__(self, address: Address, options: SFTPOptions) -> None:
+        self._address = address
+        self._options = options
+        self._connection: SSHClientConnection | None = None
+        self._client: SFTPClient | None = None
+        self._root = b"/"
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"SFTPStore({self._address.base!r})"
+
+    # Connection
+
+    async def open(self) -> None:
+        try:
+            import asyncssh  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"sftp: URLs need the package {error.name}: pip install 'carrel[sftp]'") from None
+        await self._connected()
+
+    async def close(self) -> None:
+        connection, self._connection, self._client = self._connection, None, None
+        if connection is not None:
+            connection.close()
+            await connection.wait_closed()
+
+    async def _connected(self) -> SFTPClient:
+        async with self._lock:
+            if self._client is None:
+                try:
+                    async with self._errors():
+                        self._connection = await self._connect()
+                        client = await self._connection.start_sftp_client()
+                        self._root = await self._find_root(client)
+                except BaseException:
+                    await self.close()
+                    raise
+                self._client = client
+            return self._client
+
+    async def _connect(self) -> SSHClientConnection:
+        import asyncssh
+
+        options = self._options
+        known_hosts = expanded(options.known_hosts or "~/.ssh/known_hosts")
+        given: dict[str, Any] = {
+            "client_keys": None if options.identity is None else [expanded(options.identity)],
+            "password": options.password,
+            "username": self._address.user,
+            "port": self._address.port,
+        }
+        try:
+            return await asyncssh.connect(
+                self._address.host,
+                known_hosts=known_hosts,
+                connect_timeout=options.timeout,
+                login_timeout=options.timeout,
+                keepalive_interval=options.timeout,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        except asyncssh.HostKeyNotVerifiable:
+            raise StoreError(
+                f"the key of the host is not the one in {known_hosts}, or not in it; compare its fingerprint with "
+                "the one that the operator of the server names, and add it, for example by connecting once with ssh"
+            ) from None
+        except asyncssh.PermissionDenied:
+            raise StoreError(
+                "the server refuses the login: load the key into the SSH agent, or use the option identity or password"
+            ) from None
+        except FileNotFoundError as error:
+            raise StoreError(f"there is no file {error.filename}, which known_hosts or identity names") from None
+
+    async def _find_root(self, client: SFTPClient) -> bytes:
+        path = self._address.prefix.rstrip("/")
+        at_home = path == "~" or path.startswith(HOME)
+        path = (path[len(HOME) :] or ".") if at_home else f"/{path}"
+        root = await client.realpath(path.encode())
+        found = await client.stat(root)
+        if not stat.S_ISDIR(found.permissions or 0):
+            raise Missing("it is no folder")
+        return bytes(root)
+
+    @asynccontextmanager
+    async def _errors(self) -> AsyncIterator[None]:
+        """Context manager that turns errors of SSH into those of stores."""
+        import asyncssh
+
+        try:
+            yield
+        except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath, asyncssh.SFTPNotADirectory) as error:
+            raise Missing(str(error)) from None
+        except asyncssh.SFTPPermissionDenied as error:
+            raise Denied(str(error)) from None
+        except (asyncssh.Error, OSError, ValueError) as error:
+            raise StoreError(str(error) or type(error).__name__) from None
+
+    async def _call(self, work: Callable[[SFTPClient], Awaitable[T]]) -> T:
+        """Call a function with the client; once more if the connection turns out to be lost."""
+        import asyncssh
+
+        lost = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost)
+        for attempt in range(2):
+            client = await self._connected()
+            try:
+                async with self._errors_but(lost):
+                    return await work(client)
+            except lost:
+                if self._client is client:
+                    await self.close()
+                if attempt:
+                    raise StoreError("the connection is lost") from None
+        raise AssertionError
+
+    @asynccontextmanager
+    async def _errors_but(self, passed: tuple[type[Exception], ...]) -> AsyncIterator[None]:
+        lost: Exception | None = None
+        async with self._errors():
+            try:
+                yield
+            except passed as error:
+                lost = error
+        if lost is not None:
+            raise lost
+
+    # Paths
+
+    def _path(self, key: str) -> bytes:
+        path = key[len(self._address.prefix) :].strip("/").encode()
+        return self._root.rstrip(b"/") + b"/" + path if path else self._root
+
+    async def _check(self, client: SFTPClient, path: bytes) -> None:
+        """Check that no link is part of a path.
+
+        Raises:
+            Denied: one is.
+        """
+        if path != self._root and await client.realpath(path) != path:
+            raise Denied("a symbolic link is part of the path")
+
+    # Lists
+
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        level = prefix[: prefix.rfind("/") + 1]
+
+        async def read(client: SFTPClient) -> list[Entry]:
+            path = self._path(level)
+            async with asyncio.timeout(self._options.timeout):
+                await self._check(client, path)
+                found: list[Entry] = []
+                size = 0
+                async for item in client.scandir(path):
+                    entry = entry_of(level, item.filename, item.attrs)
+                    if entry is not None and len(entry.key) <= MAX_KEY:
+                        found.append(entry)
+                        size += len(entry.key)
+                    if len(found) > MAX_LEVEL or size > MAX_NAMES:
+                        raise Refused(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
+            return sorted(found, key=lambda entry: entry.key)
+
+        return page_of_keys(await self._call(read), prefix, after, limit)
+
+    # Files
+
+    async def head(self, key: str) -> Entry:
+        return await self._call(lambda client: self._find(client, key))
+
+    async def _find(self, client: SFTPClient, key: str) -> Entry:
+        return (await self._look(client, key))[0]
+
+    async def _look(self, client: SFTPClient, key: str) -> tuple[Entry, SFTPAttrs]:
+        path = self._path(key)
+        async with asyncio.timeout(self._options.timeout):
+            await self._check(client, path)
+            attributes = await client.lstat(path)
+        entry = entry_of("", key.encode(), attributes)
+        if entry is None or entry.is_directory:
+            raise Missing(key)
+        return entry, attributes
+
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        async def read(client: SFTPClient) -> Part | None:
+            entry, attributes = await self._look(client, key)
+            size = entry.size or 0
+            if match is not None and match != entry.version:
+                raise Changed(key)
+            if unless is not None and unless == entry.version:
+                return None
+            if count is None and size > limit:
+                raise OverLimit(size)
+            end = min(size, first + (size if count is None else count))
+            return Part(await self._read(client, self._path(key), attributes, first, end), entry)
+
+        return await self._call(read)
+
+    async def _read(self, client: SFTPClient, path: bytes, known: SFTPAttrs, first: int, end: int) -> bytes:
+        """Read bytes of a file that was looked at.
+
+        Raises:
+            Denied: another one, whose owner or permissions differ, has been put in its place: what a link leads to.
+        """
+        timeout = self._options.timeout
+        async with asyncio.timeout(timeout):
+            file = await client.open(path, "rb")
+        try:
+            async with asyncio.timeout(timeout):
+                opened = await file.stat()
+            if any(getattr(opened, name) != getattr(known, name) for name in SAME):
+                raise Denied("it has been replaced by another file")
+            parts: list[bytes] = []
+            while first < end:
+                async with asyncio.timeout(timeout):
+                    data = await file.read(min(end - first, CHUNK), first)
+                if not data:
+                    break
+                parts.append(data.encode() if isinstance(data, str) else data)
+                first += len(data)
+            return b"".join(parts)
+        finally:
+            await file.close()
+
+
+def entry_of(above: str, name: bytes | str, attributes: SFTPAttrs) -> Entry | None:
+    """Return a file or a directory; None for links, devices and the like, and names that are not UTF-8."""
+    try:
+        text = name.decode() if isinstance(name, bytes) else name
+    except UnicodeDecodeError:
+        return None
+    mode = attributes.permissions or 0
+    if stat.S_ISDIR(mode):
+        return None if text in (".", "..") else Entry(f"{above}{text}/")
+    if not stat.S_ISREG(mode):
+        return None
+    return Entry(above + text, attributes.size, attributes.mtime, f"{attributes.mtime}-{attributes.size}")
+
+
+def expanded(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111
+
+
+class SFTPSource(StoreSource):
+    """Provider of the files of an SSH server, given as ``sftp://USER@HOST/PATH`` or ``sftp://HOST/~/PATH``.
+
+    Raises:
+        ConfigError: the URL names no server, or has a password.
+    """
+
+    options = SFTPOptions
+
+    def __init__(self, target: str, options: SFTPOptions = SFTPOptions()) -> None:  # noqa: B008
+        address = read_address(target, options.alias)
+        super().__init__(SFTPStore(address, options), address, options)

@@ -1,0 +1,362 @@
+"""Provider of a store: objects and directories as resources, with windows, completion, search and polling."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from heapq import nlargest
+
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.errors import (
+    ConfigError,
+    InvalidCursor,
+    InvalidParams,
+    MCPError,
+    ProviderUnavailable,
+    ResourceError,
+    ResourceForbidden,
+    ResourceNotFound,
+)
+from carrel.log import Log
+from carrel.media_types import DIRECTORY
+from carrel.sources.content.window import parse_window
+from carrel.sources.content.words import words_of
+from carrel.sources.cursor import decode, encode, page_of
+from carrel.sources.documents.documents import QUERIES, Documents, Original
+from carrel.sources.files.search import rate
+from carrel.sources.polling import poll
+from carrel.sources.stores.address import Address
+from carrel.sources.stores.describe import describe, read_directory
+from carrel.sources.stores.lookup import complete, templates
+from carrel.sources.stores.options import StoreOptions
+from carrel.sources.stores.reading import ObjectReader
+from carrel.sources.stores.store import (
+    Denied,
+    Entry,
+    Listing,
+    Missing,
+    Refused,
+    Store,
+    StoreError,
+    is_shareable,
+)
+from carrel.sources.turns import Turns
+from carrel.sources.workers import Workers
+from carrel.uri.template import UriTemplate
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+
+__all__ = ["StoreSource"]
+
+log = Log("carrel.sources.stores")
+
+REQUESTS = 32  # at a time, of all clients
+PAGES = 20  # of a list that are looked through for one that has something shared on it
+LEVEL = 1000  # entries of a directory that a look for changes compares
+
+
+class StoreSource(Provider):
+    """Provider of what is in a store below the prefix of its address. Nothing is ever written."""
+
+    options: type[StoreOptions] = StoreOptions
+    naming = "give each store a name of its own by the option alias, in carrel.toml or in Python"
+
+    def __init__(self, store: Store, address: Address, options: StoreOptions) -> None:
+        self._store = store
+        self._address = address
+        self._options = options
+        self.name = self.uri = address.base
+        self.title = options.title or options.alias or address.host
+        self.prefixes: Sequence[str] = (address.base,)
+        self._workers = Workers(self, "carrel-stores")
+        self._reader = ObjectReader(store, options, self._workers)
+        self._documents = Documents(
+            self, offered=options.documents, limit=options.max_size, locations=options.image_locations
+        )
+        self._turns = Turns(options.requests_per_client, REQUESTS)
+        self._watches: set[asyncio.Task[object]] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.uri!r})"
+
+    async def start(self, events: Events) -> None:
+        """Connect, and check that the store can be listed.
+
+        Raises:
+            ConfigError: it cannot, and why; or a package is missing.
+        """
+        try:
+            await self._store.open()
+            await self._store.list(self._address.prefix, limit=1)
+        except BaseException as error:
+            await self._store.close()
+            if isinstance(error, StoreError):
+                raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
+            raise
+        self._workers.start()
+
+    async def stop(self) -> None:
+        """End watches, close connections, forget contents."""
+        for task in tuple(self._watches):
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._documents.stop()
+        await self._workers.stop()
+        await self._store.close()
+        self._reader.forget()
+
+    @asynccontextmanager
+    async def _request(self, uri: str, client: str) -> AsyncIterator[None]:
+        """Context manager of a request to the store: it waits for its turn, and its errors are those of a provider."""
+        self._workers.check()
+        async with self._turns.turn(client):
+            try:
+                yield
+            except Missing:
+                raise ResourceNotFound(uri) from None
+            except Denied:
+                raise ResourceForbidden(uri) from None
+            except Refused as error:
+                raise ResourceError(uri, f"Resource cannot be read: {error}") from None
+            except StoreError as error:
+                log.warning("%s: %s", self.uri, error)
+                raise ProviderUnavailable(self.uri) from None
+
+    def _resource(self, entry: Entry) -> Resource:
+        return self._documents.describe(describe(self._address, entry))
+
+    # Lists
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the store itself, then its objects at all depths, in the order of their keys."""
+        prefix, limit = self._address.prefix, max(request.limit, 1)
+        listing = f"objects {self.uri}"
+        items: list[Resource] = []
+        after = ""
+        if request.cursor is None:
+            items = [describe(self._address, Entry(prefix), self.title)]
+        else:
+            after = key_of_cursor(request.cursor, listing)
+        async with self._request(self.uri, request.client):
+            if len(items) == limit:
+                return Page(items, encode("", listing))
+            found = await self._page(prefix, after, limit - len(items), deep=True)
+        items += [self._resource(entry) for entry in found.entries]
+        return Page(items, None if found.after is None else encode(found.after, listing))
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the objects and directories directly inside a directory, in the order of their keys."""
+        key = self._directory(uri, request)
+        listing = f"entries {self._address.uri(key)}"
+        after = "" if request.cursor is None else key_of_cursor(request.cursor, listing)
+        async with self._request(uri, request.client):
+            found = await self._page(key, after, max(request.limit, 1), deep=False)
+        items = [self._resource(entry) for entry in found.entries]
+        return Page(items, None if found.after is None else encode(found.after, listing))
+
+    async def _page(self, prefix: str, after: str, limit: int, *, deep: bool) -> Listing:
+        """Return a page without what is not shared: keys that have no URI, and marks of empty directories."""
+        ask = self._store.walk if deep else self._store.list
+        found: list[Entry] = []
+        position: str | None = after
+        for _ in range(PAGES):
+            assert position is not None
+            listing = await ask(prefix, position, limit - len(found))
+            if not (listing.entries or deep or after or listing.after or self._is_there(prefix)):
+                raise Missing(prefix)
+            found += [entry for entry in listing.entries if self._shares(entry, prefix, deep=deep)]
+            position = listing.after
+            if position is None or len(found) >= limit:
+                break
+        return Listing(found, position)
+
+    def _is_there(self, prefix: str) -> bool:
+        """Return whether a directory in which there is nothing may be there all the same."""
+        return self._store.real_directories or prefix == self._address.prefix
+
+    def _shares(self, entry: Entry, prefix: str, *, deep: bool) -> bool:
+        if entry.key == prefix or (deep and entry.is_directory):
+            return False
+        if is_shareable(entry.key[len(self._address.prefix) :]):
+            return True
+        log.debug("%s: %r has no URI, and is left out", self.uri, entry.key)
+        return False
+
+    def _key(self, uri: str, request: Request) -> str:
+        """Return the key that a URI names, if the caller may know of it."""
+        key = self._address.key(uri)
+        if request.visible is not None and not request.visible(self._address.uri(key)):
+            raise ResourceForbidden(uri)
+        return key
+
+    def _directory(self, uri: str, request: Request) -> str:
+        key = self._key(uri, request)
+        if "?" in uri or (key and not key.endswith("/")):
+            raise ResourceNotFound(uri)
+        return key
+
+    def shows(self, uri: str, request: Request) -> bool:
+        """Return whether a URI is, in its usual spelling, one that the caller sees."""
+        try:
+            return request.visible is None or request.visible(self._address.uri(self._address.key(uri)))
+        except MCPError:
+            return True
+
+    # Reading
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return an object as text or a blob, a window of it, or a directory as a JSON array of resources.
+
+        Of a document, its text can be read as well.
+        """
+        return await self._documents.read(uri, request, self._read, self._original)
+
+    async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        """Return an object of at most ``limit`` bytes as a document."""
+        key = self._key(uri, request)
+        if not key or key.endswith("/"):
+            return Original(DIRECTORY, None, None)
+        async with self._request(uri, request.client):
+            return await self._reader.original(key, uri, limit, known)
+
+    async def _read(self, uri: str, request: Request) -> ReadResourceResult:
+        key = self._key(uri, request)
+        window = parse_window(uri.partition("?")[2])
+        async with self._request(uri, request.client):
+            if key and not key.endswith("/"):
+                return ReadResourceResult(contents=[await self._reader.read(key, uri, window, request.client)])
+            entries: list[Entry] = []
+            position: str | None = ""
+            while position is not None and len(entries) <= self._options.max_objects:
+                page = await self._page(key, position, LEVEL, deep=False)
+                entries += page.entries
+                position = page.after
+        visible = request.visible
+        shown = [self._resource(entry) for entry in entries[: self._options.max_objects]]
+        shown = [item for item in shown if visible is None or visible(item.uri)]
+        cut = position is not None or len(entries) > self._options.max_objects
+        return ReadResourceResult(contents=[read_directory(shown, uri, window, self._options.max_size, cut=cut)])
+
+    # Templates, completion, search
+
+    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return a page of the templates: paths, windows of objects, and texts of documents."""
+        return page_of(self._templates(), request, lambda template: template.uri_template)
+
+    def _templates(self) -> list[ResourceTemplate]:
+        found = templates(self.uri, self.title)
+        return [*found, *self._documents.templates(found[0].uri_template, self.title)]
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return paths, one directory at a time, or windows."""
+        known = [template.uri_template for template in self._templates()]
+        if not isinstance(reference, ResourceTemplateReference) or reference.uri not in known:
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        if argument not in UriTemplate(reference.uri).names:
+            raise InvalidParams(
+                f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument"
+            )
+        if argument in QUERIES:
+            return await self._documents.complete(reference.uri, value, context, request, self._original)
+        async with self._request(self.uri, request.client):
+            try:
+                return await complete(self._store, self._address.prefix, argument, value)
+            except (Missing, Denied, Refused):
+                return Completion([], total=0, has_more=False)
+
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the objects whose paths have all words of a query, of the first ``max_objects`` objects."""
+        if request.cursor is not None:
+            raise InvalidCursor
+        words = words_of(query)
+        if not words or request.limit < 1:
+            return Page([])
+        scored: list[tuple[float, Entry]] = []
+        prefix = self._address.prefix
+        async with self._request(self.uri, request.client):
+            async for entry in self._objects():
+                path = entry.key[len(prefix) :].casefold()
+                if all(word in path for word in words):
+                    above, _, name = path.rpartition("/")
+                    scored.append((rate(words, name, len(above)), entry))
+        best = nlargest(request.limit, scored, key=lambda pair: pair[0])
+        return Page([Hit(self._resource(entry), score) for score, entry in best])
+
+    async def _objects(self) -> AsyncIterator[Entry]:
+        """Yield the shared objects, up to ``max_objects``."""
+        left = self._options.max_objects
+        position: str | None = ""
+        while position is not None and left > 0:
+            page = await self._page(self._address.prefix, position, min(LEVEL, left), deep=True)
+            for entry in page.entries:
+                yield entry
+            left -= max(len(page.entries), 1)
+            position = page.after
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes that polling finds: of the first ``max_objects`` objects, and of all with a subscription."""
+        self._workers.check()
+        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
+
+        async def follow() -> None:
+            async for batch in poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri):
+                await queue.put(batch)
+
+        task: asyncio.Task[object] = asyncio.create_task(follow())
+        self._watches.add(task)
+        waiting = asyncio.create_task(queue.get())
+        try:
+            while True:
+                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+                if not waiting.done():
+                    break
+                yield waiting.result()
+                waiting = asyncio.create_task(queue.get())
+        finally:
+            task.cancel()
+            waiting.cancel()
+            await asyncio.gather(task, waiting, return_exceptions=True)
+            self._watches.discard(task)
+
+    async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
+        """Return a stamp for each object, and for each directory that is of interest."""
+        stamps: dict[str, Hashable] = {}
+        async for entry in self._objects():
+            stamps[self._address.uri(entry.key)] = entry.stamp
+        for uri in interest.uris:
+            if uri in stamps or "?" in uri:
+                continue
+            try:
+                key = self._address.key(uri)
+                if key.endswith("/") or not key:
+                    page = await self._page(key, "", LEVEL, deep=False)
+                    stamps[uri] = tuple((entry.key, entry.stamp) for entry in page.entries)
+                else:
+                    stamps[uri] = (await self._store.head(key)).stamp
+            except (Missing, Denied, Refused, ResourceNotFound, InvalidParams):
+                continue
+        return stamps
+
+
+def key_of_cursor(cursor: str, listing: str) -> str:
+    """Return the key that a cursor names.
+
+    Raises:
+        InvalidCursor: it was not issued for this listing.
+    """
+    key = decode(cursor, listing)
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise InvalidCursor from None
+    return key

@@ -1,0 +1,229 @@
+"""Store: the interface of an object store, a remote file system or an archive, all of them read only.
+
+A key is a path without a leading slash, ``docs/a.md``. A key that ends with a slash is a directory: a common prefix of
+keys, or a real directory. Lists are in the order of the code points of keys, where directories count with their slash,
+so that a list at all depths, and the lists of one level after another, have the same order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Hashable, Sequence
+from typing import NamedTuple
+
+from carrel.errors import MCPError
+
+__all__ = [
+    "MAX_KEY",
+    "Changed",
+    "Denied",
+    "Entry",
+    "Listing",
+    "Missing",
+    "OverLimit",
+    "Part",
+    "Refused",
+    "Store",
+    "StoreError",
+    "is_shareable",
+    "page_of_keys",
+]
+
+MAX_DEPTH = 100
+MAX_KEY = 4096  # characters; S3 has 1,024 bytes, paths 4,096
+
+
+class StoreError(MCPError):
+    """The store cannot be reached, or answered with an error. The message is for the log of the operator."""
+
+
+class Missing(StoreError):
+    """There is no such object or directory."""
+
+
+class Denied(StoreError):
+    """The object may not be read."""
+
+
+class Refused(StoreError):
+    """The object or directory is never read; the message says why, to clients as well."""
+
+
+class Changed(StoreError):
+    """The object is not the version that was asked for any more."""
+
+
+class OverLimit(StoreError):
+    """The object has ``size`` bytes, which is more than were allowed."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the object has {size:,} bytes")
+        self.size = size
+
+
+class Entry(NamedTuple):
+    """Object or directory. ``version`` differs when the contents do; ``modified`` is in seconds since 1970."""
+
+    key: str
+    size: int | None = None
+    modified: float | None = None
+    version: str | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        return self.key.endswith("/")
+
+    @property
+    def stamp(self) -> Hashable:
+        """The version, or size and time, where there is none."""
+        return self.version or (self.size, self.modified)
+
+    @property
+    def name(self) -> str:
+        return self.key.rstrip("/").rpartition("/")[2]
+
+
+class Listing(NamedTuple):
+    """Page of a list. ``after`` is the key to go on after; None at the end. A page may have few entries, or none."""
+
+    entries: Sequence[Entry]
+    after: str | None = None
+
+
+class Part(NamedTuple):
+    """Bytes of an object, and what it is."""
+
+    data: bytes
+    entry: Entry
+
+
+class Store(ABC):
+    """Store that is open from ``open`` to ``close``. Every method may raise ``StoreError``."""
+
+    real_directories = False
+    """Whether directories are there without anything in them, and ``list`` raises ``Missing`` where there is none."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: a package is missing.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close all connections. May be called twice, and without ``open``."""
+
+    @abstractmethod
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        """Return objects and directories of one level, whose keys begin with ``prefix`` and are after ``after``.
+
+        The level is what comes before the last slash of the prefix: ``docs/a`` lists ``docs/a.md`` and ``docs/api/``,
+        and nothing in ``docs/api/``.
+
+        Raises:
+            Missing: there is no such directory, where there are real ones.
+            Refused: it has more entries than can be put in order.
+        """
+
+    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        """Return objects at all depths below the directory ``prefix``, without directories, after ``after``."""
+        found: list[Entry] = []
+        visits = visit(self, prefix, after, limit)
+        try:
+            async for entry in visits:
+                found.append(entry)
+                if len(found) > limit:
+                    return Listing(found[:limit], found[limit - 1].key)
+        finally:
+            await visits.aclose()  # type: ignore[attr-defined]
+        return Listing(found)
+
+    @abstractmethod
+    async def head(self, key: str) -> Entry:
+        """Return what an object is.
+
+        Raises:
+            Missing: there is no such object; a directory is none.
+            Denied: it may not be read.
+        """
+
+    @abstractmethod
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        """Return an object of at most ``limit`` bytes, or ``count`` bytes of it from offset ``first``.
+
+        With ``count``, fewer bytes are returned at the end, and ``limit`` does not matter. ``match`` is the version
+        that it must have; if it has the version ``unless``, nothing is transferred, and None returned.
+
+        Raises:
+            Missing: there is no such object; a directory is none.
+            Denied: it may not be read.
+            Changed: it does not have the version ``match``.
+            OverLimit: it has more than ``limit`` bytes, which were not transferred.
+        """
+
+
+async def visit(store: Store, prefix: str, after: str, limit: int) -> AsyncIterator[Entry]:
+    """Yield the objects below a directory, depth first, in the order of their keys."""
+    if prefix.count("/") > MAX_DEPTH:
+        return
+    if after.startswith(prefix) and "/" in after[len(prefix) :]:
+        inner = prefix + after[len(prefix) :].partition("/")[0] + "/"
+        try:
+            async for entry in visit(store, inner, after, limit):
+                yield entry
+        except (Missing, Denied, Refused):
+            pass  # removed since, or not to be listed
+        after = inner
+    position: str | None = after
+    while position is not None:
+        listing = await store.list(prefix, position, limit + 1)
+        for entry in listing.entries:
+            if not entry.is_directory:
+                yield entry
+                continue
+            try:
+                async for inside in visit(store, entry.key, "", limit):
+                    yield inside
+            except (Missing, Denied, Refused):
+                continue
+        position = listing.after
+
+
+def page_of_keys(entries: Sequence[Entry], prefix: str, after: str, limit: int) -> Listing:
+    """Return the page of a whole level, or of all objects, that is sorted by key."""
+    start = max(bisect_right(entries, after, key=key_of), bisect_left(entries, prefix, key=key_of))
+    found: list[Entry] = []
+    for at in range(start, len(entries)):
+        if not entries[at].key.startswith(prefix):
+            break
+        if len(found) == limit:
+            return Listing(found, found[-1].key)
+        found.append(entries[at])
+    return Listing(found)
+
+
+def key_of(entry: Entry) -> str:
+    return entry.key
+
+
+def is_shareable(key: str) -> bool:
+    """Return whether a key has a URI that all parties understand alike: no empty, ``.`` or ``..`` segment, no NUL."""
+    parts = key.removesuffix("/").split("/")
+    return (
+        0 < len(key) <= MAX_KEY
+        and len(parts) <= MAX_DEPTH
+        and "\0" not in key
+        and not any(part in ("", ".", "..") for part in parts)
+    )

@@ -1,0 +1,315 @@
+"""WebDAV servers, by aiohttp: ``webdav://HOST/PATH``, and ``webdavs://HOST/PATH`` over TLS.
+
+https://www.rfc-editor.org/rfc/rfc4918
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from carrel.errors import ConfigError
+from carrel.sources.stores.address import Address, read_address
+from carrel.sources.stores.options import WebDAVOptions
+from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.store import (
+    Changed,
+    Denied,
+    Entry,
+    Listing,
+    Missing,
+    OverLimit,
+    Part,
+    Refused,
+    Store,
+    StoreError,
+    page_of_keys,
+)
+from carrel.uri.parse import UriError, encode_path, percent_decode
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+__all__ = ["WebDAVSource", "WebDAVStore"]
+
+SCHEMES = {"webdav": "http", "webdavs": "https"}
+LOCAL = ("localhost", "127.0.0.1", "::1")
+RESPONSE = "{DAV:}response"
+MAX_ANSWER = 64 * 1024 * 1024  # bytes of the description of a directory
+MAX_LEVEL = 100_000  # entries of a directory, which are put in order
+MAX_ELEMENTS = 1000  # of the description of one of them
+CHUNK, STEP = 262_144, 65_536  # bytes of a file, and of a description, that are taken at a time
+
+ASKED = b"""<?xml version="1.0"?><propfind xmlns="DAV:"><prop>
+<resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>"""
+
+
+class WebDAVStore(Store):
+    """Files below a collection of a WebDAV server. Redirects are not followed."""
+
+    real_directories = True
+
+    def __init__(self, address: Address, options: WebDAVOptions) -> None:
+        self._address = address
+        self._options = options
+        self._session: ClientSession | None = None
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        port = "" if address.port is None else f":{address.port}"
+        self._origin = f"{SCHEMES[address.scheme]}://{host}{port}"
+        if options.password and address.scheme == "webdav" and address.host not in LOCAL:
+            raise ConfigError("a password is sent over webdavs: only, where TLS hides it")
+
+    def __repr__(self) -> str:
+        return f"WebDAVStore({self._address.base!r})"
+
+    async def open(self) -> None:
+        try:
+            import lxml.etree  # type: ignore[import-untyped]  # noqa: F401
+            from aiohttp import ClientSession, ClientTimeout, DummyCookieJar
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"webdav: URLs need the package {error.name}: pip install 'carrel[webdav]'") from None
+        options = self._options
+        user = options.user or self._address.user
+        headers = {"Accept-Encoding": "identity"}
+        if user is not None:
+            token = b64encode(f"{user}:{options.password or ''}".encode()).decode()
+            headers["Authorization"] = f"Basic {token}"
+        timeout = ClientTimeout(total=None, sock_connect=options.timeout, sock_read=options.timeout)
+        self._session = ClientSession(
+            headers=headers,
+            cookie_jar=DummyCookieJar(),
+            auto_decompress=False,  # what was not asked for is not unpacked
+            timeout=timeout,
+        )
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @asynccontextmanager
+    async def _ask(self, method: str, key: str, headers: Mapping[str, str], data: bytes = b"") -> AsyncIterator[Any]:
+        from aiohttp import ClientError
+        from yarl import URL
+
+        if self._session is None:
+            raise StoreError("it is closed")
+        url = URL(f"{self._origin}/{encode_path(key.split('/'))}", encoded=True)
+        try:
+            async with self._session.request(
+                method, url, headers=dict(headers), data=data or None, allow_redirects=False
+            ) as response:
+                check(response)
+                yield response
+        except (ClientError, OSError) as error:
+            raise StoreError(str(error) or type(error).__name__) from None
+
+    async def _find(self, key: str, depth: str) -> list[Entry]:
+        """Return what the server says about a file or a directory, and, with depth 1, about what is in it."""
+        headers = {"Depth": depth, "Content-Type": "application/xml"}
+        async with self._ask("PROPFIND", key, headers, ASKED) as response:
+            if response.status != 207:
+                raise StoreError(f"the server answered {response.status}, which is not what WebDAV servers answer")
+            answer, size = MultiStatus(), 0
+            async for data in response.content.iter_chunked(STEP):
+                size += len(data)
+                if size > MAX_ANSWER:
+                    raise Refused(f"its description has more than {MAX_ANSWER:,} bytes")
+                answer.feed(data)
+                await asyncio.sleep(0)  # others have their turn
+        return answer.close()
+
+    # Lists
+
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        level = prefix[: prefix.rfind("/") + 1]
+        answer = await self._find(level, "1")
+        if level and all(entry.key != level for entry in answer):
+            raise Missing(level)  # it is a file
+        # Nothing but what is directly inside, whatever the server claims.
+        inside = {entry.key: entry for entry in answer if is_inside(entry.key, level)}
+        return page_of_keys(sorted(inside.values(), key=lambda entry: entry.key), prefix, after, limit)
+
+    # Files
+
+    async def head(self, key: str) -> Entry:
+        for entry in await self._find(key, "0"):
+            if entry.key == key:
+                return entry
+        raise Missing(key)  # such as a directory, whose path ends with a slash
+
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        headers: dict[str, str] = {}
+        if match is None:
+            entry = await self.head(key)
+            if unless is not None and unless == entry.version:
+                return None
+            if count is None and (entry.size or 0) > limit:
+                raise OverLimit(entry.size or 0)
+            if not entry.size:
+                return Part(b"", entry)
+        elif match.startswith('"'):
+            headers["If-Match"] = match
+        if count is not None:
+            headers["Range"] = f"bytes={first}-{first + count - 1}"
+        async with self._ask("GET", key, headers) as response:
+            entry = entry_of(key, response)
+            if match is not None and entry.version != match:
+                raise Changed(key)
+            # A server need not know ranges.
+            skip = 0 if response.status == 206 else first
+            data = await read_body(response, skip, limit if count is None else count)
+        return Part(data, entry)
+
+
+def is_inside(key: str, level: str) -> bool:
+    name = key[len(level) :].removesuffix("/")
+    return key.startswith(level) and name != "" and "/" not in name
+
+
+async def read_body(response: ClientResponse, skip: int, count: int) -> bytes:
+    """Return up to ``count`` bytes of a body, after the first ``skip`` ones."""
+    parts: list[bytes] = []
+    while count > 0 and (data := await response.content.read(CHUNK)):
+        kept = data[skip:][:count]
+        skip = max(skip - len(data), 0)
+        count -= len(kept)
+        parts.append(kept)
+    return b"".join(parts)
+
+
+def check(response: ClientResponse) -> None:
+    """Check the status of a response.
+
+    Raises:
+        StoreError: it is an error, or a redirect.
+    """
+    status = response.status
+    if status == 401:
+        raise StoreError("the server refuses the login: use the options user and password")
+    kinds = {403: Denied, 404: Missing, 405: Missing, 410: Missing, 412: Changed}
+    if status in kinds or not 200 <= status < 300:
+        raise kinds.get(status, StoreError)(f"the server answered {status}")
+
+
+class MultiStatus:
+    """Parser of a multistatus response, part by part, that keeps no more than its entries.
+
+    Raises:
+        StoreError: (each method) it is not well-formed.
+        Refused: (each method) it has more entries than can be put in order.
+    """
+
+    def __init__(self) -> None:
+        from lxml import etree
+
+        self._parser = etree.XMLPullParser(
+            events=("end",), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
+        )
+        self._damaged: type[Exception] = etree.XMLSyntaxError
+        self._entries: list[Entry] = []
+        self._elements = 0
+
+    def feed(self, data: bytes) -> None:
+        """Parse a part."""
+        try:
+            self._parser.feed(data)
+            for _, element in self._parser.read_events():
+                self._elements += 1
+                if element.tag == RESPONSE:
+                    self._take(element)
+                elif self._elements > MAX_ELEMENTS:
+                    raise StoreError(f"the server answered with more than {MAX_ELEMENTS:,} elements about one file")
+        except self._damaged as error:
+            raise damaged(error) from None
+
+    def _take(self, response: Any) -> None:
+        entry = entry_in(response)
+        if entry is not None:
+            self._entries.append(entry)
+        if len(self._entries) > MAX_LEVEL:
+            raise Refused(f"it has more than {MAX_LEVEL:,} entries")
+        self._elements = 0
+        response.clear()
+        while response.getprevious() is not None:
+            response.getparent().remove(response.getprevious())
+
+    def close(self) -> list[Entry]:
+        """Return the entries, whose keys are their paths."""
+        try:
+            self._parser.close()
+        except self._damaged as error:
+            raise damaged(error) from None
+        return self._entries
+
+
+def damaged(error: Exception) -> StoreError:
+    return StoreError(f"the server answered with XML that is damaged ({error})")
+
+
+def entry_in(response: Any) -> Entry | None:
+    """Return the entry that an element of a multistatus response describes; None if it has no path."""
+    properties = {
+        item.tag: item
+        for status in response.iterfind("{DAV:}propstat")
+        if " 200" in (status.findtext("{DAV:}status") or " 200")
+        for item in status.iterfind("{DAV:}prop/*")
+    }
+    try:
+        key = percent_decode(urlsplit((response.findtext("{DAV:}href") or "").strip()).path).strip("/")
+    except (UriError, ValueError):
+        return None
+    kind = properties.get("{DAV:}resourcetype")
+    if kind is not None and kind.find("{DAV:}collection") is not None:
+        return Entry(f"{key}/")
+    text = {name: (item.text or "").strip() for name, item in properties.items()}
+    length = text.get("{DAV:}getcontentlength", "")
+    return make_entry(key.rstrip("/"), length, text.get("{DAV:}getlastmodified", ""), text.get("{DAV:}getetag", ""))
+
+
+def entry_of(key: str, response: ClientResponse) -> Entry:
+    """Return what the headers of a response say about a file."""
+    headers = response.headers
+    length = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "")
+    return make_entry(key, length, headers.get("Last-Modified", ""), headers.get("ETag", ""))
+
+
+def make_entry(key: str, length: str, modified: str, tag: str) -> Entry:
+    size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
+    try:
+        time: float | None = parsedate_to_datetime(modified).timestamp()
+    except (ValueError, OverflowError):
+        time = None
+    if tag.startswith("W/"):
+        tag = ""  # does not say that the bytes are the same
+    elif tag and not tag.startswith('"'):
+        tag = f'"{tag}"'
+    return Entry(key, size, time, tag or f"{modified}-{length}")
+
+
+class WebDAVSource(StoreSource):
+    """Provider of the files of a WebDAV server, given as ``webdavs://HOST/PATH`` or ``webdav://HOST/PATH``.
+
+    Raises:
+        ConfigError: the URL names no server, or has a password.
+    """
+
+    options = WebDAVOptions
+
+    def __init__(self, target: str, options: WebDAVOptions = WebDAVOptions()) -> None:  # noqa: B008
+        address = read_address(target, options.alias)
+        super().__init__(WebDAVStore(address, options), address, options)

@@ -1,0 +1,316 @@
+"""ZIP archives: ``zip:PATH``. Members are read in place; nothing is unpacked to the disk."""
+
+# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
+# ruff: noqa: PTH100, PTH111, PTH116, PTH119
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+from zlib import error as ZlibError  # noqa: N812
+
+from carrel.errors import ConfigError
+from carrel.log import Log
+from carrel.sources.stores.address import Address, base_of
+from carrel.sources.stores.index import Index
+from carrel.sources.stores.options import StoreOptions
+from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.store import (
+    Changed,
+    Entry,
+    Listing,
+    OverLimit,
+    Part,
+    Refused,
+    Store,
+    StoreError,
+    is_shareable,
+)
+from carrel.sources.workers import Workers
+from carrel.uri.parse import UriError, percent_decode
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
+__all__ = ["ZipSource", "ZipStore"]
+
+T = TypeVar("T")
+
+log = Log("carrel.sources.stores")
+
+MAX_DIRECTORY = 64 * 1024 * 1024  # bytes of the list of members
+MAX_MEMBERS = 500_000
+MAX_RATIO = 200  # of the size of a member to what it takes in the archive; text is at 3 to 20
+SMALL = 1024 * 1024  # bytes up to which the ratio does not matter
+OPEN = 8  # members that stay open, to be read on
+ENCRYPTED = 0x1
+METHODS = (0, 8)  # stored and deflated: zipfile unpacks no others in parts, so that bytes become gigabytes at once
+
+
+class ZipStore(Store):
+    """Members of an archive, as it is on the disk now: when the file is replaced, it is opened again."""
+
+    def __init__(self, path: str, options: StoreOptions) -> None:
+        self._path = path
+        self._options = options
+        self._workers = Workers(self, "carrel-zip")
+        self._lock = threading.Lock()
+        self._archive: Archive | None = None
+
+    def __repr__(self) -> str:
+        return f"ZipStore({self._path!r})"
+
+    async def open(self) -> None:
+        self._workers.start()
+
+    async def close(self) -> None:
+        await self._workers.stop()
+        with self._lock:
+            archive, self._archive = self._archive, None
+        if archive is not None:
+            archive.close()
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        from zipfile import BadZipFile
+
+        try:
+            return await self._workers.run("", function, *arguments)
+        except (BadZipFile, ZlibError, EOFError, UnicodeDecodeError, ValueError) as error:
+            raise StoreError(f"the archive is damaged ({error})") from None
+        except OSError as error:
+            raise StoreError(f"the archive cannot be read ({error.strerror or error})") from None
+
+    def _current(self) -> Archive:
+        """Return the archive, opened again if the file has been replaced. Runs in a thread."""
+        with self._lock:
+            info = os.stat(self._path)
+            stamp = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
+            if self._archive is None or self._archive.stamp != stamp:
+                old, self._archive = self._archive, None
+                if old is not None:
+                    old.close()
+                self._archive = Archive(self._path, stamp)
+            return self._archive
+
+    async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        return await self._call(lambda: self._current().index.level(prefix, after, limit))
+
+    async def walk(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
+        return await self._call(lambda: self._current().index.objects(prefix, after, limit))
+
+    async def head(self, key: str) -> Entry:
+        return await self._call(lambda: self._current().index.find(key))
+
+    async def get(
+        self,
+        key: str,
+        limit: int,
+        *,
+        first: int = 0,
+        count: int | None = None,
+        match: str | None = None,
+        unless: str | None = None,
+    ) -> Part | None:
+        return await self._call(self._get, key, limit, first, count, match, unless)
+
+    def _get(
+        self, key: str, limit: int, first: int, count: int | None, match: str | None, unless: str | None
+    ) -> Part | None:
+        archive = self._current()
+        entry = archive.index.find(key)
+        size = entry.size or 0
+        if match is not None and match != entry.version:
+            raise Changed(key)
+        if unless is not None and unless == entry.version:
+            return None
+        if count is None and size > limit:
+            raise OverLimit(size)
+        # What comes before a range has to be decompressed as well.
+        reach = self._options.max_scan + self._options.max_size
+        if first > reach and not archive.is_stored(key):
+            raise Refused(f"it is compressed, and only the first {reach:,} bytes of it can be reached")
+        return Part(archive.read(key, first, size if count is None else count), entry)
+
+
+class Archive:
+    """Archive that is open: an index of the members that are shared, and reads of them, from several threads.
+
+    Raises:
+        BadZipFile: it is none, or is damaged.
+        StoreError: it is no regular file, or has too many members.
+    """
+
+    def __init__(self, path: str, stamp: tuple[int, ...]) -> None:
+        from zipfile import ZipFile
+
+        self.stamp = stamp
+        file = BoundedFile(open_regular(path), "rb")
+        try:
+            self._zip: ZipFile = ZipFile(file)
+            file.listed = True
+            if len(self._zip.infolist()) > MAX_MEMBERS:
+                raise StoreError(f"the archive has more than {MAX_MEMBERS:,} members")
+            self._members = shared_members(self._zip.infolist(), path)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        self._open: OrderedDict[str, IO[bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.index = Index(entry_of(info) for info in self._members.values())
+
+    def close(self) -> None:
+        """Close the archive; reads that are under way fail."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
+        self._zip.close()
+        self._file.close()
+
+    def is_stored(self, key: str) -> bool:
+        """Return whether a member is not compressed."""
+        return self._members[key].compress_type == 0
+
+    def read(self, key: str, first: int, count: int) -> bytes:
+        """Read bytes of a member. One that stays open is read on from where it is.
+
+        Raises:
+            Refused: it is encrypted, compressed in another way, or expands too much.
+        """
+        info = self._members[key]
+        check(info)
+        with self._lock:
+            member = self._open.pop(key, None)
+        try:
+            if member is not None and member.tell() > first:
+                member.close()
+                member = None
+            if member is None:
+                member = self._zip.open(info)
+            if member.tell() < first:
+                member.seek(first)
+            data = member.read(count)
+        except BaseException:
+            if member is not None:
+                member.close()
+            raise
+        if count < info.file_size and first + count < info.file_size:
+            with self._lock:
+                self._open[key] = member
+                if len(self._open) > OPEN:
+                    self._open.popitem(last=False)[1].close()
+        else:
+            member.close()
+        return data
+
+
+class BoundedFile(io.FileIO):
+    """File of which no more is read at once than the list of members may have, until it has been read (``listed``)."""
+
+    listed = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.listed:
+            return super().read(size) or b""
+        bounded = MAX_DIRECTORY + 1 if size is None or size < 0 else min(size, MAX_DIRECTORY + 1)
+        data = super().read(bounded) or b""
+        if len(data) > MAX_DIRECTORY:
+            raise StoreError(f"the list of members has more than {MAX_DIRECTORY:,} bytes")
+        return data
+
+
+def open_regular(path: str) -> int:
+    """Open a file, and no device or pipe."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreError("the archive is no regular file")
+    return descriptor
+
+
+def shared_members(members: list[ZipInfo], path: str) -> dict[str, ZipInfo]:
+    """Return the members that are shared, by key: no links, no names that lead out, and none that come twice."""
+    found: dict[str, ZipInfo] = {}
+    left_out: set[str] = set()
+    for info in members:
+        name = info.filename
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        strange = kind not in (0, stat.S_IFREG, stat.S_IFDIR) or name != info.orig_filename
+        if strange or name in found or not is_shareable(name) or not encodable(name):
+            left_out.add(name)
+        else:
+            found[name] = info
+    if left_out:
+        log.warning("%s: %d members are left out: links, doubtful names, or names that come twice", path, len(left_out))
+    return {name: info for name, info in found.items() if name not in left_out}
+
+
+def encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def entry_of(info: ZipInfo) -> Entry:
+    if info.is_dir():
+        return Entry(info.filename)
+    try:
+        modified: float | None = time.mktime((*info.date_time, 0, 0, -1))  # in local time, as archives have it
+    except (ValueError, OverflowError):
+        modified = None
+    stamp = "".join(f"{part:02}" for part in info.date_time)
+    return Entry(info.filename, info.file_size, modified, f"{info.CRC:08x}-{info.file_size}-{stamp}")
+
+
+def check(info: ZipInfo) -> None:
+    """Check that a member can be read.
+
+    Raises:
+        Refused: it is encrypted, or expands too much.
+    """
+    if info.flag_bits & ENCRYPTED:
+        raise Refused("it is encrypted")
+    if info.compress_type not in METHODS:
+        raise Refused("it is compressed in a way that is not supported; only stored and deflated members are read")
+    if info.file_size > SMALL and info.file_size > MAX_RATIO * info.compress_size:
+        raise Refused(f"it expands to more than {MAX_RATIO} times its size in the archive")
+
+
+class ZipSource(StoreSource):
+    """Provider of the members of an archive, given as ``zip:PATH``.
+
+    Raises:
+        ConfigError: the URL has no path.
+    """
+
+    def __init__(self, target: str, options: StoreOptions = StoreOptions()) -> None:  # noqa: B008
+        path = path_of(target)
+        name = options.alias or os.path.basename(path)
+        address = Address("zip", base_of("zip", name), name)
+        super().__init__(ZipStore(path, options), address, options)
+
+
+def path_of(target: str) -> str:
+    """Return the absolute path that a URL names: ``zip:PATH`` or ``zip:///PATH``.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    rest = target.partition(":")[2]
+    if rest.startswith("//"):
+        rest = rest[2:]
+        try:
+            rest = rest if os.path.lexists(rest) else percent_decode(rest)
+        except UriError:
+            pass
+    if not rest or rest.endswith("/") or "\0" in rest or (target[4:6] == "//" and not rest.startswith("/")):
+        raise ConfigError("this URL names no archive; it should look like zip:PATH or zip:///PATH")
+    return os.path.abspath(os.path.expanduser(rest))

@@ -1,0 +1,31 @@
+"""Turns of clients at a source: how many requests of one client, and of all, are under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+__all__ = ["Turns"]
+
+
+class Turns:
+    """Limits of concurrent requests, per client and in total; who comes later waits."""
+
+    def __init__(self, per_client: int, total: int) -> None:
+        self._per_client = per_client
+        self._total = asyncio.Semaphore(total)
+        self._clients: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, client: str) -> AsyncIterator[None]:
+        """Context manager that waits for the turn of a client, and holds it."""
+        own, users = self._clients.setdefault(client, (asyncio.Semaphore(self._per_client), []))
+        users.append(None)
+        try:
+            async with own, self._total:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                self._clients.pop(client, None)

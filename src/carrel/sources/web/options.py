@@ -1,0 +1,55 @@
+"""Options of the web source."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from carrel.sources.documents.options import AsText, Locations
+from carrel.sources.options import Count, Folder, Size
+
+__all__ = ["Host", "Seconds", "WebOptions"]
+
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
+"""Duration in seconds, more than 0."""
+
+Host: TypeAlias = Annotated[str, Meta(title="HOST")]
+"""Host name or IP address."""
+
+
+class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of web pages: where fetching may lead, how much is fetched and kept, and how often."""
+
+    title: Annotated[str | None, Meta(description="the name of the first page in lists (default: its own)")] = None
+    private_hosts: Annotated[
+        tuple[Host, ...], Meta(description="a host that may be outside the public Internet, for intranets")
+    ] = ()
+    redirect_hosts: Annotated[
+        tuple[Host, ...], Meta(description="another host that redirects may lead to; without it only the page's own")
+    ] = ()
+    robots: Annotated[bool, Meta(description="follow robots.txt", extra={"off": "fetch what robots.txt disallows"})] = (
+        True
+    )
+    sitemap: Annotated[
+        bool,
+        Meta(description="list the pages of sitemap.xml", extra={"off": "list the links of the page, not sitemap.xml"}),
+    ] = True
+    max_pages: Annotated[Count, Meta(description="the most pages in a list")] = 5000
+    max_page_size: Annotated[Size, Meta(description="the largest response that is fetched")] = 4 * 1024 * 1024
+    documents: AsText = True
+    image_locations: Locations = False
+    cache_size: Annotated[Size, Meta(description="the memory for what was fetched")] = 64 * 1024 * 1024
+    cache_folder: Annotated[
+        Folder | None, Meta(description="a folder in which fetched pages are kept too, for the next start")
+    ] = None
+    cache_folder_size: Annotated[Size, Meta(description="the most bytes in that folder")] = 256 * 1024 * 1024
+    cache_seconds: Annotated[
+        Seconds, Meta(description="how long a page is used unasked, where the site says nothing (Cache-Control)")
+    ] = 60.0
+    fetch_timeout: Annotated[Seconds, Meta(description="how long a fetch may take, with redirects")] = 30.0
+    fetch_delay: Annotated[Seconds, Meta(description="the time between two requests to one host")] = 0.1
+    poll_seconds: Annotated[
+        Seconds, Meta(description="how often subscribed pages and lists are looked at for changes")
+    ] = 300.0

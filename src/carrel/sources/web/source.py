@@ -1,0 +1,315 @@
+"""Source ``https:`` and ``web+https:``: pages of one site, for clients to fetch, or fetched here as Markdown.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/resources#https%3A%2F%2F
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceError, ResourceNotFound
+from carrel.media_types import DIRECTORY
+from carrel.sources.content.window import SUGGESTIONS
+from carrel.sources.content.words import words_of
+from carrel.sources.cursor import page_after, page_of
+from carrel.sources.documents.documents import QUERIES, Documents, Original
+from carrel.sources.documents.kinds import kind_of
+from carrel.sources.polling import poll
+from carrel.sources.web.cache import Cached
+from carrel.sources.web.contents import contents_of, read_entry
+from carrel.sources.web.fetching import Pages
+from carrel.sources.web.options import WebOptions
+from carrel.sources.web.pages import Lister, Listing, type_of_page
+from carrel.sources.web.scope import Address, Scope
+from carrel.sources.workers import Workers
+from carrel.uri.parse import percent_decode
+from carrel.uri.template import UriTemplate
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+__all__ = ["WebSource"]
+
+MAX_SUGGESTIONS = 100
+
+
+class WebSource(Provider):
+    """Provider of the pages of one site, given by an ``https:``, ``web+https:`` or ``web+http:`` URL.
+
+    Under ``https:`` pages are listed for clients that fetch them themselves, and read as they are for the others. Under
+    ``web+https:`` they are fetched and cached here, and HTML becomes Markdown.
+
+    Args:
+        ssl: SSL context with the trusted certificates; those of the system if None.
+
+    Raises:
+        ConfigError: the target is not the URL of a page.
+    """
+
+    options = WebOptions
+
+    def __init__(
+        self,
+        target: str,
+        options: WebOptions = WebOptions(),  # noqa: B008
+        *,
+        ssl: SSLContext | None = None,
+    ) -> None:
+        self._scope = Scope(target)
+        self._options = options
+        self.name = self.uri = self._scope.uri
+        self.prefixes = self._scope.prefixes
+        self._workers = Workers(self, "carrel-web")
+        self._pages = Pages(options, self._workers, ssl)
+        self._lister = Lister(self._scope, options, self._pages, self._workers)
+        self._documents = Documents(
+            self, offered=options.documents and self._scope.fetched, locations=options.image_locations
+        )
+        self._listing: Listing | None = None
+        self._looked = 0.0
+        self._lock = asyncio.Lock()
+        self._versions: dict[str, tuple[bytes, int]] = {}
+        self._watches: set[asyncio.Task[object]] = set()
+
+    def __repr__(self) -> str:
+        return f"WebSource({self.uri!r})"
+
+    async def start(self, events: Events) -> None:
+        """Start; the site is not asked yet.
+
+        Raises:
+            ConfigError: a package is missing, or the folder for pages cannot be used.
+        """
+        require_libraries()
+        self._workers.start()
+        try:
+            await self._pages.open()
+        except BaseException:
+            await self._workers.stop(0)
+            raise
+
+    async def stop(self) -> None:
+        """Stop: end watches, close connections, forget pages."""
+        for task in tuple(self._watches):
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._documents.stop()
+        await self._workers.stop()
+        await self._pages.close()
+        self._listing = None
+
+    # Lists
+
+    async def _list(self, *, refresh: bool = False) -> Listing:
+        """Return the shared pages, looked for again after ``cache_seconds``."""
+        self._workers.check()
+        async with self._lock:
+            now = asyncio.get_running_loop().time()
+            if self._listing is None or refresh or now - self._looked > self._options.cache_seconds:
+                found = await self._lister.look(refresh=refresh)
+                described = {uri: self._documents.describe(one) for uri, one in found.resources.items()}
+                self._listing = msgspec.structs.replace(found, resources=described)
+                self._looked = now
+            return self._listing
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the shared pages, in the order of their URIs."""
+        listing = await self._list()
+        return page_after(list(listing.resources.values()), request, f"web {self.uri}")
+
+    async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
+        """Return a page of the entries of a feed, or of the pages of a sitemap."""
+        listing = await self._list()
+        if uri not in listing.directories:
+            raise ResourceNotFound(uri)
+        inside = [listing.resources[one] for one in sorted(listing.directories[uri])]
+        return page_after(inside, request, f"web entries {uri}")
+
+    # Reading
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return a page as Markdown, or as it is; the entries of a feed or a sitemap as JSON; or a window of them."""
+        self._workers.check()
+        try:
+            # A page of a site may have parameters of the same names; a file such as report.pdf has not.
+            if self._documents.kind(type_of_page(uri)) is not None:
+                return await self._documents.read(uri, request, self._read, self._original)
+            return await self._read(uri, request)
+        except ResourceError as error:  # of the URL that was fetched
+            raise type(error)(uri, error.message) from None
+
+    async def _read(self, uri: str, request: Request) -> ReadResourceResult:
+        address = self._scope.address(uri)
+        page = await self._get(address, uri)
+        whole = self._scope.uri_of(address.url)
+        if address.extra.startswith("entry="):
+            contents = await read_entry(self._workers, request.client, page, uri, address.extra)
+        else:
+            listing = None
+            if self._listing is None or whole in self._listing.directories:
+                listing = await self._list()
+            if listing is not None and whole in listing.directories and not address.extra:
+                items = [listing.resources[one] for one in sorted(listing.directories[whole])]
+                lines = b",\n".join(map(msgspec.json.encode, items)).decode()
+                contents = TextResourceContents(uri, f"[\n{lines}\n]\n", mime_type=DIRECTORY)
+            else:
+                contents = await contents_of(
+                    self._workers, request.client, page, uri, address.extra, convert=self._scope.fetched
+                )
+                self._pages.cache.put(address.url, page)  # it has grown by its Markdown
+        fresh = max(page.fresh_until - asyncio.get_running_loop().time(), 0.0)
+        return ReadResourceResult(contents=[contents], ttl_ms=int(fresh * 1000))
+
+    async def _get(self, address: Address, uri: str) -> Cached:
+        if not self._scope.includes(address.url):
+            known = self._listing or await self._list()
+            if self._scope.folder or self._scope.uri_of(address.url) not in known.resources:
+                raise ResourceNotFound(uri)
+        return await self._pages.get(address.url)
+
+    async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
+        page = await self._get(self._scope.address(uri), uri)
+        kind = page.kind if kind_of(page.kind) is not None else type_of_page(uri)
+        return Original(kind, page.digest, page.data)
+
+    # Templates, completion, search
+
+    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return the templates of the pages below a folder, and of windows and texts of pages that are fetched here."""
+        return page_of(self._templates(), request, lambda template: template.uri_template)
+
+    def _templates(self) -> list[ResourceTemplate]:
+        scope, title = self._scope, self._options.title or f"{self._scope.host}: page"
+        literal, which = (f"{self.uri}{{+path}}", "a page") if scope.folder else (self.uri, "the page")
+        shown = "A page as Markdown, by its path" if scope.fetched else "A page, by its path"
+        found = [ResourceTemplate(literal, title, description=f"{shown} below {scope.url}")] if scope.folder else []
+        mark = "&" if "?" in literal else "?"
+        windows = (("lines", "first-last, such as 1-100"), ("tail", "the last, such as 20"), ("bytes", "first-last"))
+        found += [
+            ResourceTemplate(f"{literal}{{{mark}{unit}}}", f"{title}, {unit}", description=f"{unit} of {which}: {text}")
+            for unit, text in (windows if scope.fetched else ())
+        ]
+        return found + (self._documents.templates(literal, scope.host) if scope.folder else [])
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return the paths of known pages that begin with what was typed, then those that contain it."""
+        template = getattr(reference, "uri", None)
+        if not isinstance(template, str) or template not in [one.uri_template for one in self._templates()]:
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        if argument not in UriTemplate(template).names:
+            raise InvalidParams("Invalid params: the template has no such variable", parameter="argument")
+        if argument in QUERIES:
+            return await self._documents.complete(template, value, context, request, self._original)
+        if argument != "path":
+            ranges = [text for text in SUGGESTIONS[argument] if text.startswith(value)]
+            return Completion(ranges, total=len(ranges), has_more=False)
+        listing = await self._list()
+        paths = [
+            uri.removeprefix(self.uri) for uri in listing.resources if uri.startswith(self.uri) and uri != self.uri
+        ]
+        typed = value.casefold()
+        begin = [path for path in paths if unescaped(path).casefold().startswith(typed)]
+        seen = set(begin)
+        inside = [path for path in paths if path not in seen and typed in unescaped(path).casefold()]
+        values = begin + inside
+        return Completion(values[:MAX_SUGGESTIONS], total=len(values), has_more=len(values) > MAX_SUGGESTIONS)
+
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the pages whose titles or addresses have all words of a query."""
+        if request.cursor is not None:
+            raise InvalidCursor
+        words = words_of(query)
+        hits: list[Hit] = []
+        for resource in (await self._list()).resources.values() if words else ():
+            name = f"{resource.title or ''} {resource.name}".casefold()
+            text = f"{name} {unescaped(resource.uri).casefold()}"
+            if all(word in text for word in words):
+                hits.append(Hit(resource, 1.0 if all(word in name for word in words) else 0.5))
+        hits.sort(key=lambda hit: -hit.score)
+        return Page(hits[: max(request.limit, 0)])
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes that polling finds: of the list, of feeds and sitemaps, and of subscribed pages."""
+        queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
+
+        async def follow() -> None:
+            async for batch in poll(lambda: self._look(interest), self._options.poll_seconds, owner=self.uri):
+                await queue.put(batch)
+
+        task: asyncio.Task[object] = asyncio.create_task(follow())
+        self._watches.add(task)
+        waiting = asyncio.create_task(queue.get())
+        try:
+            while True:
+                await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+                if not waiting.done():
+                    break
+                yield waiting.result()
+                waiting = asyncio.create_task(queue.get())
+        finally:
+            task.cancel()
+            waiting.cancel()
+            await asyncio.gather(task, waiting, return_exceptions=True)
+            self._watches.discard(task)
+
+    async def _look(self, interest: Interest) -> Mapping[str, Hashable]:
+        """Return a stamp for each page: its version in the sitemap or feed, and a number that grows as it changes."""
+        listing = await self._list(refresh=True)
+        stamps: dict[str, Hashable] = {uri: listing.versions.get(uri, "") for uri in listing.resources}
+        for uri in interest.uris:
+            try:
+                address = self._scope.address(uri)
+                shared = self._scope.includes(address.url) or uri in listing.resources
+                if not shared or address.extra.startswith("entry=") or uri in listing.directories:
+                    continue
+                known = self._pages.cache.get(address.url)
+                before = known.digest if known is not None else None
+                page = await self._pages.get(address.url, refresh=True)
+            except ResourceNotFound:
+                continue
+            except MCPError:
+                number = self._versions.get(uri, (b"", 0))[1]
+                stamps[uri] = (stamps.get(uri, ""), number)
+                continue
+            last, number = self._versions.get(uri, (before or page.digest, 0))
+            if page.digest != last:
+                number += 1
+            self._versions[uri] = page.digest, number
+            stamps[uri] = (stamps.get(uri, ""), number)
+        return stamps
+
+
+def unescaped(uri: str) -> str:
+    try:
+        return percent_decode(uri)
+    except ValueError:
+        return uri
+
+
+def require_libraries() -> None:
+    """Check that what fetches and reads pages is installed, without importing it.
+
+    Raises:
+        ConfigError: a package is missing.
+    """
+    from importlib.util import find_spec
+
+    for name in ("aiohttp", "trafilatura", "feedparser", "protego", "lxml"):
+        if find_spec(name) is None:
+            raise ConfigError(f"web pages need the package {name}: pip install 'carrel[web]'")
