@@ -1,0 +1,326 @@
+"""Engine of the index: tantivy, with passages and names of resources as documents that are not stored, only indexed.
+
+A resource is known here by a number. A document is a passage (its terms, its headings, its lines) or a name (the terms
+of name, path, title, description and all headings).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from carrel.errors import ConfigError
+from carrel.search.terms import Word, prepared
+
+if TYPE_CHECKING:
+    import tantivy
+
+__all__ = ["Damaged", "Engine", "Match", "engine_version"]
+
+HEAP = 48 * 1024 * 1024  # bytes of terms that are kept in memory before they are written
+#: Shortest word that others may begin with, and that may be misspelled by one letter or by two.
+SHORTEST_BEGINNING, SHORTEST_MISSPELLED, LONG_WORD = 3, 4, 8
+#: Characters of a word of Chinese, Japanese or Korean up to which all of its bigrams have to be there; with as many
+#: bigrams as ``MANY``, it is a sentence, of which a third is enough, and between these two thirds are.
+WHOLE_WORD, MANY = 3, 8
+_KATAKANA = re.compile("[\u30a0-\u30ff]{2,8}")
+
+T = TypeVar("T")
+
+
+class Damaged(Exception):
+    """The index cannot be read: it is damaged, or incomplete."""
+
+
+class Match(NamedTuple):
+    """Document that matches: its resource, its lines (0 of a name) and its score."""
+
+    number: int
+    first: int
+    last: int
+    score: float
+
+
+def load() -> Any:
+    """Import tantivy.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import tantivy
+    except ModuleNotFoundError as error:
+        if error.name != "tantivy":
+            raise
+        raise ConfigError("search needs the package tantivy: pip install 'carrel[search]'") from error
+    return tantivy
+
+
+def engine_version() -> str:
+    """Return the version of the engine and of its files."""
+    return str(load().__version__)
+
+
+class Engine:
+    """Index of terms in a folder. ``write``: this process changes it; else it reads what another one writes.
+
+    Its methods block, and only one thread may change it.
+
+    Raises:
+        Damaged: the index in the folder cannot be read.
+        ConfigError: tantivy is not installed.
+    """
+
+    def __init__(self, folder: str, *, write: bool) -> None:
+        self._tantivy = load()
+        self._folder = folder
+        self._writer: Any = None
+        if os.path.exists(os.path.join(folder, "meta.json")):  # noqa: PTH110, PTH118
+            check(folder)
+        elif not write:
+            raise Damaged("there is no index yet")
+        self._index: tantivy.Index = _safely(lambda: self._tantivy.Index(self._schema(), path=folder))
+        for name, stemmed in (("text", True), ("name", False)):
+            self._index.register_tokenizer(name, self._analyzer(stemmed=stemmed))
+        self._analyze = self._analyzer(stemmed=True).analyze
+        self._schema_now = self._index.schema
+        if write:
+            self._writer = _safely(lambda: self._index.writer(heap_size=HEAP, num_threads=1))
+        self._searcher: tantivy.Searcher = _safely(self._index.searcher)
+
+    def _schema(self) -> Any:
+        builder = self._tantivy.SchemaBuilder()
+        for field, tokenizer in (("text", "text"), ("heading", "text"), ("name", "name")):
+            builder.add_text_field(field, stored=False, tokenizer_name=tokenizer, index_option="freq")
+        builder.add_integer_field("number", stored=False, indexed=True, fast=True)
+        builder.add_integer_field("first", stored=False, indexed=False, fast=True)
+        builder.add_integer_field("last", stored=False, indexed=False, fast=True)
+        return builder.build()
+
+    def _analyzer(self, *, stemmed: bool) -> Any:
+        kinds = self._tantivy.Filter
+        builder = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.simple())
+        builder = builder.filter(kinds.remove_long(48)).filter(kinds.lowercase()).filter(kinds.ascii_fold())
+        return (builder.filter(kinds.stemmer("english")) if stemmed else builder).build()
+
+    # Writing
+
+    def put(
+        self, number: int, names: str, headings: str, passages: Iterable[tuple[str, str, int, int]], *, known: bool
+    ) -> None:
+        """Add a resource: its names, its headings, and passages as text, heading, first and last line.
+
+        ``known``: it may be here already, and is replaced.
+        """
+        if known:
+            self.remove(number)
+        for text, heading, first, last in passages:
+            self._add(number, first, last, text=text, heading=heading)
+        self._add(number, 0, 0, name=names, heading=headings)
+
+    def _add(self, number: int, first: int, last: int, **texts: str) -> None:
+        document = self._tantivy.Document()
+        for field, text in texts.items():
+            if text:
+                document.add_text(field, prepared(text))
+        document.add_integer("number", number)
+        document.add_integer("first", first)
+        document.add_integer("last", last)
+        self._writer.add_document(document)
+
+    def remove(self, number: int) -> None:
+        """Remove a resource."""
+        self._writer.delete_documents_by_term("number", number)
+
+    def commit(self) -> None:
+        """Write what was added and removed, and search in it from now on."""
+        _safely(self._writer.commit)
+        self.reload()
+
+    def reload(self) -> None:
+        """Search in what was written last."""
+        _safely(self._index.reload)
+        self._searcher = _safely(self._index.searcher)
+
+    def close(self) -> None:
+        """Give up the writer; what is not committed is lost."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            _safely(writer.rollback)
+            _safely(writer.wait_merging_threads)
+
+    # Searching
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether there is anything in the index."""
+        return bool(self._searcher.num_docs)
+
+    def terms(self, text: str) -> set[str]:
+        """Return the terms of a text, as they are in the index."""
+        return set(self._analyze(prepared(text)))
+
+    def passages(self, words: Sequence[Word], limit: int, offset: int = 0, *, even: bool = False) -> list[Match]:
+        """Return the passages with any of the words, the best first.
+
+        ``even``: rare words count no more than others, so that the order does not tell how many have a word.
+        """
+        every = [self._in_text(word, even) for word in words]
+        should = self._tantivy.Occur.Should
+        query = [(should, each) for each in every]
+        if len(every) > 1:
+            must = self._tantivy.Occur.Must
+            query.append((should, self._boolean([(must, each) for each in every])))  # counts twice where all are
+        return self._search(self._boolean(query), limit, offset)
+
+    def names(
+        self, words: Sequence[Word], limit: int, offset: int = 0, *, misspelled: bool = False, even: bool = False
+    ) -> list[Match]:
+        """Return the resources with any of the words in their names and headings, the best first.
+
+        With ``misspelled``, those with all of the words in their names, each with a typing mistake or without.
+        ``even`` is that of ``passages``.
+        """
+        occur = self._tantivy.Occur.Must if misspelled else self._tantivy.Occur.Should
+        query = self._boolean([(occur, self._in_name(word, even, misspelled=misspelled)) for word in words])
+        return self._search(query, limit, offset)
+
+    def _search(self, query: Any, limit: int, offset: int) -> list[Match]:
+        searcher = self._searcher
+
+        def find() -> list[Match]:
+            hits = searcher.search(query, limit=limit, count=False, offset=offset).hits
+            places = [place for _, place in hits]
+            columns = [searcher.fast_field_values(field, places) for field in ("number", "first", "last")]
+            return [
+                Match(number, first, last, score)
+                for (score, _), number, first, last in zip(hits, *columns, strict=True)
+            ]
+
+        return _safely(find)
+
+    def _boolean(self, parts: Sequence[tuple[Any, Any]], least: int | None = None) -> Any:
+        return self._tantivy.Query.boolean_query(parts, minimum_number_should_match=least)
+
+    def _term(self, field: str, term: str, boost: float, even: bool) -> Any:
+        query = self._tantivy.Query
+        if even:
+            boost /= self._rarity(field, term)
+        found = query.term_query(self._schema_now, field, term, "freq")
+        return found if boost == 1.0 else query.boost_query(found, boost)
+
+    def _beginning(self, field: str, text: str) -> Any:
+        """Return the query for terms that begin with a text."""
+        return self._tantivy.Query.fuzzy_term_query(self._schema_now, field, text, 0, True, True)
+
+    def _rarity(self, field: str, term: str) -> float:
+        """Return the inverse document frequency of a term, as the engine weighs it."""
+        searcher = self._searcher
+        having = searcher.doc_freq(field, term)
+        return math.log(1 + (max(searcher.num_docs, having) - having + 0.5) / (having + 0.5))
+
+    def _stems(self, word: Word) -> list[str]:
+        return self._analyze(" ".join(word.terms)) or list(word.terms)
+
+    def _in_text(self, word: Word, even: bool) -> Any:
+        should = self._tantivy.Occur.Should
+        parts = [(should, self._in_field(*each, even)) for each in (("text", word, 1.0), ("heading", word, 1.5))]
+        return self._boolean(parts)
+
+    def _in_field(self, field: str, word: Word, boost: float, even: bool) -> Any:
+        occur, query = self._tantivy.Occur, self._tantivy.Query
+        if not word.cjk:
+            stems = self._stems(word)
+            if len(stems) == 1:
+                return self._term(field, stems[0], boost, even)
+            return self._boolean([(occur.Must, self._term(field, stem, boost, even)) for stem in stems])
+        if len(word.text) == 1:
+            return query.boost_query(self._beginning(field, word.text), boost)
+        terms = [self._term(field, term, boost, even) for term in word.terms]
+        if len(word.text) <= WHOLE_WORD or _KATAKANA.fullmatch(word.text):
+            return self._boolean([(occur.Must, term) for term in terms])
+        # Several words without spaces between them: not every pair of characters is in one word.
+        least = (2 * len(terms) + 2) // 3 if len(terms) < MANY else (len(terms) + 2) // 3
+        return self._boolean([(occur.Should, term) for term in terms], least)
+
+    def _in_name(self, word: Word, even: bool, *, misspelled: bool) -> Any:
+        occur, query = self._tantivy.Occur, self._tantivy.Query
+        if word.cjk:
+            return self._boolean(
+                [(occur.Should, self._in_field(field, word, 1.0, even)) for field in ("name", "heading")]
+            )
+        parts = [self._term("name", word.text, 3.0, even)]
+        if not misspelled:
+            parts.append(self._in_field("heading", word, 1.0, even))
+        if len(word.text) >= SHORTEST_BEGINNING:
+            parts.append(query.boost_query(self._beginning("name", word.text), 0.7))
+        if misspelled and len(word.text) >= SHORTEST_MISSPELLED:
+            distance = 2 if len(word.text) >= LONG_WORD else 1
+            parts.append(query.fuzzy_term_query(self._schema_now, "name", word.text, distance))
+        return self._boolean([(occur.Should, part) for part in parts])
+
+
+def _safely(function: Callable[[], T]) -> T:
+    """Return what a function of the engine returns.
+
+    Raises:
+        Damaged: the engine fails, or panics.
+    """
+    try:
+        return function()
+    except (OSError, ValueError) as error:
+        raise Damaged(str(error)) from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # of PyO3, which is no Exception
+            raise Damaged(str(error)) from error
+        raise
+
+
+#: Bytes of a file that are in memory at a time when it is checked.
+PIECE = 1024 * 1024
+#: The number that ends each file of tantivy, after its footer in JSON and the footer's length.
+MAGIC = 1337
+
+
+def check(folder: str) -> None:
+    """Check the files of an index against the checksums in them.
+
+    Raises:
+        Damaged: one is damaged.
+    """
+    with os.scandir(folder) as entries:
+        files = list(entries)
+    for entry in files:
+        if entry.name.partition(".")[2] in ("term", "idx", "fast", "fieldnorm", "store", "pos"):
+            _check_file(entry.path, entry.name)
+
+
+def _check_file(path: str, name: str) -> None:
+    with open(path, "rb") as file:  # noqa: PTH123
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        end = file.read()
+        footer = int.from_bytes(end[:4], "little")
+        rest = size - 8 - footer
+        if rest < 0 or int.from_bytes(end[4:], "little") != MAGIC:
+            raise Damaged(f"{name} is cut off")
+        file.seek(rest)
+        try:
+            crc = json.loads(file.read(footer))["crc"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Damaged(f"{name} has no checksum") from error
+        file.seek(0)
+        found = 0
+        while rest > 0:
+            piece = file.read(min(rest, PIECE))
+            if not piece:
+                raise Damaged(f"{name} is cut off")
+            found = zlib.crc32(piece, found)
+            rest -= len(piece)
+    if found != crc:
+        raise Damaged(f"{name} is damaged")

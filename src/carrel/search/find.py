@@ -1,0 +1,157 @@
+"""Finding: asks the index, leaves out what the caller may not see or has not asked for, and ranks the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Protocol
+
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.provider import Request
+from carrel.search.engine import Match
+from carrel.search.manifest import Entry
+from carrel.search.ranking import Ranked, fuse
+from carrel.search.store import Store
+from carrel.search.terms import Word
+from carrel.uri.parse import percent_encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Filters", "find", "named"]
+
+#: Passages and names that are ranked, for each hit that is wanted, and at least.
+RANKED_PER_HIT, RANKED = 8, 100
+#: Documents of the index that are looked at for one list, of which the caller may see few.
+MAX_LOOKED_AT = 500_000
+
+
+class Offered(Protocol):
+    """Index, as far as filters need it."""
+
+    catalog: Catalog
+    label: str
+
+
+class Filters:
+    """Rights of a caller, and the filters of the query."""
+
+    def __init__(
+        self, index: Offered, source: str | None, mime_type: str | None, path: str | None, request: Request
+    ) -> None:
+        self._label = index.label
+        self._visible = request.visible
+        self._allows = request.allows
+        self._mime_type = None if mime_type is None else mime_type.lower()
+        offered = {provider.name: provider for provider in index.catalog.providers}
+        self._sources = {name for name in offered if source is None or self._is(name, source)}
+        self._starts: dict[str, tuple[str, ...]] | None = None
+        if path:
+            encoded = percent_encode(path, _IN_PATH).lstrip("/")
+            self._starts = {
+                name: (path, *(f"{prefix.rstrip('/')}/{encoded}" for prefix in provider.prefixes))
+                for name, provider in offered.items()
+            }
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some resources may be hidden from the caller."""
+        return self._visible is not None
+
+    def has(self, provider: str) -> bool:
+        """Return whether resources of a provider are asked for, and it is here."""
+        return provider in self._sources
+
+    def label(self, provider: str) -> str:
+        """Return the name of a source, as callers see it."""
+        return provider or self._label
+
+    def _is(self, name: str, source: str) -> bool:
+        label = self.label(name).rstrip("/")
+        return source.rstrip("/") in (label, label.rpartition("/")[2], label.partition(":")[0])
+
+    def accept(self, entry: Entry) -> bool:
+        """Return whether the caller may see a resource, and has asked for such ones."""
+        if not self.has(entry.provider):
+            return False
+        if self._visible is not None and not self._visible(entry.uri):
+            return False
+        if not self._allows("list", entry.uri):
+            return False
+        if self._mime_type is not None:
+            kind = (entry.resource.mime_type or "").lower()
+            if not fnmatchcase(kind.partition(";")[0], self._mime_type):
+                return False
+        return self._starts is None or entry.uri.startswith(self._starts.get(entry.provider, ("\0",)))
+
+
+_IN_PATH = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/"
+
+
+class Accepted:
+    """Resources that filters accept, each looked up once for a query."""
+
+    def __init__(self, store: Store, filters: Filters) -> None:
+        self._store = store
+        self._filters = filters
+        self._looked_at: set[int] = set()
+        self.entries: dict[int, Entry] = {}
+
+    def of(self, ask: Callable[[int, int], list[Match]], wanted: int) -> list[Match]:
+        """Return the first matches of accepted resources, as many as are wanted.
+
+        ``ask`` returns matches, given how many and after how many.
+        """
+        found: list[Match] = []
+        offset, size = 0, wanted * (2 if self._filters.restricted else 1)
+        while len(found) < wanted and offset < MAX_LOOKED_AT:
+            part = ask(size, offset)
+            self._look_up([match.number for match in part])
+            found += [match for match in part if match.number in self.entries]
+            if len(part) < size:
+                break
+            offset, size = offset + size, size * 4
+        return found[:wanted]
+
+    def _look_up(self, numbers: Sequence[int]) -> None:
+        fresh = [number for number in dict.fromkeys(numbers) if number not in self._looked_at]
+        self._looked_at.update(fresh)
+        accept = self._filters.accept
+        for number, entry in self._store.entries(fresh).items():
+            if accept(entry):
+                self.entries[number] = entry
+
+
+def find(store: Store, words: list[Word], filters: Filters, limit: int, vector: Any = None) -> list[Ranked]:
+    """Return the resources that match some words, or a vector, best first, more than ``limit`` if there are.
+
+    Raises:
+        Damaged: the index cannot be read.
+    """
+    if not store.writes:
+        store.refresh()
+    engine, accepted = store.engine, Accepted(store, filters)
+    even = filters.restricted
+    wanted = max(RANKED, RANKED_PER_HIT * limit)
+    passages = accepted.of(lambda size, offset: engine.passages(words, size, offset, even=even), wanted)
+    names = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), wanted)
+    misspelled = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), RANKED)
+    meant: list[Match] = []
+    if vector is not None and store.vectors is not None:
+        meant = accepted.of(store.vectors.nearest(vector), wanted)
+    return fuse(accepted.entries, passages, names, misspelled, words, meant=meant)
+
+
+def named(store: Store, words: list[Word], filters: Filters, limit: int) -> list[str]:
+    """Return the names of the resources whose names have some words, or beginnings or misspellings of them.
+
+    Raises:
+        Damaged: the index cannot be read.
+    """
+    accepted = Accepted(store, filters)
+    engine, even = store.engine, filters.restricted
+    exact = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), limit)
+    alike = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), limit)
+    numbers = dict.fromkeys(match.number for match in (*exact, *alike))
+    found = [accepted.entries[number].resource for number in numbers]
+    return list(dict.fromkeys(resource.title or resource.name for resource in found))[:limit]

@@ -1,0 +1,399 @@
+"""SearchIndex: full-text index over the resources of a catalog, kept up to date in the background.
+
+    index = app.add_search()
+    async with memory.connect(app):
+        await index.ready()
+        results = await index.search("green tea", limit=5, mime_type="text/*")
+
+Searches run in threads, and the index is changed in one of its own. What a caller may not see is left out before
+anything is ranked, and every snippet is read with the rights of the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, Request
+from carrel.errors import ConfigError, MCPError
+from carrel.log import Log
+from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
+from carrel.search.engine import Damaged
+from carrel.search.find import Filters, find, named
+from carrel.search.hits import Hits
+from carrel.search.indexer import Indexer, Progress
+from carrel.search.meaning import Meaning
+from carrel.search.options import SearchOptions
+from carrel.search.place import Place
+from carrel.search.results import SearchHit, SearchResults
+from carrel.search.store import Store
+from carrel.search.terms import words_of
+from carrel.search.vectors import numbers
+from carrel.sources.workers import Workers
+
+if TYPE_CHECKING:
+    from carrel.search.ranking import Ranked
+
+__all__ = ["MAX_LIMIT", "SearchIndex"]
+
+log = Log("carrel.search")
+
+T = TypeVar("T")
+
+#: Most hits of a search.
+MAX_LIMIT = 100
+#: Seconds after a change until it is indexed, so that many are taken together.
+SETTLE, SETTLE_LISTS = 0.05, 0.3
+#: Seconds until another process is asked again for an index that it has only begun.
+RETRY = 1.0
+#: Seconds until it is tried again to take over from another process.
+TAKE_OVER = 30.0
+
+
+class SearchIndex:
+    """Full-text index over all resources of a catalog.
+
+    ``key`` says what is shared: servers that share the same, with the same options, have one index. ``label`` is the
+    source of what the server itself has. ``progress`` is called until everything is indexed, and not for later changes.
+    ``embed`` returns vectors of texts, in place of the endpoint of the options.
+
+    Raises:
+        ConfigError: the endpoint for embeddings has no URL, or a package for embeddings is missing.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        options: SearchOptions,
+        *,
+        key: Callable[[], str],
+        label: str,
+        progress: Callable[[Progress], object] | None = None,
+        embed: Embed | None = None,
+    ) -> None:
+        self.catalog = catalog
+        self.options = options
+        self.label = label
+        self.skip: set[Provider] = set()
+        """Providers that are not looked into."""
+        self._key = key
+        self._progress = progress
+        self._pool = Workers(self, "carrel-search", threads=4, per_client=2)
+        self._writer: ThreadPoolExecutor | None = None
+        self._store: Store | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._place: Place | None = None
+        self._ready = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._changed: set[str] = set()
+        self._look = True
+        self._stale = False
+        self._embedded = False
+        self._hits = Hits(self)
+        self._model: str | None = None
+        self._meaning: Meaning | None = None
+        embedder = _embedder(options, embed)
+        if embedder is not None:
+            numbers()
+            self._model = options.embeddings_model or ""
+            self._meaning = Meaning(embedder, self._tell_waiting)
+
+    def __repr__(self) -> str:
+        return "SearchIndex()"
+
+    # Lifecycle
+
+    async def start(self) -> None:
+        """Begin to index in the background.
+
+        Raises:
+            ConfigError: tantivy is not installed, or the folder cannot be used.
+        """
+        from carrel.search.engine import load
+
+        load()
+        self._place = Place(self.options.folder, self._key())
+        self._pool.start()
+        self._writer = ThreadPoolExecutor(1, "carrel-index")
+        self._ready, self._wake, self._settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._look = True
+        self._task = asyncio.ensure_future(self._follow())
+
+    async def stop(self) -> None:
+        """Stop, and keep what is indexed so far."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if self._meaning is not None:
+            await self._meaning.close()
+        writer, self._writer = self._writer, None
+        await self._pool.stop()
+        store, self._store = self._store, None
+        if writer is not None:
+            loop = asyncio.get_running_loop()
+            if store is not None:
+                await loop.run_in_executor(writer, _close, store)
+            writer.shutdown(wait=False)
+
+    def on_changes(self, changes: Iterable[Change], lists: ListChanges, recipients: Recipients | None = None) -> None:
+        """Record changes of resources; called in the event loop."""
+        found = {change.uri for change in changes}
+        if "resources_list_changed" in lists:
+            keys = lists["resources_list_changed"]
+            if keys is None:
+                self._look = True
+            else:
+                found.update(keys)
+        if found or self._look:
+            self._changed |= found
+            self._settled.clear()
+            self._wake.set()
+
+    async def ready(self) -> None:
+        """Wait until everything that was shared at the start is in the index."""
+        await self._ready.wait()
+
+    async def settled(self) -> None:
+        """Wait until all changes that are known of are in the index."""
+        await self._settled.wait()
+
+    async def embedded(self) -> None:
+        """Wait until all passages that this process has indexed have been embedded, if they are to be."""
+        await self.ready()
+        if self._meaning is not None and self.writes:
+            await self._meaning.settled()
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was shared at the start is in the index."""
+        return self._ready.is_set()
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process changes the index, and not another one that shares the same."""
+        return self._store is not None and self._store.writes
+
+    async def size(self) -> int:
+        """Return the bytes that the index has on the disk."""
+        store = self._store
+        return 0 if store is None else await self.in_thread(Request(), store.size)
+
+    # In the background
+
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the thread that changes the index."""
+        assert self._writer is not None
+        return await asyncio.get_running_loop().run_in_executor(self._writer, function, *arguments)
+
+    async def _follow(self) -> None:
+        """Open the index, and keep it up to date."""
+        assert self._place is not None
+        try:
+            while True:
+                try:
+                    before, store = self._store, await self._run(Store, self._place, self._model)
+                except Damaged as error:
+                    log.debug("another process makes the index: %s", error)
+                    await self._pause(RETRY)
+                    continue
+                self._store, self._stale = store, False
+                if before is not None:
+                    await self._run(before.close_files)
+                if store.writes:
+                    async with self._embedding(store):
+                        await self._keep(store)
+                await self._share(store, self._place)
+        except ConfigError as error:
+            log.warning("nothing can be searched: %s", error)
+        except Exception:
+            log.exception("the search index is not kept up to date any more")
+
+    @asynccontextmanager
+    async def _embedding(self, store: Store) -> AsyncIterator[None]:
+        """Have the passages of an index embedded meanwhile."""
+        if self._meaning is None:
+            yield
+            return
+        task = asyncio.ensure_future(self._meaning.follow(lambda: store.vectors, self._run))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep(self, store: Store) -> NoReturn:
+        """Keep an index up to date that this process may change."""
+        indexer = Indexer(self.catalog, self.options, self._run, self._tell, self.skip)
+        next_look = next_list = 0.0
+        while True:
+            self._wake.clear()
+            changed, self._changed = self._changed, set()
+            try:
+                if self._look or monotonic() >= next_look:
+                    if self._ready.is_set():
+                        await asyncio.sleep(max(SETTLE_LISTS, next_list - monotonic()))  # more of them may come
+                        changed |= self._changed
+                        self._changed = set()
+                    self._look = False
+                    begun = monotonic()
+                    await indexer.look(store, frozenset(changed))
+                    ended = monotonic()
+                    next_look = ended + max(self.options.refresh, 20 * (ended - begun))
+                    next_list = ended + 2 * (ended - begun)  # lists that change all the time leave time for the rest
+                    if self._meaning is not None and store.vectors is not None:
+                        await self._run(store.vectors.tidy)
+                        self._meaning.wake()
+                    self._ready.set()
+                elif changed:
+                    await indexer.update(store, changed)
+                    if self._meaning is not None:
+                        self._meaning.wake()
+            except Damaged as error:
+                self._ready.clear()
+                await self._run(store.rebuild, str(error))
+                self._look = True
+                continue
+            except MCPError as error:
+                log.warning("the search index is not up to date: %s", error)
+            if not self._look and not self._changed:
+                self._settled.set()
+                await self._pause(max(0.0, next_look - monotonic()))
+                await asyncio.sleep(SETTLE)
+
+    async def _share(self, store: Store, place: Place) -> None:
+        """Search in the index of another process, until that ends or makes its index anew."""
+        while not self._stale and not await self._run(place.lock):
+            if not self._ready.is_set() and await self._run(lambda: store.manifest.complete):
+                self._ready.set()
+            self._wake.clear()
+            if self._ready.is_set():
+                self._settled.set()
+            await self._pause(min(TAKE_OVER, self.options.refresh) if self._ready.is_set() else RETRY)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until something has changed, or for some seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def _tell_waiting(self, passages: int) -> None:
+        if self._progress is not None and not self._embedded:
+            self._progress(Progress(0, 0, 0.0, not passages, passages))
+        self._embedded = self._embedded or (self._ready.is_set() and not passages)
+
+    def _tell(self, progress: Progress) -> None:
+        if self._meaning is not None:
+            self._meaning.wake()
+        if self._progress is not None and not self._ready.is_set():
+            self._progress(progress)
+
+    # Searching
+
+    async def in_thread(self, request: Request, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function that reads the index in a thread, on behalf of the client of a request."""
+        return await self._pool.run(request.client, function, *arguments)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        source: str | None = None,
+        mime_type: str | None = None,
+        path: str | None = None,
+        request: Request | None = None,
+    ) -> SearchResults:
+        """Return the resources that a query finds, best first: those that the caller of ``request`` may read.
+
+        ``source`` is the name of a provider or its last part, ``mime_type`` a pattern such as ``text/*``, and ``path``
+        the beginning of a path or a URI.
+
+        Raises:
+            ConfigError: the server is not running.
+            ValueError: the limit is not between 1 and 100.
+        """
+        if not 1 <= limit <= MAX_LIMIT:
+            raise ValueError(f"limit must be between 1 and {MAX_LIMIT}, not {limit}")
+        self._pool.check()
+        request = request or Request()
+        words, store = words_of(query), self._store
+        if store is None or not words:
+            return SearchResults(query=query, hits=[], complete=self.complete)
+        filters = Filters(self, source, mime_type, path, request)
+        try:
+            vector = None if self._meaning is None else await self._meaning.of_query(query)
+            ranked: list[Ranked] = await self.in_thread(request, find, store, words, filters, limit, vector)
+            hits = await self._hits.read(store, ranked, words, limit, request)
+        except Damaged as error:
+            return await self._after_damage(query, error)
+        return SearchResults(query=query, hits=hits, complete=self.complete)
+
+    async def names(self, start: str, request: Request, limit: int = 20) -> list[str]:
+        """Return names of resources that a query may be meant to become, of those that the caller may see."""
+        words, store = words_of(start), self._store
+        if store is None or not words:
+            return []
+        filters = Filters(self, None, None, None, request)
+        try:
+            return await self.in_thread(request, named, store, words, filters, limit)
+        except Damaged as error:
+            await self._after_damage(start, error)
+            return []
+
+    async def choices(self, what: str, request: Request) -> list[str]:
+        """Return the values of a filter, "source" or "mime_type", that the caller may see something of."""
+        store = self._store
+        if store is None:
+            return []
+        filters = Filters(self, None, None, None, request)
+        found: dict[str, None] = {}
+
+        def collect() -> list[str]:
+            if not filters.restricted and request.view is None:  # then there is no need to look at each
+                here = [row for row in store.manifest.choices() if filters.has(row[0])]
+                values = {filters.label(name) if what == "source" else kind for name, kind in here}
+                return sorted(value for value in values if value)
+            for entry in store.manifest.entries():
+                value = filters.label(entry.provider) if what == "source" else entry.resource.mime_type
+                if value and value not in found and filters.accept(entry):
+                    found[value] = None
+            return sorted(found)
+
+        return await self.in_thread(request, collect)
+
+    async def _after_damage(self, query: str, error: Damaged) -> SearchResults:
+        """Have a damaged index made anew."""
+        log.warning("the search index is damaged: %s", error)
+        store = self._store
+        self._ready.clear()
+        if store is not None and store.writes:
+            await self._run(store.rebuild, str(error))
+            self._look = True
+        else:
+            self._stale = True
+        self._wake.set()
+        return SearchResults(query=query, hits=list[SearchHit](), complete=False)
+
+
+def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:
+    if embed is not None:
+        return EmbeddingsFunction(embed)
+    if options.embeddings is None:
+        return None
+    return EmbeddingsEndpoint(options.embeddings, options.embeddings_model or "", options.embeddings_key)
+
+
+def _close(store: Store) -> None:
+    try:
+        store.close()
+    except Damaged as error:
+        log.debug("the search index cannot be closed: %s", error)

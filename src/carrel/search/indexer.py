@@ -1,0 +1,393 @@
+"""Indexer: keeps the index as the resources are. It lists them, reads what is new or different, and follows changes.
+
+A resource is read again if its stamp (size, time of the last change, version) is not the one it was read with. Without
+a stamp it is read each time, and written only if its text differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from time import monotonic, time
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.paging import all_of, resolved
+from carrel.catalog.provider import Provider, Request
+from carrel.errors import MCPError, ProviderUnavailable, ResourceNotFound
+from carrel.log import Log
+from carrel.media_types import DIRECTORY
+from carrel.search.manifest import Entry, number_of
+from carrel.search.options import SearchOptions
+from carrel.search.stamps import is_racy, stamp_of
+from carrel.search.store import Store
+from carrel.sources.documents.query import TEXT, text_uri
+from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents, decoded
+
+__all__ = ["Indexer", "Progress"]
+
+log = Log("carrel.search")
+
+Run: TypeAlias = Callable[..., Awaitable[Any]]
+"""Function that calls another one in the thread that changes the index."""
+
+#: Resources, and bytes of them, that are read and then written together; and reads at a time.
+BATCH, BATCH_BYTES, READS = 64, 2 * 1024 * 1024, 8
+#: Bytes that a resource counts for that does not tell its size, so that few of them are in memory at a time.
+UNKNOWN_SIZE = BATCH_BYTES // READS
+#: Resources that are compared with the index before the event loop may go on.
+LISTED_AT_ONCE = 250
+#: Seconds after which what is written can be found, while much is indexed.
+COMMIT = 10.0
+#: Seconds between two reports of progress.
+REPORT = 2.0
+#: Resources up to which a source is listed again when some of them change, for their titles and times.
+LISTED = 2000
+#: Seconds after the start in which a source that was there before may still be added.
+GRACE = 60.0
+#: Beginnings of MIME types that have no text.
+BINARY = ("image/", "audio/", "video/", "font/", "application/octet-stream", "application/zip", "application/gzip")
+
+
+class Progress(NamedTuple):
+    """How far the index is: resources and bytes of text that were looked at, seconds, and whether that was all.
+
+    Or, where ``waiting`` is a number: so many passages have not been embedded yet.
+    """
+
+    resources: int
+    bytes: int
+    seconds: float
+    done: bool
+    waiting: int | None = None
+
+
+class Read(NamedTuple):
+    """Resource that was read at a time, its text, its stamp, and whether it may be in the index already."""
+
+    resource: Resource
+    text: str
+    moment: float
+    stamp: str
+    known: bool
+
+
+class Indexer:
+    """Keeps a store as the resources of a catalog are. ``skip`` are providers that are not looked into."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        options: SearchOptions,
+        run: Run,
+        report: Callable[[Progress], object],
+        skip: Collection[Provider],
+    ) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._run = run
+        self._report = report
+        self._skip = skip
+        self._started = monotonic()
+        self._reset()
+        self._total = 0
+        self._full = False
+        self._committed = monotonic()
+
+    def _reset(self) -> None:
+        self._begun = self._reported = monotonic()
+        self._resources = self._bytes = 0
+
+    # All resources
+
+    async def look(self, store: Store, changed: Collection[str] = ()) -> None:
+        """Bring everything up to date. ``changed`` are URIs to read again whatever their stamps are.
+
+        Raises:
+            Damaged: the index cannot be read.
+        """
+        self._reset()
+        _, self._total = await self._run(store.manifest.totals)
+        for provider in self._providers():
+            await self._look(store, provider, changed)
+        if monotonic() - self._started > GRACE:
+            here = {provider.name for provider in self._catalog.providers}
+            for name in await self._run(store.manifest.providers):
+                if name not in here:
+                    await self._run(store.write, [], list(await self._run(store.manifest.known, name)))
+        await self._run(store.manifest.mark_complete)
+        await self._commit(store)
+        self._report(Progress(self._resources, self._bytes, monotonic() - self._begun, True))
+
+    def _providers(self) -> list[Provider]:
+        return [one for one in self._catalog.providers if one not in self._skip and one.offers("list_resources")]
+
+    async def _look(self, store: Store, provider: Provider, changed: Collection[str]) -> None:
+        """Bring the resources of one provider up to date."""
+        known = await self._run(store.manifest.known, provider.name)
+        seen: set[int] = set()
+        try:
+            windows = await _gives_windows(provider)
+            batch: list[tuple[Resource, bool]] = []
+            size = 0
+            writing: Awaitable[Any] | None = None
+            async for resource in all_of(provider.list_searchable):
+                number = number_of(provider.name, resource.uri)
+                if number in seen or not self._wants(resource):
+                    continue
+                seen.add(number)
+                if len(seen) % LISTED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                self._resources += 1
+                self._bytes += resource.size or 0
+                stamp = known.get(number)
+                if stamp and stamp == stamp_of(resource) and resource.uri not in changed:
+                    continue
+                batch.append((resource, stamp is not None))
+                size += UNKNOWN_SIZE if resource.size is None else resource.size
+                if len(batch) >= BATCH or size >= BATCH_BYTES:
+                    writing = await self._index(store, provider, batch, windows, writing)
+                    batch, size = [], 0
+            writing = await self._index(store, provider, batch, windows, writing)
+            if writing is not None:
+                await writing
+        except ProviderUnavailable as error:
+            log.debug("%s is not there: what is known of it stays in the index", error.provider)
+            return
+        except MCPError as error:
+            log.warning("%s is not indexed: %s", provider.name or "this server", error)
+            return
+        await self._run(_remove_others, store, known, seen)
+
+    def _wants(self, resource: Resource) -> bool:
+        if resource.mime_type == DIRECTORY:
+            return False
+        return not any(fnmatchcase(resource.uri, pattern) for pattern in self._options.exclude)
+
+    async def _index(
+        self,
+        store: Store,
+        provider: Provider,
+        batch: Sequence[tuple[Resource, bool]],
+        windows: bool,
+        writing: Awaitable[Any] | None,
+    ) -> Awaitable[Any] | None:
+        """Read some resources while those before are written, and begin to write them."""
+        waiting = iter(batch)
+        found: list[Read] = []
+
+        async def read() -> None:
+            for resource, known in waiting:
+                try:
+                    found.append(await self._read(provider, resource, known))
+                except ResourceNotFound:  # since it was listed; its change is still to come
+                    pass
+
+        await asyncio.gather(*(read() for _ in range(READS)))
+        if writing is not None:
+            await writing
+            if monotonic() - self._committed > COMMIT:
+                await self._commit(store)
+        if monotonic() - self._reported > REPORT:
+            self._reported = monotonic()
+            self._report(Progress(self._resources, self._bytes, self._reported - self._begun, False))
+        return asyncio.ensure_future(self._run(self._write, store, provider, windows, found)) if found else None
+
+    async def _commit(self, store: Store) -> None:
+        await self._run(store.commit)
+        self._committed = monotonic()
+
+    # Changes
+
+    async def update(self, store: Store, changed: Collection[str]) -> None:
+        """Bring resources up to date that have changed, were created, or are gone.
+
+        Raises:
+            Damaged: the index cannot be read.
+        """
+        by_provider: dict[Provider, list[str]] = {}
+        lost: list[int] = []
+        for uri in changed:
+            provider = self._catalog.routes.find(uri)
+            if provider is None:
+                lost += [number_of(each.name, uri) for each in self._providers()]
+            elif provider not in self._skip:
+                by_provider.setdefault(provider, []).append(uri)
+        if lost:
+            await self._run(store.write, [], list(await self._run(store.entries, lost)))
+        for provider, uris in by_provider.items():
+            count = await self._run(store.manifest.count, provider.name)
+            if provider.offers("list_searchable") or (count <= LISTED and provider.offers("list_resources")):
+                await self._look(store, provider, frozenset(uris))
+            else:
+                await self._update(store, provider, uris)
+        await self._commit(store)
+
+    async def _update(self, store: Store, provider: Provider, uris: Iterable[str]) -> None:
+        """Read single resources of a provider that has many."""
+        windows = await _gives_windows(provider)
+        numbers = {uri: number_of(provider.name, uri) for uri in uris}
+        known: dict[int, Entry] = await self._run(store.entries, list(numbers.values()))
+        put: list[Read] = []
+        gone: list[int] = []
+        for uri, number in numbers.items():
+            entry = known.get(number)
+            resource = Resource(uri, _name_of(uri)) if entry is None else entry.resource
+            resource = msgspec.structs.replace(resource, size=None, annotations=_now(resource))
+            if not self._wants(resource):
+                continue
+            try:
+                put.append(await self._read(provider, resource, entry is not None, listed=False))
+            except ResourceNotFound:
+                if entry is not None:
+                    gone.append(number)
+        await self._run(self._write, store, provider, windows, put, gone)
+
+    # One resource
+
+    async def _read(self, provider: Provider, resource: Resource, known: bool, *, listed: bool = True) -> Read:
+        """Read a resource. One that was not ``listed`` may be a directory, and its type is that of what is read.
+
+        Raises:
+            ResourceNotFound: it is gone, or is a directory.
+        """
+        now = time()
+        text = ""
+        if not listed or self._is_text(resource):
+            try:
+                resource, result = await _read_text(provider, resource)
+            except (ResourceNotFound, ProviderUnavailable):
+                raise
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as error:  # also a question to a client, of which there is none
+                log.debug("%s is found by its name only: %s", resource.uri, error)
+            else:
+                texts = [each.text for each in result.contents if isinstance(each, TextResourceContents)]
+                kind = result.contents[0].mime_type if result.contents else None
+                if kind == DIRECTORY:
+                    raise ResourceNotFound(resource.uri)
+                text = texts[0] if len(texts) == 1 else "\n".join(texts)
+                if resource.mime_type is None:
+                    resource = msgspec.structs.replace(resource, mime_type=kind)
+        stamp = "" if not listed or is_racy(resource, now) else stamp_of(resource)
+        return Read(resource, text, now, stamp, known)
+
+    # In the thread that changes the index
+
+    def _write(
+        self, store: Store, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
+    ) -> None:
+        """Write what differs from the index, and remove what is gone."""
+        put = []
+        for each in read:
+            entry = self._entry(provider, windows, each)
+            if each.known:
+                before = store.entries([entry.number]).get(entry.number)
+                if before is not None and before.digest == entry.digest and _about(before) == _about(entry):
+                    if before.stamp != entry.stamp or before.resource != entry.resource:
+                        store.manifest.stamp(entry.number, entry.resource, entry.stamp)
+                    continue
+            self._total += entry.size
+            put.append((entry, each.known))
+        store.write(put, gone)
+
+    def _entry(self, provider: Provider, windows: bool, read: Read) -> Entry:
+        """Return the entry of a resource, without its text where that is too large."""
+        resource, text = read.resource, read.text
+        data = text.encode("utf-8", "surrogatepass")
+        if text and resource.size is None and text_uri(resource) == resource.uri:
+            resource = msgspec.structs.replace(resource, size=len(data))
+        if len(data) > self._options.max_file_size or not self._is_text(resource) or not self._fits(len(data)):
+            text, data = "", b""
+        return Entry(
+            number_of(provider.name, resource.uri),
+            provider.name,
+            resource.uri,
+            resource,
+            read.stamp,
+            read.moment,
+            len(data),
+            hashlib.blake2b(data, digest_size=16).digest(),
+            windows,
+            text,
+            _path_of(resource.uri, provider),
+        )
+
+    # One resource
+
+    def _is_text(self, resource: Resource) -> bool:
+        kind = (resource.mime_type or "").lower()
+        if text_uri(resource) != resource.uri:  # the size is that of the document, not of its text
+            return not self._options.mime_types or any(fnmatchcase(kind, each) for each in self._options.mime_types)
+        if resource.size is not None and resource.size > self._options.max_file_size:
+            return False
+        if self._options.mime_types:
+            return not kind or any(fnmatchcase(kind, pattern) for pattern in self._options.mime_types)
+        return not kind.startswith(BINARY) or kind.endswith("+xml")
+
+    def _fits(self, size: int) -> bool:
+        if self._total + size <= self._options.max_total_size:
+            return True
+        if not self._full:
+            self._full = True
+            limit = self._options.max_total_size
+            log.warning("the search index has %s bytes of text, its limit; the rest is found by name only", limit)
+        return False
+
+
+async def _gives_windows(provider: Provider) -> bool:
+    """Return whether a provider has a template for windows of lines."""
+    if not provider.offers("list_templates"):
+        return False
+    return any([template.uri_template.endswith("{?lines}") async for template in all_of(provider.list_templates)])
+
+
+async def _read_text(provider: Provider, resource: Resource) -> tuple[Resource, ReadResourceResult]:
+    """Read the text of a resource: of a document, from where the list or the document says that it is."""
+    result = decoded(await resolved(provider.read_resource(text_uri(resource), Request())))
+    first = result.contents[0] if result.contents else None
+    if first is not None and first.meta is not None and TEXT in first.meta and text_uri(resource) == resource.uri:
+        meta = {**(resource.meta or {}), TEXT: first.meta[TEXT]}
+        resource = msgspec.structs.replace(resource, mime_type=resource.mime_type or first.mime_type, meta=meta)
+        if text_uri(resource) != resource.uri:
+            result = decoded(await resolved(provider.read_resource(text_uri(resource), Request())))
+    return resource, result
+
+
+def _path_of(uri: str, provider: Provider) -> str:
+    """Return the path of a resource below what its provider shares."""
+    rest = next((uri[len(start) :] for start in provider.prefixes if uri.startswith(start)), None)
+    if rest is None:
+        rest = uri.partition("://")[2] or uri
+    return unquote(rest, errors="replace")
+
+
+def _remove_others(store: Store, known: Collection[int], here: Collection[int]) -> None:
+    """Remove resources that are not here any more."""
+    gone = [number for number in known if number not in here]
+    if gone:
+        store.write([], gone)
+
+
+def _about(entry: Entry) -> tuple[str, str | None, str | None, str | None]:
+    """Return what of the description of a resource is in the index."""
+    resource = entry.resource
+    return resource.name, resource.title, resource.description, resource.mime_type
+
+
+def _name_of(uri: str) -> str:
+    return unquote(uri.rstrip("/").rpartition("/")[2], errors="replace") or uri
+
+
+def _now(resource: Resource) -> Any:
+    from carrel.wire.base import Annotations
+
+    moment = datetime.fromtimestamp(int(time())).astimezone().isoformat()
+    return msgspec.structs.replace(resource.annotations or Annotations(), last_modified=moment)

@@ -1,0 +1,263 @@
+"""Manifest of the index: which resources are in it, what is known of them, and by what a change of them is noticed.
+
+SQLite, beside the index of terms. Of sources that give no windows of lines, the text is kept too, compressed: snippets
+are cut from it. Those of the others are read from the source when they are found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from carrel.search.engine import Damaged
+from carrel.wire.base import Annotations
+from carrel.wire.resources import Resource
+
+__all__ = ["Entry", "Manifest", "number_of"]
+
+#: Numbers that one statement asks for.
+ASKED = 500
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS providers (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS resources (
+    number INTEGER PRIMARY KEY, provider INTEGER NOT NULL, resource BLOB NOT NULL, stamp TEXT NOT NULL,
+    read REAL NOT NULL, size INTEGER NOT NULL, digest BLOB NOT NULL, windows INTEGER NOT NULL, text BLOB
+);
+"""
+
+T = TypeVar("T")
+
+
+class Entry(msgspec.Struct, gc=False):
+    """Resource in the index.
+
+    ``stamp`` changes when the resource does; empty, where there is nothing to tell it by. ``read`` is when it was read,
+    in seconds since 1970. ``size`` are the bytes of its text in the index, as UTF-8; 0, where only its name is there.
+    ``windows``: the source gives windows of its lines. ``text`` and ``path``, below what the provider shares, are only
+    filled in when an entry is written.
+    """
+
+    number: int
+    provider: str
+    uri: str
+    resource: Resource
+    stamp: str
+    read: float
+    size: int
+    digest: bytes
+    windows: bool
+    text: str | None = None
+    path: str = ""
+
+
+def number_of(provider: str, uri: str) -> int:
+    """Return the number of a resource: 63 bits of a hash."""
+    key = f"{provider}\0{uri}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big") >> 1
+
+
+class Manifest:
+    """Manifest in a file. Its methods may be called from any thread, one at a time goes on.
+
+    Raises:
+        Damaged: it cannot be read, or belongs to another version.
+    """
+
+    def __init__(self, path: str, version: str, *, write: bool) -> None:
+        self._lock = threading.Lock()
+        self._database = self._open(path, write=write)
+        try:
+            self._safely(lambda: self._prepare(version, write=write))
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _open(self, path: str, *, write: bool) -> sqlite3.Connection:
+        try:
+            mode = "rwc" if write else "ro"
+            name = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+            return sqlite3.connect(
+                f"{name}?mode={mode}", uri=True, check_same_thread=False, isolation_level=None, timeout=10
+            )
+        except sqlite3.Error as error:
+            raise Damaged(str(error)) from error
+
+    def _prepare(self, version: str, *, write: bool) -> None:
+        database = self._database
+        if write:
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA synchronous=NORMAL")
+            database.executescript(SCHEMA)
+            database.execute("INSERT OR IGNORE INTO about VALUES ('version', ?)", (version,))
+            if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise Damaged("the manifest is damaged")
+        found = database.execute("SELECT value FROM about WHERE key = 'version'").fetchone()
+        if found != (version,):
+            raise Damaged(f"it is of another version: {found[0] if found else 'none'}")
+        self._read_ids()
+        if write:
+            self._mark("")
+            database.execute("BEGIN")
+
+    def _safely(self, function: Callable[[], T]) -> T:
+        with self._lock:
+            try:
+                return function()
+            except (sqlite3.Error, msgspec.MsgspecError) as error:
+                raise Damaged(str(error)) from error
+
+    def close(self) -> None:
+        """Close the file; what is not committed is lost."""
+        with self._lock:
+            self._database.close()
+
+    # Writing
+
+    def put(self, entry: Entry) -> None:
+        """Add a resource, or replace it."""
+        text = None if entry.text is None else zlib.compress(entry.text.encode("utf-8", "surrogatepass"))
+        resource = msgspec.json.encode(entry.resource)
+        rest = (entry.stamp, entry.read, entry.size, entry.digest, entry.windows, text)
+
+        def put() -> None:
+            provider = self._ids.get(entry.provider)
+            if provider is None:
+                self._database.execute("INSERT OR IGNORE INTO providers (name) VALUES (?)", (entry.provider,))
+                self._read_ids()
+                provider = self._ids[entry.provider]
+            self._database.execute(
+                "INSERT OR REPLACE INTO resources VALUES (?,?,?,?,?,?,?,?,?)",
+                (entry.number, provider, resource, *rest),
+            )
+
+        self._safely(put)
+
+    def _read_ids(self) -> None:
+        self._ids: dict[str, int] = dict(self._database.execute("SELECT name, id FROM providers").fetchall())
+
+    def _mark(self, complete: str) -> None:
+        self._database.execute("INSERT OR REPLACE INTO about VALUES ('complete', ?)", (complete,))
+
+    def mark_complete(self) -> None:
+        """Say that everything that is shared is in the index, from the next commit on."""
+        self._safely(lambda: self._mark("yes"))
+
+    def stamp(self, number: int, resource: Resource, stamp: str) -> None:
+        """Take over what is known of a resource whose text is the same."""
+        data = msgspec.json.encode(resource)
+        self._safely(
+            lambda: self._database.execute(
+                "UPDATE resources SET resource = ?, stamp = ? WHERE number = ?", (data, stamp, number)
+            )
+        )
+
+    def remove(self, number: int) -> None:
+        """Remove a resource."""
+        self._safely(lambda: self._database.execute("DELETE FROM resources WHERE number = ?", (number,)))
+
+    def commit(self) -> None:
+        """Write what was added and removed."""
+
+        def commit() -> None:
+            self._database.execute("COMMIT")
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._database.execute("BEGIN")
+
+        self._safely(commit)
+
+    # Reading
+
+    def known(self, provider: str) -> dict[int, str]:
+        """Return the stamps of the resources of a provider by their numbers."""
+        statement = "SELECT number, stamp FROM resources WHERE provider = (SELECT id FROM providers WHERE name = ?)"
+        return dict(self._rows(statement, (provider,)))
+
+    def count(self, provider: str) -> int:
+        """Return how many resources of a provider there are."""
+        statement = "SELECT COUNT(*) FROM resources WHERE provider = (SELECT id FROM providers WHERE name = ?)"
+        return int(self._rows(statement, (provider,))[0][0])
+
+    def get(self, numbers: Sequence[int]) -> dict[int, Entry]:
+        """Return resources by their numbers, without their texts. Those that are not here are left out."""
+        found: dict[int, Entry] = {}
+        for at in range(0, len(numbers), ASKED):
+            part = numbers[at : at + ASKED]
+            marks = ",".join("?" * len(part))
+            for row in self._rows(f"SELECT {_COLUMNS} WHERE number IN ({marks})", part):
+                found[row[0]] = _entry(row)
+        return found
+
+    def text(self, number: int) -> str | None:
+        """Return the text of a resource, if it is kept here."""
+        rows = self._rows("SELECT text FROM resources WHERE number = ?", (number,))
+        data = rows[0][0] if rows else None
+        return None if data is None else self._safely(lambda: _decompressed(data))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield all resources, without their texts."""
+        last = -1
+        while True:
+            rows = self._rows(f"SELECT {_COLUMNS} WHERE number > ? ORDER BY number LIMIT 1000", (last,))
+            for row in rows:
+                yield _entry(row)
+            if not rows:
+                return
+            last = rows[-1][0]
+
+    def choices(self) -> list[tuple[str, str | None]]:
+        """Return the names of providers, each with the MIME types of its resources."""
+        statement = (
+            "SELECT DISTINCT name, json_extract(resource, '$.mimeType') FROM resources "
+            "JOIN providers ON provider = providers.id"
+        )
+        return [(name, kind) for name, kind in self._rows(statement, ())]
+
+    def providers(self) -> list[str]:
+        """Return the names of the providers of all resources."""
+        return [name for (name,) in self._rows("SELECT name FROM providers ORDER BY name", ())]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the process that changes the index has had everything that it shares in it, since it has begun."""
+        return self._rows("SELECT value FROM about WHERE key = 'complete'", ()) == [("yes",)]
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many resources there are, and how many bytes of text."""
+        ((count, size),) = self._rows("SELECT COUNT(*), COALESCE(SUM(size), 0) FROM resources", ())
+        return count, size
+
+    def _rows(self, statement: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
+        return self._safely(lambda: self._database.execute(statement, tuple(values)).fetchall())
+
+
+_JOINED = "resources JOIN providers ON provider = providers.id"
+_COLUMNS = f"number, name, resource, stamp, read, size, digest, windows FROM {_JOINED}"
+_decoder = msgspec.json.Decoder(Resource)
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    number, provider, data, stamp, read, size, digest, windows = row
+    try:
+        resource = _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise Damaged(str(error)) from error
+    return Entry(number, provider, resource.uri, resource, stamp, read, size, digest, bool(windows))
+
+
+def _decompressed(data: bytes) -> str:
+    try:
+        return zlib.decompress(data).decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise Damaged(str(error)) from error
+
+
+def importance_of(annotations: Annotations | None) -> float:
+    """Return the priority of a resource, 0.5 if it has none."""
+    return 0.5 if annotations is None or annotations.priority is None else annotations.priority

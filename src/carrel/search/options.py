@@ -1,0 +1,58 @@
+"""Options of the search: where the index is, and what of the resources is in it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from carrel.errors import ConfigError
+from carrel.sources.options import Globs, Secret, Size
+
+__all__ = ["SearchOptions"]
+
+MIB = 1024 * 1024
+
+
+class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of the search over all resources of a server.
+
+    Raises:
+        ConfigError: the interval is not a number of seconds above 0, or the embeddings have a URL without a model.
+    """
+
+    folder: Annotated[
+        str | None,
+        Meta(description="where indexes are kept (default: the cache folder of the user)", extra={"path": True}),
+    ] = None
+    max_file_size: Annotated[Size, Meta(description="larger resources are found by their names only")] = 4 * MIB
+    max_total_size: Annotated[
+        Size, Meta(description="text of all resources in the index; the rest is found by its names only")
+    ] = 20 * 1024 * MIB
+    mime_types: Annotated[
+        Globs, Meta(description="index the text of these MIME types only, for example text/* (default: all text)")
+    ] = ()
+    exclude: Annotated[Globs, Meta(description="leave out resources whose URI matches, for example *.log")] = ()
+    refresh: Annotated[
+        float, Meta(gt=0, description="seconds between two looks at sources that do not tell of their changes")
+    ] = 300.0
+    embeddings: Annotated[
+        str | None,
+        Meta(
+            description="URL of an API like OpenAI's that ranks by meaning too, for example http://localhost:11434/v1"
+        ),
+    ] = None
+    embeddings_model: Annotated[str | None, Meta(description="the model for embeddings")] = None
+    embeddings_key: Annotated[Secret | None, Meta(description="the key for that API")] = None
+
+    def __post_init__(self) -> None:
+        if not self.refresh > 0:
+            raise ConfigError(f"The search has to look again after more than 0 seconds, not {self.refresh}")
+        if self.embeddings is not None and not self.embeddings_model:
+            raise ConfigError("Embeddings need a model (embeddings_model)")
+
+    @property
+    def contents(self) -> tuple[object, ...]:
+        """Options that decide what is in an index: with other such options, it is another one."""
+        return self.max_file_size, self.max_total_size, self.mime_types, self.exclude, self.embeddings_model

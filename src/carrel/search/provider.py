@@ -1,0 +1,241 @@
+"""Provider of the search: the template ``search://{+query}{?limit,source,mime_type}``, its completion, and a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableSequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from carrel.catalog.provider import Change, Events, ListChanges, Page, Provider, Recipients, Request
+from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.log import Log
+from carrel.protocol.methods import READ_RESOURCE
+from carrel.search.index import MAX_LIMIT, SearchIndex
+from carrel.search.results import SearchResults, as_json, as_markdown
+from carrel.uri.template import UriTemplate
+from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
+from carrel.wire.content import ContentBlock, ResourceLink, TextContent
+from carrel.wire.resources import ReadResourceResult, ResourceTemplate, TextResourceContents
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+
+__all__ = ["TEMPLATE", "TOOL", "SearchProvider"]
+
+log = Log("carrel.search")
+
+TEMPLATE = "search://{+query}{?limit,source,mime_type}"
+TOOL = "search"
+#: Hits where the caller does not say how many.
+USUAL = 10
+
+Listener: TypeAlias = Callable[[list[Change], ListChanges, Recipients | None], object]
+
+
+class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of the tool."""
+
+    query: str
+    limit: int = USUAL
+    source: str | None = None
+    mime_type: str | None = None
+    path: str | None = None
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None, "description": description}
+
+
+SEARCH = Tool(
+    name=TOOL,
+    title="Search",
+    description="Search names and full text of all resources that are here. Returns the best ones, each with the lines "
+    "that match; read_resource reads the link of a hit.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "Words to look for, in any language"},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_LIMIT,
+                "default": USUAL,
+                "description": "How many to return at most",
+            },
+            "source": _text("Only from this source, by its name or the last part of it"),
+            "mime_type": _text("Only of this MIME type, for example text/markdown or text/*"),
+            "path": _text("Only where path or URI begin with this"),
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    output_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string"},
+            "hits": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+            "complete": {"type": "boolean"},
+        },
+        "required": ["query", "hits", "complete"],
+        "additionalProperties": True,
+    },
+    annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+)
+
+
+class SearchProvider(Provider):
+    """Provider of a template and a tool that ask an index. ``listeners`` are told of changes of all resources."""
+
+    name = "search"
+    tool_names = frozenset({TOOL})
+    prompt_names = frozenset[str]()
+
+    def __init__(self, index: SearchIndex, listeners: MutableSequence[Any]) -> None:
+        self.index = index
+        self._listeners = listeners
+        self._template = UriTemplate(TEMPLATE)
+        index.skip.add(self)
+
+    async def start(self, events: Events) -> None:
+        """Begin to index in the background.
+
+        Raises:
+            ConfigError: tantivy is not installed, or the folder of the index cannot be used.
+        """
+        await self.index.start()
+        self._listeners.append(self.index.on_changes)
+
+    async def stop(self) -> None:
+        """Stop, and keep what is indexed so far."""
+        if self.index.on_changes in self._listeners:
+            self._listeners.remove(self.index.on_changes)
+        await self.index.stop()
+
+    # The template
+
+    def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return the template."""
+        template = ResourceTemplate(
+            TEMPLATE,
+            "search",
+            title="Search",
+            description="Search names and full text of everything that is here",
+            mime_type="text/markdown",
+        )
+        return Page([template] if request.cursor is None else [])
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return the hits of a query: a page in Markdown, and the same as JSON.
+
+        Raises:
+            ResourceNotFound: it is not the URI of a search.
+            InvalidParams: the query is empty, or the limit is not a number from 1 to 100.
+        """
+        values = self._template.match(uri)
+        if values is None:
+            raise ResourceNotFound(uri)
+        given = {name: value for name, value in values.items() if isinstance(value, str) and value}
+        query = given.get("query", "").strip()
+        if not query:
+            raise _invalid("write what is looked for after search://, percent-encoded", uri)
+        limit = given.get("limit", str(USUAL))
+        if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MAX_LIMIT):
+            raise _invalid(f"limit must be a number from 1 to {MAX_LIMIT}, not {limit[:100]!r}", uri)
+        results = await self.index.search(
+            query,
+            limit=int(limit),
+            source=given.get("source"),
+            mime_type=given.get("mime_type"),
+            request=request,
+        )
+        json = msgspec.json.encode(as_json(results)).decode()
+        return ReadResourceResult(
+            contents=[
+                TextResourceContents(uri, as_markdown(results), mime_type="text/markdown"),
+                TextResourceContents(uri, json, mime_type="application/json"),
+            ],
+            ttl_ms=0,
+            cache_scope="private",
+        )
+
+    async def complete(
+        self,
+        reference: ResourceTemplateReference | PromptReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        request: Request,
+    ) -> Completion:
+        """Return suggestions: names of resources for the query, names of sources, and MIME types.
+
+        Raises:
+            InvalidParams: there is no such template or variable.
+        """
+        if not isinstance(reference, ResourceTemplateReference) or reference.uri != TEMPLATE:
+            raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
+        if argument == "query":
+            return Completion(await self.index.names(value, request))
+        if argument == "limit":
+            return Completion([each for each in ("5", "10", "20", "50", "100") if each.startswith(value)])
+        if argument in ("source", "mime_type"):
+            typed = value.casefold()
+            found = [each for each in await self.index.choices(argument, request) if typed in each.casefold()]
+            return Completion(sorted(found, key=lambda each: not each.casefold().startswith(typed))[:100])
+        raise InvalidParams(f"Invalid params: the template has no variable {argument[:200]!r}", parameter="argument")
+
+    # The tool
+
+    def list_tools(self, request: Request) -> Page[Tool]:
+        """Return the tool."""
+        return Page([SEARCH] if request.cursor is None else [])
+
+    async def call_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+        """Search.
+
+        Raises:
+            InvalidParams: there is no such tool.
+        """
+        if name != TOOL:
+            raise InvalidParams(f"Invalid params: unknown tool: {name[:200]}", parameter="name")
+        try:
+            given = msgspec.json.decode(arguments, type=SearchArguments)
+        except msgspec.ValidationError as error:
+            return _failed(f"Invalid arguments: {error}")
+        if not given.query.strip():
+            return _failed("Invalid arguments: query is empty")
+        if not 1 <= given.limit <= MAX_LIMIT:
+            return _failed(f"Invalid arguments: limit must be between 1 and {MAX_LIMIT}")
+        if request.view is not None and not request.view.permits(READ_RESOURCE.method):
+            return _failed(f"This requires a scope for {READ_RESOURCE.method}, which the access token lacks")
+        results = await self.index.search(
+            given.query,
+            limit=given.limit,
+            source=given.source,
+            mime_type=given.mime_type,
+            path=given.path,
+            request=Request(request.call, request.channel, request.visible, view=request.view),
+        )
+        return CallToolResult(content=_blocks(results), structured_content=as_json(results))
+
+
+def _blocks(results: SearchResults) -> list[ContentBlock]:
+    """Return hits as blocks: the page for the model, and links for applications that show them."""
+    links: list[ContentBlock] = [
+        ResourceLink(
+            uri=hit.link,
+            name=hit.resource.name,
+            title=hit.resource.title,
+            mime_type=hit.resource.mime_type,
+            annotations=hit.resource.annotations,
+        )
+        for hit in results.hits
+    ]
+    return [TextContent(as_markdown(results)), *links]
+
+
+def _failed(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(message)], is_error=True)
+
+
+def _invalid(message: str, uri: str) -> InvalidParams:
+    return InvalidParams(f"Invalid params: uri: {message}", {"uri": uri[:1000]}, parameter="uri")

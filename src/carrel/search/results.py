@@ -1,0 +1,71 @@
+"""Results of a search: hits with their snippets and lines, as Markdown for people and as JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from carrel.wire.base import Wire
+from carrel.wire.resources import Resource
+
+__all__ = ["SearchHit", "SearchResults", "as_json", "as_markdown"]
+
+
+class SearchHit(Wire, kw_only=True):
+    """Resource that a query has found.
+
+    ``score`` is from 0 to 1, and compares hits of one query only. ``first_line`` and ``last_line`` are those of the
+    passage, ``line`` that of the snippet, from 1; absent, where only the name matches. ``link`` is the URI to read the
+    passage by: that of the resource, with a window of lines where its source gives them. ``source`` is the name of the
+    provider.
+    """
+
+    resource: Resource
+    score: float
+    source: str
+    link: str
+    line: int | None = None
+    first_line: int | None = None
+    last_line: int | None = None
+    snippet: str | None = None
+
+
+class SearchResults(Wire, kw_only=True):
+    """Hits of a query, the best first. ``complete``: everything that is shared was in the index when it was asked."""
+
+    query: str
+    hits: list[SearchHit]
+    complete: bool
+
+
+def as_json(results: SearchResults) -> dict[str, Any]:
+    """Return results as JSON values."""
+    found: dict[str, Any] = msgspec.to_builtins(results)
+    return found
+
+
+def as_markdown(results: SearchResults) -> str:
+    """Return results as a page in Markdown, with a link and a snippet for each hit."""
+    lines = [f"# {_plain(results.query)}", ""]
+    if not results.hits:
+        lines.append("Nothing is found.")
+    for number, hit in enumerate(results.hits, 1):
+        resource = hit.resource
+        place = f", line {hit.line}" if hit.line is not None else ""
+        lines.append(f"{number}. [{_plain(resource.title or resource.name)}](<{hit.link}>){place}")
+        if hit.snippet:
+            lines += ["", *(f"   > {_line(each)}" for each in hit.snippet.splitlines()), ""]
+    if not results.complete:
+        lines += ["", "The index is not complete yet; there may be more."]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Return text on one line, with the marks of Markdown escaped."""
+    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(text.split()))[:500]
+
+
+def _line(text: str) -> str:
+    return text.replace("<", "&lt;")

@@ -1,0 +1,84 @@
+"""Snippets: the lines of a passage that say most about a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from carrel.search.terms import Word
+
+__all__ = ["Snippet", "snippet_of"]
+
+LINES = 3
+#: Letters that a word has in common with its term, which may have another ending.
+BEGINNING = 3
+#: Longest word that the index has, and where a word of ASCII ends.
+MAX_WORD, _ENDS = 48, re.compile("[^A-Za-z0-9]")
+#: Characters of a line, and lines that are looked at.
+MAX_LINE, MAX_LINES = 240, 400
+
+
+class Snippet(NamedTuple):
+    """Lines of a passage, and the number of the one that says most."""
+
+    text: str
+    line: int
+
+
+def snippet_of(text: str, first: int, words: Sequence[Word], terms: Callable[[str], set[str]]) -> Snippet | None:
+    """Return the best lines of a passage that begins with line ``first``; None if it has only white space.
+
+    ``terms`` returns the terms of a text, as they are in the index.
+    """
+    lines = text.split("\n")[:MAX_LINES]  # as lines are counted; there are other ends of lines
+    wanted = set[str]().union(*(terms(word.text) for word in words)) if words else set()
+    singles = {word.text for word in words if word.cjk and len(word.text) == 1}
+    alike = re.compile("|".join({re.escape(term[:BEGINNING]) for term in wanted if term.isascii()}) or "(?!)")
+    gains = [_gain(line, wanted, alike, singles, terms) for line in lines]
+    best, place = -1.0, -1
+    for at, line in enumerate(lines):
+        if line.strip():
+            near = len(set[str]().union(*gains[max(0, at - 1) : at + LINES - 1]))
+            gain = len(gains[at]) * 2 + near
+            if gain > best:
+                best, place = gain, at
+    if place < 0:
+        return None
+    begin = max(0, place - 1) if place and lines[place - 1].strip() else place
+    shown = [_cut(line, words) for line in lines[begin : begin + LINES]]
+    while shown and not shown[-1]:
+        shown.pop()
+    return Snippet("\n".join(shown), first + place)
+
+
+def _gain(
+    line: str, wanted: set[str], alike: re.Pattern[str], singles: set[str], terms: Callable[[str], set[str]]
+) -> set[str]:
+    """Return the terms that are wanted and in a line. ``alike`` finds how words with such a term can begin."""
+    line = line[:10_000]
+    if line.isascii():  # finding the terms of a line takes long, and most lines have none of these
+        starts = [found.start() for found in alike.finditer(line.lower())]
+        line = " ".join(_ENDS.split(line[at : at + MAX_WORD], 1)[0] for at in starts if _begins_word(line, at))
+    if not line or line.isspace():
+        return set()
+    found = terms(line) & wanted
+    return found | {single for single in singles if single in line}
+
+
+def _begins_word(line: str, at: int) -> bool:
+    """Return whether a word begins at a place in a line, as ``Server`` in ``createHTTPServer``."""
+    before = line[at - 1 : at]
+    return not before.isalnum() or (line[at].isupper() and (not before.isupper() or line[at + 1 : at + 2].islower()))
+
+
+def _cut(line: str, words: Sequence[Word]) -> str:
+    """Return a line, cut around the first word of the query that is in it, if it is too long."""
+    line = line.rstrip()
+    if len(line) <= MAX_LINE:
+        return line
+    folded = line.casefold()
+    places = [at for word in words if (at := folded.find(word.text)) >= 0]
+    begin = max(0, min(places, default=0) - MAX_LINE // 3)
+    end = begin + MAX_LINE
+    return ("…" if begin else "") + line[begin:end].strip() + ("…" if end < len(line) else "")

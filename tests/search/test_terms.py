@@ -1,0 +1,42 @@
+"""Terms of texts and words of queries."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carrel.search.terms import MAX_WORDS, prepared, words_of
+from carrel.sources.content.words import CAPITAL
+
+
+def test_names_are_split_at_capitals_and_cjk_becomes_bigrams_and_last_characters():
+    assert prepared("createHTTPServer") == "create HTTP Server"
+    assert prepared("上下文协议").split() == ["上下", "下文", "文协", "协议", "议"]
+    assert prepared("MCPのプロトコル").split() == ["MCP", "のプ", "プロ", "ロト", "トコ", "コル", "ル"]
+
+
+def test_full_width_letters_are_the_same_as_others():
+    assert prepared("ＭＣＰ") == "MCP"
+    assert [word.text for word in words_of("ＭＣＰ")] == ["mcp"]
+
+
+def test_words_that_say_nothing_are_left_out_unless_there_are_no_others():
+    assert [word.text for word in words_of("how to make the tea")] == ["make", "tea"]
+    assert [word.text for word in words_of("to be or")] == ["to", "be", "or"]
+
+
+def test_words_of_cjk_are_apart_from_others():
+    assert [(word.text, word.cjk) for word in words_of("MCP协议 tea")] == [
+        ("mcp", False),
+        ("协议", True),
+        ("tea", False),
+    ]
+
+
+@given(st.text(max_size=3000))
+def test_any_text_is_a_query_and_can_be_indexed(text):
+    assert len(words_of(text)) <= MAX_WORDS
+    prepared(text)
+
+
+@given(st.text("aZB9_ é茶", max_size=60))
+def test_texts_and_names_are_split_at_the_same_capitals(text):
+    assert prepared(text.replace("茶", "-")) == CAPITAL.sub(" ", text.replace("茶", "-"))
