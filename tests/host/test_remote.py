@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,6 +68,12 @@ def remote_app() -> Server:
         return "done"
 
     @app.tool
+    async def talk(context: Context) -> str:
+        context.log("info", {"said": 1}, "far")
+        context.log("warning", "twice")
+        return "said"
+
+    @app.tool
     async def wait() -> str:
         app.begun.set()
         try:
@@ -122,7 +129,7 @@ async def test_everything_of_a_server_of_any_revision_is_there_for_clients_of_an
     async with near(remote_app(), here, far) as client:
         assert [resource.uri for resource in await client.list_resources()] == [f"note://{n}" for n in range(5)]
         assert [template.uri_template for template in await client.list_resource_templates()] == ["page://{name}"]
-        assert len(await client.list_tools()) == 6
+        assert len(await client.list_tools()) == 7
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
         assert (await client.read_resource("note://3")).contents[0].text == "note 3"
         assert (await client.read_resource("page://lem")).contents[0].text == "lem"
@@ -161,14 +168,14 @@ async def test_each_of_two_clients_is_asked_about_its_own_calls():
 
         return Handlers(elicit_form=answer)
 
-    await gateway.start()
+    await gateway.endpoint.start()
     async with (
         Client(running(gateway), revision=SESSION, handlers=colour("red")) as one,
         Client(running(gateway), revision=NEWEST, handlers=colour("blue")) as two,
     ):
         results = await asyncio.gather(*(client.call_tool("order") for client in (one, two) * 3))
         assert [result.content[0].text for result in results] == ["1 red", "1 blue"] * 3
-    await gateway.stop()
+    await gateway.endpoint.stop()
 
 
 async def test_a_question_that_could_be_for_several_clients_is_put_to_none_of_them():
@@ -179,7 +186,7 @@ async def test_a_question_that_could_be_for_several_clients_is_put_to_none_of_th
         asked.append(form)
 
     gateway.add_provider(RemoteProvider(app, name="far", revision=SESSION))
-    await gateway.start()
+    await gateway.endpoint.start()
     async with (
         Client(running(gateway), revision=SESSION, handlers=Handlers(elicit_form=answer)) as one,
         Client(running(gateway), revision=SESSION, handlers=Handlers(elicit_form=answer)) as two,
@@ -191,7 +198,7 @@ async def test_a_question_that_could_be_for_several_clients_is_put_to_none_of_th
         assert asked == []
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    await gateway.stop()
+    await gateway.endpoint.stop()
 
 
 def running(app):
@@ -199,7 +206,7 @@ def running(app):
 
     class Running:
         def __getattr__(self, name):
-            return getattr(app, name)
+            return getattr(app.endpoint, name)
 
         async def start(self):
             pass
@@ -208,26 +215,25 @@ def running(app):
             pass
 
         def answer(self, *arguments):
-            return app.answer(*arguments)
+            return app.endpoint.answer(*arguments)
 
         def connect(self):
-            return app.connect()
+            return app.endpoint.connect()
 
-    return Running()
+    return SimpleNamespace(endpoint=Running())
 
 
 @pytest.mark.parametrize("far", [SESSION, NEWEST])
 async def test_a_client_that_cannot_be_asked_gets_an_error_that_says_so(far):
     async with near(remote_app(), NEWEST, far) as client:
-        if far == NEWEST:
-            with pytest.raises(PeerError) as raised:
-                await client.call_tool("order")
-            assert raised.value.code == -32021
-            assert raised.value.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
-        else:
-            result = await client.call_tool("order")
-            assert result.is_error is True
-            assert "Missing required client capability: elicitation" in result.content[0].text
+        with pytest.raises(PeerError) as raised:
+            await client.call_tool("order")
+        assert raised.value.code == -32021
+        assert raised.value.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+    async with near(remote_app(), SESSION, far) as client:
+        result = await client.call_tool("order")
+        assert result.is_error is True
+        assert "elicitation" in result.content[0].text
 
 
 @pytest.mark.parametrize(("far", "here"), PAIRS)
@@ -238,12 +244,73 @@ async def test_progress_is_passed_on_with_the_token_of_the_caller(far, here):
     assert seen == [(0, 3, "step 0"), (1, 3, "step 1"), (2, 3, "step 2")]
 
 
+@pytest.mark.parametrize("here", [SESSION, NEWEST])
+async def test_progress_made_while_the_client_answers_a_question_reaches_it(here):
+    app = Server("far")
+    asked, reported = asyncio.Event(), asyncio.Event()
+
+    @app.tool
+    async def order(context: Context) -> str:
+        asking = asyncio.ensure_future(context.elicit("Which size?", int))
+        await asked.wait()
+        await context.report_progress(1, 2)
+        reported.set()
+        size = (await asking).data
+        await context.report_progress(2, 2)
+        return str(size)
+
+    async def answer(form):
+        asked.set()
+        await reported.wait()
+        await asyncio.sleep(0.05)  # the notification is on its way
+        return {"value": 42}
+
+    seen = []
+    async with near(app, here, SESSION, Handlers(elicit_form=answer)) as client:
+        result = await client.call_tool("order", progress=lambda *report: seen.append(report[:2]))
+    assert (result.content[0].text, seen) == ("42", [(1, 2), (2, 2)])
+
+
+@pytest.mark.parametrize(("far", "here"), [*PAIRS, (OLDEST, OLDEST)])
+@pytest.mark.parametrize("handlers", [None, ANSWERS])
+async def test_log_messages_of_a_call_go_to_its_caller_from_the_level_that_it_wants(far, here, handlers):
+    logged = []
+    options = {"log": logged.append, "revision": here, "handlers": handlers}
+    gateway = Server("near")
+    gateway.add_provider(RemoteProvider(remote_app(), name="far", revision=far))
+    async with Client(gateway, log_level="info", **options) as client:
+        await client.call_tool("talk")
+    assert [(each.level, each.data, each.logger) for each in logged] == [
+        ("info", {"said": 1}, "far"),
+        ("warning", "twice", None),
+    ]
+    logged.clear()
+    async with Client(gateway, log_level="warning", **options) as client:
+        await client.call_tool("talk")
+    assert [each.data for each in logged] == ["twice"]
+
+
+async def test_log_messages_that_could_be_for_several_clients_go_to_none_of_them():
+    app, gateway, logged = remote_app(), Server("near"), []
+    gateway.add_provider(RemoteProvider(app, name="far", revision=SESSION))
+    await gateway.endpoint.start()
+    options = {"revision": SESSION, "log": logged.append, "log_level": "debug"}
+    async with Client(running(gateway), **options) as one, Client(running(gateway), **options) as two:
+        waiting = asyncio.ensure_future(one.call_tool("wait"))
+        await app.begun.wait()
+        assert (await two.call_tool("talk")).content[0].text == "said"
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    assert logged == []
+    await gateway.endpoint.stop()
+
+
 @pytest.mark.parametrize(("far", "here"), PAIRS)
 async def test_a_cancelled_call_is_cancelled_on_the_remote_server(far, here):
     app = remote_app()
     async with near(app, here, far) as client:
         calling = asyncio.ensure_future(client.call_tool("wait"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await app.begun.wait()
             calling.cancel()
             await app.cancelled.wait()
@@ -285,7 +352,7 @@ async def test_changes_of_lists_are_announced_and_new_things_are_found(far, here
         async def later() -> str:
             return "later"
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "tools" not in {(await anext(changes)).kind}:
                 pass
         assert (await client.call_tool("later")).content[0].text == "later"
@@ -296,16 +363,16 @@ async def test_changes_of_lists_are_announced_and_new_things_are_found(far, here
 async def test_resources_are_subscribed_to_for_as_long_as_there_are_subscribers(far, here, namespace):
     app, uri = remote_app(), "note://1" if namespace is None else "x+note://1"
     async with near(app, here, far, namespace=namespace) as client:
-        assert set(app.runtime.hub.uris) == set()
+        assert set(app.endpoint.runtime.hub.uris) == set()
         async with client.watch(uri) as changes:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 change = await anext(changes)  # once the remote server is subscribed to
                 assert change.uri == uri
-                assert set(app.runtime.hub.uris) == {"note://1"}
+                assert set(app.endpoint.runtime.hub.uris) == {"note://1"}
                 app.resources.changed("note://1")
                 assert (await anext(changes)).uri == uri
-        async with asyncio.timeout(10):
-            while set(app.runtime.hub.uris):
+        async with asyncio.timeout(60):
+            while set(app.endpoint.runtime.hub.uris):
                 await asyncio.sleep(0)
 
 
@@ -314,9 +381,9 @@ async def test_a_server_is_not_told_the_uris_of_others():
     async with near(app, SESSION, SESSION) as client:
         client.app.resources.add("own://1", "own")
         async with client.watch("own://1", "note://2") as changes:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await anext(changes)
-            assert set(app.runtime.hub.uris) == {"note://2"}
+            assert set(app.endpoint.runtime.hub.uris) == {"note://2"}
 
 
 def unreachable():
@@ -331,7 +398,7 @@ async def test_a_server_that_is_not_there_spoils_nothing_for_others(caplog):
     with caplog.at_level(logging.WARNING, "carrel"):
         async with Client(app, revision=NEWEST) as client:
             assert len(await client.list_resources()) == 5
-            assert len(await client.list_tools()) == 6
+            assert len(await client.list_tools()) == 7
             assert (await client.read_resource("note://1")).contents[0].text == "note 1"
             assert (await client.call_tool("steps")).content[0].text == "done"
             with pytest.raises(PeerError) as raised:
@@ -342,10 +409,10 @@ async def test_a_server_that_is_not_there_spoils_nothing_for_others(caplog):
 
 
 async def test_a_server_that_comes_later_is_found_then(monkeypatch):
-    from carrel.host import remote
+    from carrel.host import upkeep
     from carrel.transports.memory import MemoryTransport
 
-    monkeypatch.setattr(remote, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(upkeep, "PAUSES", (0.01, 0.01))
     far, there = remote_app(), asyncio.Event()
 
     def transport():
@@ -358,9 +425,9 @@ async def test_a_server_that_comes_later_is_found_then(monkeypatch):
     async with Client(app, revision=NEWEST) as client, client.watch(lists=["tools"]) as changes:
         assert await client.list_tools() == []
         there.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await anext(changes)).kind == "tools"
-        assert len(await client.list_tools()) == 6
+        assert len(await client.list_tools()) == 7
 
 
 async def test_a_public_result_is_private_where_callers_are_authenticated():

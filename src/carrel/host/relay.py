@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import msgspec
 
 from carrel.catalog.provider import Request, RequestContext
-from carrel.client.handlers import Form, Handlers, Origin, Page, RootsRequest, Sampling
-from carrel.errors import MissingCapability, ProtocolError
-from carrel.protocol.methods import CALL_TOOL, GET_PROMPT, READ_RESOURCE
+from carrel.errors import MissingCapability
 from carrel.server.elicitation.input_required import InputRequired
-from carrel.wire.client_features import CreateMessageResult, ElicitResult, Root
+from carrel.server.task_interface import task_of
+from carrel.wire.base import LoggingLevel
 
-__all__ = ["RELAYED", "Relay", "Relays"]
+__all__ = ["PARKED_SECONDS", "RELAY", "Relay", "Relays"]
 
 T = TypeVar("T")
 Ask = Callable[[RequestContext, str], Awaitable[Any]]
@@ -25,8 +26,12 @@ Ask = Callable[[RequestContext, str], Awaitable[Any]]
 PARKED_SECONDS = 600.0
 #: How many remote calls wait for stateless clients at a time.
 MAX_PARKED = 1000
-#: Requests that may cause questions.
-ASKING = (CALL_TOOL, GET_PROMPT, READ_RESOURCE)
+#: How many reports and log messages of a call that waits are kept for its client, the latest.
+MAX_KEPT = 100
+
+
+RELAY: ContextVar[Relay | None] = ContextVar("relay", default=None)
+"""The remote call in progress, for credentials that have to ask its client."""
 
 
 class Asked(msgspec.Struct, eq=False):
@@ -38,7 +43,10 @@ class Asked(msgspec.Struct, eq=False):
 
 
 class Relay:
-    """Remote call on behalf of one request of a client, over all of its rounds (2026-07-28)."""
+    """Remote call on behalf of one request of a client, over all of its rounds (2026-07-28).
+
+    In revisions with sessions there is one round: the call is awaited where it is sent, and questions are put at once.
+    """
 
     def __init__(self, label: str, connection: object) -> None:
         self.connection = connection
@@ -49,6 +57,12 @@ class Relay:
         self._open: list[Asked] = []
         self._news = asyncio.Event()
         self._task: asyncio.Task[Any] | None = None
+        self._asking: set[asyncio.Future[Any]] = set()
+        self._kept: deque[Callable[[RequestContext], object]] = deque(maxlen=MAX_KEPT)
+        self._keys: set[str] = set()
+        self._detaches = self._detached = False
+        self.missing: MissingCapability | None = None
+        """What the client would have needed for a question that was not put to it."""
 
     def begin(self, work: Awaitable[Any]) -> None:
         """Begin the remote call."""
@@ -63,18 +77,57 @@ class Relay:
         """
         assert self._task is not None
         self.context = context
+        while self._kept:
+            self._kept.popleft()(context)
         while not self._task.done():
+            if self._detaches and not self._detached:
+                self._detached = await context.detach()
+                self._detaches = self._detached
             if self._open:
-                await self._put(self._open[0], context)
+                await self._put(self._open, context)
             else:
                 self._news.clear()
                 await self._news.wait()
         return self._task.result()
 
-    async def ask(self, ask: Ask) -> Any:
-        """Put a question to the client, and return the answer."""
+    def detach(self) -> None:
+        """Turn the request of the client into a task, as the remote server has done."""
+        self._detaches = True
+        self._news.set()
+
+    def _key_of(self, key: str | None) -> str:
+        """Return the key of a question: that of the server, if it is the first with it, or one by its number."""
         self._count += 1
-        asked = Asked(f"{self._label}-{self._count}", ask, asyncio.get_running_loop().create_future())
+        if key is None:
+            key = f"{self._label}-{self._count}"
+        elif key in self._keys:
+            key = f"{key}-{self._count}"
+        self._keys.add(key)
+        return key
+
+    async def ask(self, ask: Ask, key: str | None = None) -> Any:
+        """Put a question to the client, and return the answer. ``key`` is that of the server, if it has one."""
+        try:
+            return await self._ask(ask, self._key_of(key))
+        except MissingCapability as missing:
+            self.missing = missing
+            raise
+
+    def refuse(self, needed: dict[str, Any]) -> MissingCapability | None:
+        """Return the error for a question, if the client can be asked nothing."""
+        if self._task is None and self.context is None:
+            self.missing = MissingCapability(needed)
+            return self.missing
+        return None
+
+    async def _ask(self, ask: Ask, key: str) -> Any:
+        if self._task is None or self._detached:
+            assert self.context is not None
+            asking = asyncio.ensure_future(ask(self.context, key))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+            return await asking
+        asked = Asked(key, ask, asyncio.get_running_loop().create_future())
         self._open.append(asked)
         self._news.set()
         try:
@@ -83,35 +136,59 @@ class Relay:
             if asked in self._open:
                 self._open.remove(asked)
 
-    async def _put(self, asked: Asked, context: RequestContext) -> None:
-        """Ask the client, until it answers or the remote server wants no answer any more."""
+    async def _put(self, asked: Sequence[Asked], context: RequestContext) -> None:
+        """Put open questions to the client, all at once, until it answers or the remote server has no use for that.
+
+        Raises:
+            InputRequired: the client is stateless, and has yet to answer some of them.
+        """
         assert self._task is not None
-        asking = asyncio.ensure_future(asked.ask(context, asked.key))
+        asked = list(asked)
+        asking = [asyncio.ensure_future(each.ask(context, each.key)) for each in asked]
+        put = asyncio.gather(*asking, return_exceptions=True)
         try:
-            await asyncio.wait((asking, asked.answer, self._task), return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                return
-            try:
-                answer = asking.result()
-            except Exception as error:
-                if not asked.answer.done():
-                    asked.answer.set_exception(error)
-            else:
-                if not asked.answer.done():
-                    asked.answer.set_result(answer)
-            self._open.remove(asked)
+            await asyncio.wait((put, self._task, *(each.answer for each in asked)), return_when=asyncio.FIRST_COMPLETED)
+            required: InputRequired | None = None
+            for each, answer in zip(asked, asking, strict=True):
+                if not answer.done() or answer.cancelled():
+                    continue
+                error = answer.exception()
+                if isinstance(error, InputRequired):
+                    required = error
+                    continue
+                if error is not None and not each.answer.done():
+                    each.answer.set_exception(error)
+                elif error is None and not each.answer.done():
+                    each.answer.set_result(answer.result())
+                self._open.remove(each)
+            if required is not None:
+                raise required
         finally:
-            if not asking.done():
-                asking.cancel()
-                await asyncio.wait((asking,))
+            put.cancel()
+            await asyncio.wait(asking)
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress on to the client."""
-        if self.context is not None:
-            self.context.report_progress(progress, total, message)
+        self._pass_on(lambda context: context.report_progress(progress, total, message))
+
+    def log(self, level: LoggingLevel, data: Any, logger: str | None) -> None:
+        """Pass a log message on to the client, if it wants that level."""
+        self._pass_on(lambda context: context.log(level, data, logger))
+
+    def park(self) -> None:
+        """Keep what the remote server reports until the client comes back."""
+        self.context = None
+
+    def _pass_on(self, send: Callable[[RequestContext], object]) -> None:
+        if self.context is None:
+            self._kept.append(send)
+        else:
+            send(self.context)
 
     async def cancel(self) -> None:
-        """Cancel the remote call."""
+        """Cancel the remote call, and the questions that are still put to the client."""
+        for asking in self._asking:
+            asking.cancel()
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -130,25 +207,47 @@ class Relays:
         self._parked: dict[str, tuple[Relay, asyncio.TimerHandle]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
+    def __len__(self) -> int:
+        return len(self._parked)
+
     async def run(self, label: str, request: Request, send: Callable[[Relay], Awaitable[T]], *, repeatable: bool) -> T:
         """Send a remote call and return its result. ``label`` is the same each time that the request comes."""
         assert request.contexts is not None
         assert request.call is not None
+        assert request.channel is not None
         async with request.contexts.open(request, repeatable=repeatable) as context:
-            token = await context.once(f"remote call {label}", lambda: os.urandom(16).hex())
-            relay = self._take(token)
-            if relay is None:
+            if not request.call.peer.revision.stateless or task_of(request.channel) is not None:
                 relay = Relay(label, request.call.connection)
-                relay.begin(send(relay))
+                relay.context = context
+                try:
+                    return await send(relay)
+                finally:
+                    await relay.cancel()
+            token = await context.once(f"remote call {label}", lambda: os.urandom(16).hex())
+            parked = self._take(token)
+            if parked is None:
+                parked = Relay(label, request.call.connection)
+                parked.begin(send(parked))
             try:
-                result: T = await relay.result(context)
+                result: T = await parked.result(context)
             except InputRequired:
-                self._park(token, relay)
+                self._park(token, parked)
                 raise
             finally:
                 if token not in self._parked:
-                    await relay.cancel()
+                    await parked.cancel()
             return result
+
+    async def drop_others(self, connection: object) -> None:
+        """Cancel the calls that are kept for other clients than that of a connection.
+
+        For servers whose questions do not say which call has caused them: those of the next call would be for nobody.
+        Clients that come back have their call made again, with the answers that they have sent.
+        """
+        for token, (relay, _) in list(self._parked.items()):
+            if relay.connection is not connection:
+                self._drop(token)
+        await asyncio.gather(*self._ending)
 
     def _take(self, token: str) -> Relay | None:
         relay, timer = self._parked.pop(token, (None, None))
@@ -161,6 +260,7 @@ class Relays:
             self._drop(next(iter(self._parked)))
         timer = asyncio.get_running_loop().call_later(PARKED_SECONDS, self._drop, token)
         self._parked[token] = relay, timer
+        relay.park()
 
     def _drop(self, token: str) -> None:
         relay = self._take(token)
@@ -174,62 +274,3 @@ class Relays:
         for token in list(self._parked):
             self._drop(token)
         await asyncio.gather(*self._ending, return_exceptions=True)
-
-
-def relay_of(origin: Origin, **needed: Any) -> Relay:
-    """Return the remote call that has caused a question.
-
-    Raises:
-        ProtocolError: it is not known which client to ask.
-        MissingCapability: that client cannot be asked anything.
-    """
-    calls = (origin.call,) if origin.call is not None else origin.calls
-    causes = [call.user_data for call in calls if call.request in ASKING]
-    relays = [cause for cause in causes if isinstance(cause, Relay)]
-    if not relays:
-        raise MissingCapability(needed)
-    if len(relays) < len(causes) or any(relay.connection is not relays[0].connection for relay in relays):
-        raise ProtocolError("Several clients have requests here, and the question does not say which one it is for")
-    return relays[-1]
-
-
-async def elicit_form(form: Form) -> ElicitResult:
-    """Ask the client whose call has caused it to fill in a form."""
-    relay = relay_of(form.origin, elicitation={"form": {}})
-    answer = await relay.ask(lambda context, key: context.elicit(form.message, form.schema, key=key))
-    if answer.action != "accept":
-        return ElicitResult(action=answer.action)
-    return ElicitResult(action="accept", content=answer.data or {})
-
-
-async def elicit_url(page: Page) -> ElicitResult:
-    """Ask the client whose call has caused it to visit a page."""
-    relay = relay_of(page.origin, elicitation={"url": {}})
-    answer = await relay.ask(lambda context, key: context.elicit_url(page.message, page.url, key=key))
-    context = relay.context
-    if answer.accepted and answer.id is not None and context is not None:
-        task = asyncio.ensure_future(page.completed.wait())
-        task.add_done_callback(lambda done: None if done.cancelled() else context.elicitation_completed(answer.id))
-        asyncio.get_running_loop().call_later(PARKED_SECONDS, task.cancel)
-    return ElicitResult(action=answer.action)
-
-
-async def sample(sampling: Sampling) -> CreateMessageResult:
-    """Ask the model of the client whose call has caused it."""
-    given = {name: getattr(sampling, name) for name in DETAILS}
-    details = {name: value for name, value in given.items() if value is not None}
-    found: CreateMessageResult = await relay_of(sampling.origin, sampling={}).ask(
-        lambda context, key: context.sample(sampling.messages, sampling.max_tokens, key=key, **details)
-    )
-    return found
-
-
-async def list_roots(request: RootsRequest) -> list[Root]:
-    """Return the roots of the client whose call has caused it."""
-    roots: list[Root] = await relay_of(request.origin, roots={}).ask(lambda context, key: context.list_roots(key=key))
-    return roots
-
-
-DETAILS = tuple(name for name in Sampling.__struct_fields__ if name not in ("origin", "messages", "max_tokens"))
-RELAYED = Handlers(elicit_form=elicit_form, elicit_url=elicit_url, sample=sample, sample_tools=True, roots=list_roots)
-"""Handlers that pass the questions of a remote server to the client whose request has caused them."""

@@ -9,36 +9,35 @@ client that has made the call; progress, cancellation, errors and cache hints ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping, Sequence
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.catalog import all_of
+from carrel.catalog.paging import all_of
 from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, Page, Provider, Request
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
-from carrel.client.handlers import ClientCall, Handlers, Progress
+from carrel.client.handlers import ClientCall
+from carrel.client.options import CallOptions, ClientOptions
 from carrel.errors import (
     INVALID_PARAMS,
     ConfigError,
     InvalidCursor,
     InvalidParams,
     MCPError,
-    MethodNotFound,
-    MissingCapability,
-    PeerError,
     ProtocolError,
     ProviderUnavailable,
-    ResourceError,
     ResourceNotFound,
     TransportError,
 )
-from carrel.host.relay import RELAYED, Relay, Relays
+from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS, relaying
+from carrel.host.remote_calls import RemoteCalls
 from carrel.host.remote_changes import RemoteChanges
 from carrel.host.remote_pages import RemotePages
+from carrel.host.remote_tools import RemoteTools, for_peer
+from carrel.host.upkeep import Status, Upkeep
 from carrel.log import Log
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY, SKILLS
 from carrel.protocol.methods import (
@@ -52,6 +51,7 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
 )
 from carrel.protocol.methods import Request as Row
+from carrel.protocol.unknown import distribute
 from carrel.server.completion import search_names
 from carrel.uri.parse import UriError, normalize
 from carrel.wire.base import PageParams, Params
@@ -92,24 +92,14 @@ LISTS: Mapping[str, ListName] = {
     "prompts": "prompts_list_changed",
     "resources": "resources_list_changed",
 }
-#: Seconds that a start waits for a server. One that takes longer is connected to in the background.
+#: Seconds that connecting to a server may take.
 PATIENCE = 30.0
 #: Seconds that a list waits for a server.
 LIST_PATIENCE = 10.0
-#: Seconds between attempts to reach a server again: the first pause, and the longest.
-PAUSES = (0.5, 30.0)
-#: How many URIs that the server has listed are remembered.
+#: How many URIs that the server has listed are remembered, and how many tools and prompts it may have.
 MAX_LISTED = 100_000
 #: How many of them are learned before anything is listed.
 LEARNED = 1000
-#: Keys of ``_meta`` that belong to one connection. All others are passed on.
-OWN_META = (
-    "progressToken",
-    "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/clientInfo",
-    "io.modelcontextprotocol/clientCapabilities",
-    "io.modelcontextprotocol/logLevel",
-)
 
 
 class RemoteProvider(Provider):
@@ -119,28 +109,45 @@ class RemoteProvider(Provider):
     client. The client that is made here declares elicitation, sampling and roots; a given one has to have ``handlers``
     for what is to be passed on. ``name`` is stable, for cursors and messages: by default the URL or command.
 
+    ``start_timeout`` is how many seconds connecting may take.
+
     A server that cannot be reached at the start is connected to later; until then, lists are without it.
 
     Raises:
         ConfigError: an option is not valid, or there are options for a client that is there already.
     """
 
-    def __init__(self, client: Client | Target, *, name: str | None = None, **options: Any) -> None:
+    extensions = RELAYED_EXTENSIONS
+
+    def __init__(
+        self,
+        client: Client | Target,
+        *,
+        name: str | None = None,
+        start_timeout: float = PATIENCE,
+        **options: Unpack[ClientOptions],
+    ) -> None:
         if not isinstance(client, Client):
             options.setdefault("handlers", RELAYED)
-            client = Client(client, **options)
+            client = Client(client, **relaying(options))
         elif options:
             raise ConfigError(f"A client has its options already: {', '.join(options)}")
         self.client = client
         self.name = name or client.session.endpoint.shown
+        self.upkeep = Upkeep(client, self.name, start_timeout, self._learn)
+        """Keeps the connection, and says how it is."""
+        self.upkeep.observers.append(self._observe)
+        self.empty = False
+        """Whether the server is connected and offers nothing at all."""
         self.tool_names: Container[str] = ()
         self.prompt_names: Container[str] = ()
+        self._counts: dict[str, int] = {}
         self._listed: dict[str, str] = {}
         self.exact = self._listed
         self._pages = RemotePages()
-        self._relays = Relays()
+        self._calls = RemoteCalls(client, self.name, self.upkeep)
+        self._tools = RemoteTools(client, self._calls)
         self._events: Events | None = None
-        self._following: asyncio.Task[None] | None = None
         self._connected = False
         self._watching: set[RemoteChanges] = set()
 
@@ -151,6 +158,16 @@ class RemoteProvider(Provider):
     def catch_all(self) -> bool:  # type: ignore[override]
         """Whether it is asked for URIs of no provider: the server may have resources that it does not list."""
         return self.offers("read_resource")
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server has been reached since the start; the connection may be lost by now."""
+        return self._connected
+
+    @property
+    def parked(self) -> int:
+        """How many calls wait for stateless clients to come back."""
+        return self._calls.parked
 
     def offers(self, method: str) -> bool:
         """Return whether the server offers what a method needs; everything usual, while it has not been reached."""
@@ -173,108 +190,85 @@ class RemoteProvider(Provider):
         Raises:
             ConfigError: it refuses, or its program is not installed.
         """
-        self._events = events
+        self.begin(events)
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self.client.session.open()
-                await self._learn(LISTS)
-        except (TransportError, TimeoutError) as error:
-            log.warning("%s is not available yet: %s", self.name, error or f"nothing for {PATIENCE:g} s")
-        except MCPError as error:
-            await self.client.close()
-            raise ConfigError(f"{self.name}: {error}") from error
+            status = await self.upkeep.settled()
         except BaseException:
-            await self.client.close()
+            await self.stop()
             raise
-        self._following = asyncio.ensure_future(self._follow(self._connected))
+        error = status.reason
+        if isinstance(error, TransportError):
+            log.warning("%s is not available yet: %s", self.name, error)
+        elif error is not None:
+            await self.stop()
+            raise ConfigError(f"{self.name}: {error}") from error
+
+    def begin(self, events: Events) -> None:
+        """Begin to connect, without waiting for it; ``upkeep`` says when the server is there."""
+        self._events = events
+        self.upkeep.begin()
 
     async def stop(self) -> None:
         """Close the connection."""
-        following, self._following = self._following, None
-        if following is not None:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        self._events = None
         for changes in list(self._watching):
             changes.end()
-        await self._relays.stop()
-        await self.client.close()
-        self._events = None
+        await self._calls.stop()
+        await self.upkeep.end()
         self._connected = False
 
+    def _observe(self, status: Status) -> None:
+        if status.name == "ready":
+            for changes in self._watching:
+                changes.retry()
+
     async def _learn(self, kinds: Collection[str]) -> None:
-        """Learn the names and URIs of some lists. What cannot be listed is logged."""
+        """Learn the names and URIs of some lists, and announce them. What cannot be listed is logged."""
         self._connected = True
         self._pages.forget()
+        if "tools" in kinds:
+            self._tools.forget()
         for kind in kinds:
             try:
-                if kind == "tools" and self.offers("list_tools"):
-                    self.tool_names = frozenset([tool.name async for tool in all_of(self.list_tools)])
-                elif kind == "prompts" and self.offers("list_prompts"):
-                    self.prompt_names = frozenset([prompt.name async for prompt in all_of(self.list_prompts)])
-                elif kind == "resources" and self.offers("list_resources"):
-                    self._listed.clear()
-                    count = 0
-                    async for _ in all_of(self.list_resources):
-                        count += 1
-                        if count >= LEARNED:
-                            break
+                self._counts[kind] = await self._learn_list(kind)
             except ProviderUnavailable as error:
                 raise TransportError(str(error)) from error
             except MCPError as error:
                 log.warning("%s: its %s cannot be listed: %s", self.name, kind, error)
-
-    async def _follow(self, connected: bool) -> None:
-        """Keep what is known of the lists up to date, and connect again to a server that was not there."""
-        pause, longest = PAUSES
-        kinds: Collection[str] = () if connected else LISTS
-        while True:
-            try:
-                await self.client.session.connect()
-                if kinds:
-                    await self._relearn(kinds)
-                async with self.client.watch(lists=("tools", "prompts", "resources")) as changes:
-                    pause = PAUSES[0]
-                    kinds = LISTS
-                    async for change in changes:
-                        await self._relearn(LISTS if change.kind == "missed" else [change.kind])
-            except (MethodNotFound, PeerError) as error:
-                log.debug("%s: its lists are not watched: %s", self.name, error)
-                return
-            except MCPError as error:
-                log.debug("%s: %s", self.name, error)
-            except Exception:
-                log.exception("%s: watching its lists has failed", self.name)
-            kinds = LISTS
-            await asyncio.sleep(pause)
-            pause = min(longest, pause * 2)
-
-    async def _relearn(self, kinds: Collection[str]) -> None:
-        await self._learn(kinds)
+        self.empty = not any(self._counts.values()) and not await self._has_others()
         if self._events is not None:
             self._events.publish(lists=[LISTS[kind] for kind in kinds])
 
-    # Requests to the server
+    async def _learn_list(self, kind: str) -> int:
+        """Learn the names or URIs of a list, and return how many there are, at most ``LEARNED`` resources."""
+        count = 0
+        if kind == "tools" and self.offers("list_tools"):
+            self.tool_names = names = frozenset([tool.name async for tool in all_of(self.list_tools, limit=MAX_LISTED)])
+            count = len(names)
+        elif kind == "prompts" and self.offers("list_prompts"):
+            self.prompt_names = names = frozenset(
+                [prompt.name async for prompt in all_of(self.list_prompts, limit=MAX_LISTED)]
+            )
+            count = len(names)
+        elif kind == "resources" and self.offers("list_resources"):
+            self._listed.clear()
+            async for _ in all_of(self.list_resources):
+                count += 1
+                if count >= LEARNED:
+                    break
+        return count
 
-    @contextmanager
-    def _errors(self, request: Request | None = None) -> Iterator[None]:
-        """Turn errors of the server into errors for the client: its own as they are, others with its name."""
+    async def _has_others(self) -> bool:
+        """Return whether the server has templates or skills, or cannot list them."""
         try:
-            yield
-        except PeerError as error:
-            if error.code == INVALID_PARAMS:
-                if request is not None and request.cursor is not None:
-                    raise InvalidCursor from error
-                raise InvalidParams(error.message, error.data) from error
-            passed = ProtocolError(error.message, error.data)
-            passed.code = error.code
-            raise passed from error
-        except (MissingCapability, MethodNotFound, InvalidParams, ProviderUnavailable, ResourceError):
-            raise
-        except UnicodeEncodeError as error:
-            raise InvalidParams("Invalid params: it is not valid Unicode") from error
-        except (MCPError, TimeoutError) as error:
-            log.warning("%s: %s", self.name, error or "no answer in time")
-            raise ProviderUnavailable(self.name) from error
+            for method in (self.list_templates, self.list_skills):
+                if self.offers(method.__name__) and (await method(Request(limit=1))).items:
+                    return True
+        except MCPError:
+            return True
+        return False
+
+    # Requests to the server
 
     async def _list(
         self,
@@ -285,37 +279,16 @@ class RemoteProvider(Provider):
         key_of: Callable[[T], str],
         listing: str = "",
     ) -> Page[T]:
+        if self._connected and not self.client.session.server.offers(row):
+            return Page(())
+
         async def fetch(cursor: str | None) -> Any:
             wanted = params if cursor is None else msgspec.structs.replace(params, cursor=cursor)
-            with self._errors(request if cursor is not None else None):
+            with self._calls.errors(request if cursor is not None else None):
                 async with asyncio.timeout(LIST_PATIENCE):
-                    return await self.client.session.request(ClientCall(row, wanted, LIST_PATIENCE))
+                    return distribute(await self.client.session.request(ClientCall(row, wanted, LIST_PATIENCE)))
 
         return await self._pages.page(listing or row.operation, request, fetch, items_of, key_of)
-
-    async def _call(
-        self, label: str, request: Request, send: Callable[..., Awaitable[T]], *, repeatable: bool = True
-    ) -> T:
-        """Send a request on behalf of a client, whom the server may ask and notify of progress meanwhile."""
-        call = request.call
-        timeout = None
-        if request.deadline is not None:
-            timeout = max(0.0, request.deadline - asyncio.get_running_loop().time())
-        options: dict[str, Any] = {"timeout": timeout, "meta": meta_of(request)}
-        if call is None or request.contexts is None or request.channel is None:
-            with self._errors():
-                return await send(**options)
-
-        def relayed(relay: Relay) -> Awaitable[T]:
-            wants_progress = call.progress_token is not None
-            progress: Progress | None = relay.report if wants_progress else None
-            handlers: Handlers | None = RELAYED if can_be_asked(request) else None
-            return send(progress=progress, handlers=handlers, user_data=relay, **options)
-
-        with self._errors():
-            if not can_be_asked(request) and call.progress_token is None:
-                return await send(**options)
-            return await self._relays.run(f"{self.name} {label}", request, relayed, repeatable=repeatable)
 
     # Resources
 
@@ -358,11 +331,11 @@ class RemoteProvider(Provider):
         """
         own = self._spell(uri)
 
-        def send(**options: Any) -> Awaitable[ReadResourceResult]:
+        def send(_: object, options: CallOptions) -> Awaitable[ReadResourceResult]:
             return self.client.read_resource(own, **options)
 
         try:
-            result = await self._call(f"read {uri}", request, send)
+            result = await self._calls.send(f"read {uri}", request, send)
         except ResourceNotFound as error:
             raise ResourceNotFound(uri) from error
         if result.cache_scope == "public" and request.caller is not None:
@@ -400,7 +373,9 @@ class RemoteProvider(Provider):
         """Return the resources with the query in their title, name or URI."""
         if not query.strip():
             return Page(())
-        return search_names([resource async for resource in all_of(self.list_resources)], query, request)
+        return search_names(
+            [resource async for resource in all_of(self.list_resources, limit=MAX_LISTED)], query, request
+        )
 
     async def complete(
         self,
@@ -419,7 +394,7 @@ class RemoteProvider(Provider):
             value.encode()
         except UnicodeEncodeError:
             return Completion([])  # nothing goes on from that
-        with self._errors():
+        with self._calls.errors():
             return await self.client.complete(reference, argument, value, context)
 
     # Skills
@@ -444,7 +419,7 @@ class RemoteProvider(Provider):
         if not self.offers("get_skill"):
             raise ResourceNotFound(uri)
         try:
-            with self._errors():
+            with self._calls.errors():
                 result = await self.client.session.request(ClientCall(GET_SKILL, GetSkillParams(uri=self._spell(uri))))
         except InvalidParams as error:
             raise ResourceNotFound(uri) from error
@@ -453,26 +428,20 @@ class RemoteProvider(Provider):
     # Tools and prompts
 
     async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return a page of the server's tools. Those that are tasks there are awaited here, and listed without that."""
+        """Return a page of the server's tools."""
+        page = await self._list(
+            LIST_TOOLS, request, PageParams(), lambda result: self._tools.listed(result.tools), lambda item: item.name
+        )
+        return for_peer(page, request)
 
-        def tools(result: Any) -> list[Tool]:
-            return [msgspec.structs.replace(tool, execution=None) for tool in result.tools]
-
-        return await self._list(LIST_TOOLS, request, PageParams(), tools, lambda item: item.name)
-
-    async def call_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
-        """Call a tool, and return its result.
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> Awaitable[CallToolResult | msgspec.Struct]:
+        """Call a tool, and return its result, or the task that it has become.
 
         Raises:
             InvalidParams: there is no such tool, or the arguments are not valid.
             ProtocolError: the server answers with another error, or is not available.
         """
-        given = msgspec.json.decode(arguments, type=dict[str, Any])
-
-        def send(**options: Any) -> Awaitable[CallToolResult]:
-            return self.client.call_tool(name, given, **options)
-
-        return await self._call(f"call {name}", request, send, repeatable=False)
+        return self._tools.call(name, arguments, request)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the server's prompts."""
@@ -487,16 +456,18 @@ class RemoteProvider(Provider):
             InvalidParams: there is no such prompt, or the arguments are not valid.
         """
 
-        def send(**options: Any) -> Awaitable[GetPromptResult]:
+        def send(_: object, options: CallOptions) -> Awaitable[GetPromptResult]:
             return self.client.get_prompt(name, arguments, **options)
 
-        return await self._call(f"prompt {name}", request, send)
+        return await self._calls.send(f"prompt {name}", request, send)
 
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Yield changes of the resources that have subscribers, in batches."""
-        changes = RemoteChanges(self.client, self.name, interest, self._spell)
+        changes = RemoteChanges(
+            self.client, self.name, interest, self._spell, lambda: self.upkeep.status.name == "ready"
+        )
         self._watching.add(changes)
         try:
             async with changes:
@@ -504,19 +475,3 @@ class RemoteProvider(Provider):
                     yield batch
         finally:
             self._watching.discard(changes)
-
-
-def can_be_asked(request: Request) -> bool:
-    """Return whether the client of a request can be asked anything."""
-    assert request.call is not None
-    capabilities = request.call.peer.capabilities
-    return capabilities is not None and any(
-        each is not None for each in (capabilities.elicitation, capabilities.sampling, capabilities.roots)
-    )
-
-
-def meta_of(request: Request) -> dict[str, Any] | None:
-    """Return the keys of ``_meta`` that are passed on."""
-    if request.call is None or not request.call.params.meta:
-        return None
-    return {key: value for key, value in request.call.meta.items() if key not in OWN_META} or None

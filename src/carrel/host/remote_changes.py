@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 
 from carrel.catalog.provider import Change, Interest
 from carrel.client.client import Client
@@ -16,20 +16,37 @@ __all__ = ["RemoteChanges"]
 
 log = Log("carrel.host")
 
+#: How many different changes wait for the next batch before they are replaced by one of each resource.
+MAX_WAITING = 10_000
+
 
 class RemoteChanges:
     """Subscription on a remote server to the resources that have subscribers here. ``spell`` gives its own spelling.
+
+    ``there`` returns whether the server is connected; ``retry`` is called when it is again.
 
     An async context manager, and an async iterator of batches, the first of them empty. A new set of resources is
     subscribed to before the old one is given up, so that no change is missed.
     """
 
-    def __init__(self, client: Client, name: str, interest: Interest, spell: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        interest: Interest,
+        spell: Callable[[str], str],
+        there: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._client = client
         self._name = name
         self._interest = interest
         self._spell = spell
-        self._batches: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
+        self._there = there
+        self._again = asyncio.Event()
+        self._failed = False
+        self._changes: dict[Change, None] = {}
+        self._news = asyncio.Event()
+        self._ended = False
         self._keeper: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -49,14 +66,41 @@ class RemoteChanges:
         return self
 
     async def __anext__(self) -> Collection[Change]:
-        batch = await self._batches.get()
-        if batch is None:
+        await self._news.wait()
+        self._news.clear()
+        if self._ended:
             raise StopAsyncIteration
+        batch = list(self._changes)
+        self._changes.clear()
         return batch
 
     def end(self) -> None:
         """End the iteration."""
-        self._batches.put_nowait(None)
+        self._ended = True
+        self._news.set()
+
+    def _put(self, changes: Iterable[Change]) -> None:
+        """Add changes to the next batch. When there are too many, all resources have changed instead."""
+        self._changes.update(dict.fromkeys(changes))
+        if len(self._changes) > MAX_WAITING:
+            self._changes = dict.fromkeys(Change("changed", uri) for uri in self._uris.values())
+        self._news.set()
+
+    def retry(self) -> None:
+        """Subscribe now to what could not be subscribed to: the server is there."""
+        if self._failed:
+            self._again.set()
+
+    async def _wait(self) -> None:
+        """Wait until other resources have subscribers, or the server is there again."""
+        waiting = [asyncio.ensure_future(self._interest.wait()), asyncio.ensure_future(self._again.wait())]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        self._again.clear()
 
     async def _keep(self) -> None:
         """Subscribe to what has subscribers, whenever that changes."""
@@ -67,15 +111,18 @@ class RemoteChanges:
             if wanted.keys() != self._uris.keys():
                 await self._change(wanted)
             # What has changed between a subscription here and the one on the remote server must not be missed.
-            self._batches.put_nowait([] if first else [Change("changed", uri) for uri in added])
+            self._put([] if first else [Change("changed", uri) for uri in added])
             first = False
-            await self._interest.wait()
+            await self._wait()
 
     async def _change(self, wanted: dict[str, str]) -> None:
         old, pump = self._watch, self._pump
         self._uris = wanted
         self._watch = self._pump = None
-        if wanted:
+        self._failed = False
+        if wanted and not self._there():
+            self._uris, self._failed = {}, True
+        elif wanted:
             watch = self._client.watch(*wanted)
             try:
                 await watch.start()
@@ -83,7 +130,7 @@ class RemoteChanges:
                 log.debug("%s has no subscriptions", self._name)
             except MCPError as error:
                 log.warning("%s: changes of its resources are not known: %s", self._name, error)
-                self._uris = {}  # asked for again when there is another subscription
+                self._uris, self._failed = {}, True  # asked for again when it is there
             else:
                 self._watch = watch
                 self._pump = asyncio.ensure_future(self._pass_on(watch))
@@ -93,9 +140,9 @@ class RemoteChanges:
         try:
             async for change in watch:
                 if change.kind == "missed":
-                    self._batches.put_nowait([Change("changed", uri) for uri in self._uris.values()])
+                    self._put([Change("changed", uri) for uri in self._uris.values()])
                 elif change.uri is not None:
-                    self._batches.put_nowait([Change("changed", self._normal(change.uri))])
+                    self._put([Change("changed", self._normal(change.uri))])
         except MCPError as error:
             log.warning("%s: changes of its resources are not known any more: %s", self._name, error)
 

@@ -1,0 +1,133 @@
+"""Approvals of tool calls: asked for each call, remembered per server and tool as long as the tool stays the same.
+
+What is remembered is bound to a digest of the tool's definition and of the server's command or URL: a server that
+changes what its tool says, or another server under the same name, is asked about again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.host.config.server_config import ServerConfig
+from carrel.wire.tools import Tool
+
+__all__ = ["ApprovalQuestion", "Approvals", "Asker", "Decision", "Remembered", "definition_digest"]
+
+Decision: TypeAlias = Literal["yes", "no", "always"]
+
+
+class ApprovalQuestion(msgspec.Struct, frozen=True):
+    """Question whether a tool may be called. ``changed``: it was approved for always, and is another one since then."""
+
+    server: str
+    tool: Tool
+    arguments: dict[str, Any]
+    changed: bool = False
+
+
+#: Asks the user; raises CancelledError if the user wants to stop altogether.
+Asker: TypeAlias = Callable[[ApprovalQuestion], Awaitable[Decision]]
+
+
+def definition_digest(config: ServerConfig, tool: Tool) -> str:
+    """Return the digest of a tool's definition and of its server's command, or URL.
+
+    Hints and descriptions are part of it: they are what the user and the model have decided by.
+    """
+    server = (config.command, list(config.args), (config.url or "").partition("?")[0])
+    definition = msgspec.to_builtins(tool)
+    return sha256(msgspec.json.encode([server, definition], order="sorted")).hexdigest()
+
+
+class Remembered:
+    """File of the tools that are approved for always (mode 0600), by server and tool; ``file`` None for none."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self._own: dict[str, str] = {}
+
+    def digest(self, server: str, tool: str) -> str | None:
+        """Return the digest of the definition that was approved; None if none was."""
+        return self._read().get(f"{server}\n{tool}")
+
+    def put(self, server: str, tool: str, digest: str) -> None:
+        """Remember the digest of an approved definition.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        self._write({**self._read(), f"{server}\n{tool}": digest})
+
+    def forget(self, server: str | None = None) -> int:
+        """Forget what is approved of a server, or all; return how many tools that were."""
+        known = self._read()
+        kept = {} if server is None else {key: it for key, it in known.items() if key.partition("\n")[0] != server}
+        self._write(kept)
+        return len(known) - len(kept)
+
+    @property
+    def tools(self) -> list[tuple[str, str]]:
+        """Servers and tools that are approved."""
+        return sorted((server, tool) for server, _, tool in (key.partition("\n") for key in self._read()))
+
+    def _read(self) -> dict[str, str]:
+        if self.file is None:
+            return self._own
+        try:
+            return msgspec.json.decode(self.file.read_bytes(), type=dict[str, str])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError):
+            return {}  # what cannot be read approves nothing
+
+    def _write(self, known: dict[str, str]) -> None:
+        if self.file is None:
+            self._own = known
+            return
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            beside = self.file.with_suffix(f".{secrets.token_hex(8)}")
+            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+                out.write(msgspec.json.format(msgspec.json.encode(known, order="sorted")))
+            beside.replace(self.file)
+        except OSError as error:
+            raise ConfigError(f"approvals cannot be kept in {self.file}: {error.strerror}") from None
+
+
+class Approvals:
+    """Decides about each tool call: by the list of ``allowed`` ("server:tool"), by what is remembered, or by asking.
+
+    Without ``ask``, what is not approved is refused. Questions come one after the other, in the order of the calls.
+    """
+
+    def __init__(self, remembered: Remembered, *, ask: Asker | None = None, allowed: Collection[str] = ()) -> None:
+        self.remembered = remembered
+        self.allowed = frozenset(allowed)
+        self._ask = ask
+        self._asking = asyncio.Lock()
+
+    async def approve(self, config: ServerConfig, tool: Tool, arguments: dict[str, Any]) -> bool:
+        """Return whether a call may be made."""
+        if f"{config.name}:{tool.name}" in self.allowed:
+            return True
+        digest = definition_digest(config, tool)
+        async with self._asking:
+            known = self.remembered.digest(config.name, tool.name)
+            if known == digest:
+                return True
+            if self._ask is None:
+                return False
+            question = ApprovalQuestion(config.name, tool, arguments, changed=known is not None)
+            decision = await self._ask(question)
+            if decision == "always":
+                self.remembered.put(config.name, tool.name, digest)
+            return decision != "no"

@@ -1,0 +1,127 @@
+"""Contents of resources, prompts and tool results as content that models take, cut to a budget.
+
+Text of servers is marked as a resource with its server and URI, so that the model can tell it from what the user says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from carrel.chat.compaction import ATTACHED
+from carrel.wire.client_features import SamplingContent
+from carrel.wire.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from carrel.wire.resources import ResourceContents, TextResourceContents
+from carrel.wire.tools import CallToolResult
+
+__all__ = ["PDF", "blocks_of_contents", "blocks_of_result", "cut", "plain_block", "size_of"]
+
+PDF = "application/pdf"
+#: Binary contents above this are not sent to models, in bytes: no vendor takes more in a request.
+MAX_BINARY = 20_000_000
+
+
+def cut(text: str, budget: int) -> str:
+    """Return a text of at most about ``budget`` characters, with a note of what was left out."""
+    if len(text) <= budget:
+        return text
+    head, tail = max(budget * 3 // 4, 0), max(budget // 4, 0)
+    left = len(text) - head - tail
+    note = f"\n[… {left:,} of {len(text):,} characters were left out here: too long for the conversation …]\n"
+    return f"{text[:head]}{note}{text[len(text) - tail :]}"
+
+
+def blocks_of_contents(
+    server: str, contents: Iterable[ResourceContents], budget: int
+) -> list[TextContent | ImageContent | AudioContent]:
+    """Return the contents of a resource as content for the model; together they have about ``budget`` characters."""
+    found: list[TextContent | ImageContent | AudioContent] = []
+    for part in contents:
+        block = block_of_contents(server, part, budget)
+        found.append(block)
+        if isinstance(block, TextContent):
+            budget = max(0, budget - len(block.text))
+    return found
+
+
+def block_of_contents(server: str, part: ResourceContents, budget: int) -> TextContent | ImageContent | AudioContent:
+    """Return one part of a resource as content for the model: text, an image (or PDF), audio, or a note."""
+    kind = part.mime_type or ("text/plain" if isinstance(part, TextResourceContents) else "application/octet-stream")
+    meta: dict[str, Any] = {ATTACHED: [server, part.uri]}
+    if isinstance(part, TextResourceContents):
+        return TextContent(marked(server, part.uri, kind, cut(part.text, budget)), meta=meta)
+    return binary_block(part.blob, kind, meta) or TextContent(
+        marked(server, part.uri, kind, f"[{len(part.blob):,} bytes of {kind}, which are not shown to you]"), meta=meta
+    )
+
+
+def binary_block(data: bytes, kind: str, meta: dict[str, Any] | None = None) -> ImageContent | AudioContent | None:
+    """Return bytes as an image (or PDF) or audio; None if models do not take them."""
+    if len(data) > MAX_BINARY:
+        return None
+    if kind.startswith("image/") or kind == PDF:
+        return ImageContent(data, kind, meta=meta)
+    return AudioContent(data, kind, meta=meta) if kind.startswith("audio/") else None
+
+
+def marked(server: str, uri: str, kind: str, text: str) -> str:
+    """Return the text of a resource within marks that it cannot end itself."""
+    safe = text.replace("</resource", "<\\/resource")
+    return f'<resource server="{quoted(server)}" uri="{quoted(uri)}" type="{quoted(kind)}">\n{safe}\n</resource>'
+
+
+def quoted(text: str) -> str:
+    """Return a text for an attribute of the mark of a resource."""
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")
+
+
+def plain_block(server: str, block: ContentBlock, budget: int) -> SamplingContent:
+    """Return a block of a prompt or a tool result as text, an image or audio, as models take them."""
+    if isinstance(block, TextContent):
+        return block if len(block.text) <= budget else TextContent(cut(block.text, budget))
+    if isinstance(block, ResourceLink):
+        about = "; ".join(part for part in (block.title or block.name, block.description, block.mime_type) if part)
+        size = "" if block.size is None else f"; {block.size:,} bytes"
+        return TextContent(cut(f"[Resource of server {server}: {block.uri} ({about}{size})]", budget))
+    if isinstance(block, EmbeddedResource):
+        return block_of_contents(server, block.resource, budget)
+    if len(block.data) > MAX_BINARY:
+        return TextContent(f"[{len(block.data):,} bytes of {block.mime_type}, too many to be shown to you]")
+    return block
+
+
+def blocks_of_result(server: str, result: CallToolResult, budget: int) -> list[ContentBlock]:
+    """Return the content of a tool result for the model; its text has at most about ``budget`` characters.
+
+    Structured content takes the place of content that is missing.
+    """
+    content: Sequence[ContentBlock] = result.content
+    if not content and result.structured_content is not UNSET:
+        content = [TextContent(msgspec.json.encode(result.structured_content).decode())]
+    found: list[ContentBlock] = []
+    for at, block in enumerate(content):
+        if budget <= 0:
+            rest = len(content) - at
+            found.append(TextContent(f"[{rest:,} more parts of this result were left out: too long]"))
+            break
+        one = plain_block(server, block, budget)
+        found.append(one)  # type: ignore[arg-type]  # no tool uses are made of content blocks
+        budget -= len(one.text) if isinstance(one, TextContent) else 0
+    return found or [TextContent("[The result is empty.]")]
+
+
+def size_of(blocks: Iterable[object]) -> int:
+    """Return the size of content: characters of text, bytes of everything else."""
+    return sum(
+        len(block.text) if isinstance(block, TextContent) else len(getattr(block, "data", b"")) for block in blocks
+    )

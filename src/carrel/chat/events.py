@@ -1,0 +1,115 @@
+"""Events of a chat: what a conversation reports while it runs, for a terminal or for programs (``--json``)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from carrel.chat.model import Usage
+
+__all__ = [
+    "Answer",
+    "ChatEvent",
+    "Media",
+    "Notice",
+    "Text",
+    "Thinking",
+    "ToolEnd",
+    "ToolProgress",
+    "ToolStart",
+    "ToolUse",
+]
+
+
+def snake(name: str) -> str:
+    """Return a name in CamelCase as snake_case."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=snake, rename="camel"):
+    """Base class of events; on the wire, ``type`` is the name of the class in snake_case."""
+
+
+class Text(Event, frozen=True):
+    """Piece of the text of the model's answer."""
+
+    text: str
+
+
+class Thinking(Event, frozen=True):
+    """Piece of the model's reasoning, which is not part of the answer."""
+
+    text: str
+
+
+class Media(Event, frozen=True):
+    """Image or audio of the model, or of a tool, if it was saved: ``file``; ``size`` in bytes."""
+
+    mime_type: str
+    size: int
+    file: str | None = None
+
+
+class ToolUse(Event, frozen=True):
+    """Tool call that the model wants. It is not approved yet. ``server`` is empty for tools of the chat itself."""
+
+    id: str
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class ToolStart(Event, frozen=True):
+    """Tool call that was approved and has begun."""
+
+    id: str
+
+
+class ToolProgress(Event, frozen=True):
+    """Progress of a tool call; ``total`` is None if it is not known."""
+
+    id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class ToolEnd(Event, frozen=True):
+    """Tool call with its result, as text for a reader.
+
+    ``outcome``: "done", "error" (the tool or the server reported one), "refused" (by the user), "cancelled".
+    ``size`` is the number of characters and bytes that the model gets, ``seconds`` how long it took.
+    """
+
+    id: str
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    outcome: Literal["done", "error", "refused", "cancelled"]
+    text: str
+    size: int
+    seconds: float
+
+
+class Notice(Event, frozen=True):
+    """Remark about the conversation, such as that something was left out of it."""
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+class Answer(Event, frozen=True):
+    """Whole answer of the model to what the user said; ``usage`` and ``cost`` (US dollars) of all its requests.
+
+    ``stop_reason``: "endTurn", "maxTokens", "cancelled", "maxRounds" or another one of the model.
+    """
+
+    text: str
+    stop_reason: str
+    model: str
+    usage: Usage
+    cost: float | None = None
+
+
+ChatEvent: TypeAlias = Text | Thinking | Media | ToolUse | ToolStart | ToolProgress | ToolEnd | Notice | Answer

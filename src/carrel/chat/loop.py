@@ -1,0 +1,227 @@
+"""Chat: the loop of a model that answers, uses tools, and goes on with their results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from carrel.chat.compaction import compact
+from carrel.chat.conversation import CANCELLED, Conversation, add_usage, cancelled
+from carrel.chat.events import Answer, ChatEvent, Media, Notice, Text, Thinking
+from carrel.chat.instructions import system_prompt
+from carrel.chat.model import Completion, Model, ModelRequest, TextDelta, ThinkingDelta, Usage
+from carrel.chat.refused_media import may_be_media, without_media
+from carrel.chat.tokens import tokens_of
+from carrel.chat.toolbox import Toolbox
+from carrel.errors import HTTPStatusError, ProtocolError
+from carrel.vendors.token_estimate import tokens_of_tools
+from carrel.wire.client_features import SamplingContent, SamplingMessage, ToolResultContent, ToolUseContent
+from carrel.wire.content import AudioContent, ImageContent, TextContent
+from carrel.wire.tools import Tool
+
+__all__ = ["Chat"]
+
+#: Requests to the model for one answer.
+MAX_ROUNDS = 50
+#: Context window of a model that is not known, in tokens.
+WINDOW = 128_000
+#: Share of the window that the conversation may take; the rest is for the answer and for what estimates miss.
+FULL = 0.8
+#: Share that it takes after it was compacted.
+COMPACTED = 0.5
+MAX_TOKENS = 8192
+
+
+class Chat:
+    """Chat of a user with a model that uses the tools of a toolbox.
+
+    Args:
+        model: the language model; may be replaced between answers.
+        toolbox: the tools.
+        conversation: the messages so far, to which it adds.
+        show: gets the events.
+        price: returns the cost of a request in US dollars, by model and usage; None if it is not known.
+        save: writes an image or audio of the model or a tool into a file, and returns its name.
+        window: the context window of the model, in tokens.
+        max_rounds: how often the model is asked for one answer.
+        max_tokens: the longest answer of one request.
+        system: what the model is told before the conversation, in place of the usual instructions.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        toolbox: Toolbox,
+        conversation: Conversation,
+        show: Callable[[ChatEvent], None],
+        *,
+        price: Callable[[str, Usage], float | None] = lambda model, usage: None,
+        save: Callable[[bytes, str], str | None] = lambda data, kind: None,
+        window: int = WINDOW,
+        max_rounds: int = MAX_ROUNDS,
+        max_tokens: int = MAX_TOKENS,
+        system: str | None = None,
+    ) -> None:
+        self.model = model
+        self.toolbox = toolbox
+        self.conversation = conversation
+        self.window = window
+        self.context_tokens = 0
+        """Tokens of the last request and its answer: how much of the window is used."""
+        self._show = show
+        self._price = price
+        self._save = save
+        self._max_rounds = max_rounds
+        self._max_tokens = max_tokens
+        self._system = system
+        self._factor = 1.0
+        """How many tokens the vendor counts for one that is estimated."""
+        self._said: list[str] = []
+        """What the model has said of the answer that is coming."""
+
+    async def say(self, content: Sequence[SamplingContent]) -> Answer:
+        """Add what the user says, and return the answer of the model. See ``go_on``."""
+        self.conversation.add(SamplingMessage(role="user", content=list(content)))
+        return await self.go_on()
+
+    async def go_on(self) -> Answer:
+        """Return the answer of the model to the conversation, after as many rounds of tool calls as it wants.
+
+        Cancelled, it leaves a conversation that can go on: what the model has said so far, and "cancelled" as the
+        result of each tool call that has not ended.
+
+        Raises:
+            ConfigError, TransportError: of the model; see ``Model.stream``. The conversation can go on.
+        """
+        total, cost, texts = Usage(), None, list[str]()
+        for _ in range(self._max_rounds):
+            completion = await self._ask()
+            total = add_usage(total, completion.usage)
+            paid = self._price(completion.model, completion.usage)
+            cost = cost if paid is None else (cost or 0.0) + paid
+            self.conversation.count(completion.usage, paid)
+            if completion.content:
+                self.conversation.add(SamplingMessage(role="assistant", content=list(completion.content)))
+            self._show_media(completion.content)
+            text = "".join(block.text for block in completion.content if isinstance(block, TextContent))
+            texts += [text] if text else []
+            uses = [block for block in completion.content if isinstance(block, ToolUseContent)]
+            if not uses:
+                return self._answer(texts[-1:], completion.stop_reason, completion.model, total, cost)
+            await self._call(uses)
+        self._show(Notice(text=f"Stopped after {self._max_rounds} rounds of tool calls.", level="warning"))
+        return self._answer(texts[-1:], "maxRounds", self.model.name, total, cost)
+
+    def _answer(self, texts: list[str], reason: str, model: str, usage: Usage, cost: float | None) -> Answer:
+        answer = Answer(text="".join(texts), stop_reason=reason, model=model, usage=usage, cost=cost)
+        self._show(answer)
+        return answer
+
+    async def _ask(self) -> Completion:
+        """Ask the model for one message; without media that its vendor refuses, if there are any."""
+        tools = await self.toolbox.tools()
+        system = system_prompt(self.toolbox.host) if self._system is None else self._system
+        self._make_room(tools, system)
+        request = ModelRequest(
+            messages=list(self.conversation.messages), system_prompt=system, tools=tools, max_tokens=self._max_tokens
+        )
+        try:
+            return await self._completion(request)
+        except HTTPStatusError as error:
+            if not self._refused_media(error):
+                raise
+            completion = await self._without_media(request, error)
+            if completion is None:
+                raise
+            return completion
+
+    async def _without_media(self, request: ModelRequest, refused: HTTPStatusError) -> Completion | None:
+        """Ask again without the media that the vendor may have refused; None if that was not the reason."""
+        for instead in without_media(request.messages, str(refused)):
+            left_out = "; ".join(instead.left_out)
+            self._show(Notice(text=f"{refused}. Asked again without what it may refuse: {left_out}.", level="warning"))
+            try:
+                completion = await self._completion(msgspec.structs.replace(request, messages=instead.messages))
+            except HTTPStatusError as error:
+                if not self._refused_media(error):
+                    raise
+                continue
+            self.conversation.replace(instead.messages)
+            return completion
+        return None
+
+    def _refused_media(self, error: HTTPStatusError) -> bool:
+        """Return whether the vendor may have refused media: not if it has begun to answer, as all would show twice."""
+        return not self._said and may_be_media(error)
+
+    async def _completion(self, request: ModelRequest) -> Completion:
+        """Send a request, and show its answer as it comes."""
+        estimated = self._estimate(request.tools, request.system_prompt or "")
+        said = self._said = []
+        try:
+            async for event in self.model.stream(request):
+                if isinstance(event, TextDelta):
+                    said.append(event.text)
+                    self._show(Text(text=event.text))
+                elif isinstance(event, ThinkingDelta):
+                    self._show(Thinking(text=event.text))
+                else:
+                    used = event.usage.input_tokens
+                    self._factor = min(max(used / estimated, 0.5), 2.0) if used else self._factor
+                    self.context_tokens = used + event.usage.output_tokens
+                    return event
+        except asyncio.CancelledError:
+            text = "".join(said).strip()
+            note = f"{text}\n\n[{CANCELLED} by the user]" if text else f"[{CANCELLED} by the user]"
+            self.conversation.add(SamplingMessage(role="assistant", content=[TextContent(note)]))
+            raise
+        raise ProtocolError(f"{self.model.name} ended its stream without an answer")
+
+    def _estimate(self, tools: Sequence[Tool], system: str) -> int:
+        return tokens_of(self.conversation.messages) + tokens_of_tools(tools) + len(system) // 4 + 1
+
+    def _make_room(self, tools: Sequence[Tool], system: str) -> None:
+        """Compact the conversation if it comes near the window, and say so."""
+        room = self.window - self._max_tokens
+        if self._estimate(tools, system) * self._factor <= room * FULL:
+            return
+        others = tokens_of_tools(tools) + len(system) // 4
+        budget = int(room * COMPACTED / self._factor) - others
+        done = compact(self.conversation.messages, max(budget, 0))
+        if str(done):
+            self.conversation.replace(done.messages)
+            self._show(Notice(text=f"The context window is nearly full: dropped {done}.", level="warning"))
+
+    async def _call(self, uses: Sequence[ToolUseContent]) -> None:
+        """Call tools at the same time, and add their results in order."""
+        tasks = [asyncio.ensure_future(self.toolbox.call(use)) for use in uses]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            results: list[SamplingContent] = [
+                cancelled(use.id) if task.cancelled() or task.exception() is not None else _own(task.result(), use)
+                for use, task in zip(uses, tasks, strict=True)
+            ]
+            self.conversation.add(SamplingMessage(role="user", content=results))
+        for result in results:
+            if isinstance(result, ToolResultContent):
+                self._show_media(result.content, only_saved=True)
+
+    def _show_media(self, content: Sequence[object], *, only_saved: bool = False) -> None:
+        """Save images and audio, and show their files; with ``only_saved``, nothing of those that are not saved."""
+        for block in content:
+            if not isinstance(block, ImageContent | AudioContent):
+                continue
+            file = self._save(block.data, block.mime_type)
+            if file is not None or not only_saved:
+                self._show(Media(mime_type=block.mime_type, size=len(block.data), file=file))
+
+
+def _own(result: ToolResultContent, use: ToolUseContent) -> ToolResultContent:
+    assert result.tool_use_id == use.id
+    return result

@@ -1,0 +1,96 @@
+"""Interface to a language model: a conversation goes in, text and tool uses come out as a stream.
+
+A conversation is what sampling defines: messages of text, images, audio, tool uses and tool results. So one adapter per
+vendor serves the chat and the sampling requests of servers.
+https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from carrel.wire.client_features import SampledContent, SamplingMessage, ToolChoice
+from carrel.wire.tools import Tool
+
+__all__ = ["Completion", "Model", "ModelEvent", "ModelRequest", "TextDelta", "ThinkingDelta", "Usage"]
+
+
+class ModelRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """Request for the next message of the model. Tool names are as the model shall see them."""
+
+    messages: Sequence[SamplingMessage]
+    system_prompt: str | None = None
+    tools: Sequence[Tool] = ()
+    tool_choice: ToolChoice | None = None
+    max_tokens: int = 8192
+    temperature: float | None = None
+    stop_sequences: Sequence[str] = ()
+
+
+class Usage(msgspec.Struct, kw_only=True, frozen=True):
+    """Tokens of one request, as the vendor counts them.
+
+    ``cached_tokens`` were read from the vendor's prompt cache, and ``written_tokens`` written to it where that has a
+    price of its own; both are part of ``input_tokens``. Reasoning is part of ``output_tokens``.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    """Piece of the text of the answer."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True):
+    """Piece of the model's reasoning, where the vendor shows it. It is not part of the answer."""
+
+    text: str
+
+
+class Completion(msgspec.Struct, kw_only=True, frozen=True):
+    """Whole answer, the last event of a stream.
+
+    ``stop_reason`` is as of sampling: "endTurn", "toolUse", "maxTokens", "stopSequence"; "refusal" where the model or a
+    filter of the vendor declined, which the text says. The ``meta`` of a block holds what the vendor wants back with
+    the next request: keep it with the conversation. ``carrel.chat.arguments.refused`` has the answer to a tool use
+    whose arguments cannot be read.
+
+    ``model`` is the name of the model that answered, as the vendor says.
+    """
+
+    content: Sequence[SampledContent]
+    stop_reason: str
+    model: str
+    usage: Usage
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | Completion
+
+
+class Model(Protocol):
+    """Language model of one vendor."""
+
+    @property
+    def name(self) -> str:
+        """The model's name as ``--model`` takes it: ``VENDOR:MODEL``."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask for the next message; events as they arrive, a ``Completion`` last.
+
+        Cancelling the task, or closing the iterator (``contextlib.aclosing``), closes the connection at once.
+
+        Raises:
+            ConfigError: the key is missing or refused, or there is no such model.
+            TransportError: the vendor cannot be reached, is overloaded, or answers with an error.
+        """
+
+    async def close(self) -> None:
+        """Close connections."""

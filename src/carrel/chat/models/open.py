@@ -1,0 +1,345 @@
+"""Opens language models by name: ``anthropic:claude-…``, ``ollama:…``, ``http://localhost:11434/v1#…``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from carrel.chat.model import Model, ModelEvent, ModelRequest
+from carrel.chat.models.failures import Access, UnknownModel
+from carrel.chat.models.vendors import VENDORS, Vendor
+from carrel.errors import ConfigError, MCPError
+from carrel.near_names import did_you_mean, nearest_first
+
+__all__ = ["default_vendor", "list_models", "open_model"]
+
+#: Variable that holds the name of the model to use where none is given.
+MODEL_VARIABLE = "CARREL_MODEL"
+#: Variable of the key for servers that are given by their URL.
+URL_KEY_VARIABLE = "CARREL_MODEL_KEY"
+#: Sent to servers that need no key, as the SDK does not go without one.
+NO_KEY = "not-needed"
+#: Service of the keyring that has the keys, each under the name of its variable.
+SERVICE = "carrel"
+#: Beginnings of names of models that tell the vendor.
+BEGINNINGS = (("claude", "anthropic"), ("gemini", "gemini"), ("gpt-", "openai"), ("chatgpt-", "openai"))
+#: OpenAI's models that answer with audio; only Chat Completions have them.
+SPEAKS = re.compile(r"gpt-audio|gpt-4o.*-audio")
+
+
+class ListingModel(Model, Protocol):
+    """Model that can list the models of its vendor."""
+
+    async def models(self) -> list[str]:
+        """Return the names of the vendor's models."""
+
+
+class Key(NamedTuple):
+    """Key of a vendor, and the variable that it came from."""
+
+    text: str
+    variable: str
+
+
+async def open_model(
+    name: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    retries: int | None = None,
+) -> Model:
+    """Open a model by its name.
+
+    Args:
+        name: ``VENDOR:MODEL``; ``VENDOR`` for its default model; ``URL#MODEL`` for a server that is compatible with
+            OpenAI's Chat Completions; a model's name that tells its vendor. None: that of the variable CARREL_MODEL,
+            else the default model of the first vendor whose key is set.
+        environment: variables, in place of those of the process.
+        defaults: default models by vendor, in place of those of ``VENDORS``.
+        retries: how often a request that failed is sent again; None for the policy of the vendor's SDK.
+
+    Raises:
+        ConfigError: there is no such vendor, its SDK is not installed, or there is no key.
+        TransportError: a server that should say which models it has cannot be reached.
+    """
+    environment = os.environ if environment is None else environment
+    defaults = defaults or {}
+    name = name or environment.get(MODEL_VARIABLE) or await first_with_key(environment)
+    vendor, model = split(name)
+    key = await find_key(vendor, environment)
+    model = model or defaults.get(vendor.name) or vendor.default_model or ""
+    if model:
+        return Opened(build(vendor, model, key, environment, retries), vendor, model)
+    listing = build(vendor, "", key, environment, retries)
+    try:
+        found = await listing.models()
+    finally:
+        await listing.close()
+    if not found:
+        raise ConfigError(f"{vendor.title} has no models yet: load one, or name another vendor")
+    return Opened(build(vendor, found[0], key, environment, retries), vendor, found[0])
+
+
+async def list_models(
+    vendor: str, *, environment: Mapping[str, str] | None = None, retries: int | None = None
+) -> list[str]:
+    """Return the names of the models that a vendor has for this key, as ``open_model`` takes them.
+
+    Args:
+        vendor: name of a vendor, or the URL of a server.
+
+    Raises:
+        ConfigError: see ``open_model``.
+        TransportError: the vendor cannot be reached, or answers with an error.
+    """
+    environment = os.environ if environment is None else environment
+    found, _ = split(vendor)
+    model = build(found, "", await find_key(found, environment), environment, retries)
+    try:
+        separator = "#" if "://" in found.name else ":"
+        return [f"{found.name}{separator}{each}" for each in await model.models()]
+    finally:
+        await model.close()
+
+
+async def default_vendor(environment: Mapping[str, str] | None = None) -> str:
+    """Return the vendor, or the URL, of the model that ``open_model`` takes where none is named.
+
+    Raises:
+        ConfigError: there is no key at all, or the variable CARREL_MODEL names no vendor.
+    """
+    environment = os.environ if environment is None else environment
+    return split(environment.get(MODEL_VARIABLE) or await first_with_key(environment))[0].name
+
+
+def split(name: str) -> tuple[Vendor, str]:
+    """Return the vendor and the model of a name; the model is empty if the name has none.
+
+    Raises:
+        ConfigError: there is no such vendor, or the URL is none.
+    """
+    if "://" in name:
+        return split_url(name)
+    before, colon, model = name.partition(":")
+    if vendor := VENDORS.get(before.strip().lower()):
+        return vendor, model.strip()
+    if not colon or before.startswith(tuple(beginning for beginning, _ in BEGINNINGS)):
+        for beginning, vendor_name in BEGINNINGS:
+            if name.startswith(beginning):
+                return VENDORS[vendor_name], name
+        if re.fullmatch(r"o\d(-.*)?", name):
+            return VENDORS["openai"], name
+    hint = did_you_mean(before, VENDORS) or "."
+    raise ConfigError(
+        f"There is no vendor {before!r} of language models{hint} "
+        f"Write VENDOR:MODEL or URL#MODEL; the vendors are {', '.join(VENDORS)}"
+    )
+
+
+def split_url(name: str) -> tuple[Vendor, str]:
+    """Return the vendor for a URL, and the model after its ``#``.
+
+    Raises:
+        ConfigError: it is no http: or https: URL, or has a password in it.
+    """
+    url, _, model = name.partition("#")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"{url} is no URL of a server: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f"{url} is no URL of a server: it has to begin with http:// or https:// and have a host")
+    if parts.username or parts.password:
+        raise ConfigError(f"The URL of {host} has a password in it: set the variable {URL_KEY_VARIABLE} instead")
+    address = url.rstrip("/")
+    return Vendor(name=address, title=f"The server {parts.netloc}", api="chat", base_url=address), model
+
+
+async def first_with_key(environment: Mapping[str, str]) -> str:
+    """Return the name of the first vendor whose key is set.
+
+    Raises:
+        ConfigError: there is no key at all.
+    """
+    for vendor in VENDORS.values():
+        if any(environment.get(variable) for variable in vendor.variables):
+            return vendor.name
+    for vendor in VENDORS.values():
+        if vendor.variables and await from_keyring(vendor.variables):
+            return vendor.name
+    variables = ", ".join(vendor.variables[0] for vendor in VENDORS.values() if vendor.variables)
+    raise ConfigError(f"No key of a language model is set. Set one of {variables}; or name a local model: ollama:MODEL")
+
+
+async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> Key | None:
+    """Return the key of a vendor, from the environment or the keyring; None if it needs none.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if "://" in vendor.name:
+        key = environment.get(URL_KEY_VARIABLE)
+        return checked(Key(key.strip(), URL_KEY_VARIABLE)) if key else None
+    if vendor.local:
+        return None
+    for variable in vendor.variables:
+        if key := environment.get(variable, "").strip():
+            return checked(Key(key, variable))
+    if found := await from_keyring(vendor.variables):
+        return checked(found)
+    raise ConfigError(
+        f"{vendor.title} needs a key: set the variable {vendor.variables[0]}, or put it into the keyring: "
+        f"keyring set {SERVICE} {vendor.variables[0]}"
+    )
+
+
+def checked(key: Key) -> Key:
+    """Return a key that can be sent in a header.
+
+    Raises:
+        ConfigError: it has characters that no key has, as from a copy of more than the key.
+    """
+    if key.text.isascii() and key.text.isprintable() and " " not in key.text:
+        return key
+    raise ConfigError(f"{key.variable} is no key: it has spaces, line breaks or characters that are not ASCII")
+
+
+async def from_keyring(variables: tuple[str, ...]) -> Key | None:
+    """Return the first key that the keyring of the operating system has; None without a keyring or a key."""
+
+    def look() -> Key | None:
+        try:
+            import keyring
+            from keyring.errors import KeyringError
+        except ModuleNotFoundError:
+            return None
+        try:
+            found = ((variable, keyring.get_password(SERVICE, variable)) for variable in variables)
+            return next((Key(text, variable) for variable, text in found if text), None)
+        except KeyringError:
+            return None
+
+    return await asyncio.to_thread(look)
+
+
+def address_of(vendor: Vendor, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of a vendor's API; None for that of its SDK."""
+    written = environment.get(vendor.host_variable or "", "").strip().rstrip("/")
+    if not written:
+        return vendor.base_url
+    if vendor.api != "chat":
+        return written
+    written = written if "://" in written else f"http://{written}"
+    parts = urlsplit(written)
+    host = "127.0.0.1" if parts.hostname == "0.0.0.0" else parts.hostname  # noqa: S104 - the address to listen at
+    return f"{parts.scheme}://{host}:{parts.port or urlsplit(vendor.base_url or '').port}/v1"
+
+
+def build(
+    vendor: Vendor, model: str, key: Key | None, environment: Mapping[str, str], retries: int | None
+) -> ListingModel:
+    """Return a model of a vendor.
+
+    Raises:
+        ConfigError: the vendor's SDK is not installed.
+    """
+    address = address_of(vendor, environment)
+    access = Access(vendor.title, address or f"the API of {vendor.title}", key.variable if key else None)
+    options: dict[str, Any] = {} if address is None else {"base_url": address}
+    if retries is not None:
+        options["max_retries"] = retries
+    try:
+        if vendor.api == "anthropic":
+            return build_anthropic(model, access, key, options)
+        if vendor.api == "gemini":
+            return build_gemini(model, access, key, address, retries)
+        return build_openai(vendor, model, access, key, options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("anthropic", "google", "openai"):
+            raise
+        package = {"gemini": "google-genai"}.get(vendor.extra, vendor.extra)
+        raise ConfigError(
+            f"Models of {vendor.title} need the package {package}: pip install 'carrel[{vendor.extra}]'"
+        ) from None
+
+
+def build_anthropic(model: str, access: Access, key: Key | None, options: dict[str, Any]) -> ListingModel:
+    from anthropic import AsyncAnthropic
+
+    from carrel.chat.models.anthropic import AnthropicModel
+
+    if key:
+        options["auth_token" if key.variable.endswith("_TOKEN") else "api_key"] = key.text
+    return AnthropicModel(AsyncAnthropic(**options), model, access)
+
+
+def build_openai(vendor: Vendor, model: str, access: Access, key: Key | None, options: dict[str, Any]) -> ListingModel:
+    from openai import AsyncOpenAI
+
+    client = AsyncOpenAI(api_key=key.text if key else NO_KEY, **options)
+    if vendor.api == "openai" and not SPEAKS.match(model):
+        from carrel.chat.models.openai import OpenAIModel
+
+        return OpenAIModel(client, model, access)
+    from carrel.chat.models.openai_compatible import CompatibleModel
+
+    return CompatibleModel(client, model, access, vendor.name, speaks=vendor.api == "openai")
+
+
+def build_gemini(model: str, access: Access, key: Key | None, address: str | None, retries: int | None) -> ListingModel:
+    from google import genai
+    from google.genai import types
+
+    from carrel.chat.models.gemini import GeminiModel, new_session
+
+    attempts = None if retries is None else retries + 1
+    options: dict[str, Any] = {"retry_options": types.HttpRetryOptions(attempts=attempts)}
+    if address is not None:
+        options["base_url"] = address
+    if session := new_session():
+        options["aiohttp_client"] = session
+    client = genai.Client(api_key=key.text if key else None, http_options=types.HttpOptions(**options))
+    return GeminiModel(client, model, access, session)
+
+
+class Opened:
+    """Model that was opened by name: if the vendor does not have it, the error names those that it has."""
+
+    def __init__(self, model: ListingModel, vendor: Vendor, name: str) -> None:
+        self._model = model
+        self._vendor = vendor
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The model's name as ``--model`` takes it."""
+        return self._model.name
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask for the next message; see ``Model``."""
+        try:
+            async with aclosing(self._model.stream(request)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
+        except UnknownModel as error:
+            raise ConfigError(await self._unknown(str(error))) from None
+
+    async def _unknown(self, answer: str) -> str:
+        try:
+            names = await self._model.models()
+        except MCPError:
+            return answer
+        if self._name in names:
+            return answer
+        nearest = ", ".join(nearest_first(self._name, names)[:5])
+        return f"{self._vendor.title} has no model {self._name!r}; the nearest are {nearest or 'none'}"
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._model.close()

@@ -1,0 +1,224 @@
+"""ChatSession: a chat with its servers, its model and the file that it is saved in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from carrel.chat.approvals import Approvals
+from carrel.chat.attachments import Attachment, expand_template, find_mentions, read_attachments, read_file
+from carrel.chat.compaction import is_question
+from carrel.chat.conversation import Conversation
+from carrel.chat.events import Answer, ChatEvent, Notice
+from carrel.chat.loop import Chat
+from carrel.chat.model import Model, Usage
+from carrel.chat.prices import Prices
+from carrel.chat.prompts import PromptCall, get_prompt_messages
+from carrel.chat.store import ChatFile, ChatStore, Saved
+from carrel.chat.toolbox import Toolbox
+from carrel.chat.windows import window_of
+from carrel.errors import ConfigError
+from carrel.host import Host
+from carrel.wire.client_features import SamplingMessage
+from carrel.wire.content import TextContent
+
+__all__ = ["ChatSession"]
+
+
+class ChatSession:
+    """A chat, from what the user types to the answers.
+
+    Args:
+        host: the servers, connected.
+        model: the language model, which is closed with the session, or when it is replaced.
+        open_model: returns the model of a name (``VENDOR:MODEL``).
+        approvals: decides about tool calls.
+        show: gets the events.
+        store: where conversations are saved; None to save nothing.
+        targets: the servers as the user named them, to be saved with a conversation.
+        own_tools: whether the model may list and read resources.
+        window: the context window in tokens, if it is not the usual one of the vendor.
+        system: what the model is told before the conversation, in place of the usual instructions.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        model: Model,
+        open_model: Callable[[str], Awaitable[Model]],
+        approvals: Approvals,
+        show: Callable[[ChatEvent], None],
+        *,
+        store: ChatStore | None = None,
+        targets: Sequence[str] = (),
+        own_tools: bool = True,
+        window: int | None = None,
+        system: str | None = None,
+        max_rounds: int | None = None,
+    ) -> None:
+        self.host = host
+        self.approvals = approvals
+        self.store = store
+        self.prices = Prices()
+        self.pending: list[Attachment] = []
+        """Attachments that go with the next message."""
+        self._open_model = open_model
+        self._show = show
+        self._targets = targets
+        self._window = window
+        self.toolbox = Toolbox(host, approvals, show, own_tools=own_tools)
+        options: Mapping[str, int] = {} if max_rounds is None else {"max_rounds": max_rounds}
+        self.chat = Chat(
+            model, self.toolbox, Conversation(), show, price=self._cost, save=self._save_media, system=system, **options
+        )
+        self.file: ChatFile = ChatFile(None, "", model.name, targets)
+        self._set_window()
+        self.clear()
+
+    @property
+    def model(self) -> Model:
+        """The model that answers now."""
+        return self.chat.model
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self.model.close()
+
+    # What the user says
+
+    async def say(self, text: str) -> Answer:
+        """Return the answer to a message, with the resources that it names.
+
+        Raises:
+            MCPError: a resource cannot be read (nothing was added then), or the model cannot be asked.
+        """
+        mentions = await find_mentions(self.host, text)
+        attached = [*self.pending, *await read_attachments(self.host, mentions)]
+        for one in attached:
+            place = f"{one.server}:{one.uri}" if one.server else one.uri
+            self._show(Notice(text=f"attached {place} ({one.size:,} characters)"))
+        self.pending = []
+        content = [block for one in attached for block in one.content]
+        return self._noted(await self.chat.say([*content, TextContent(text)]))
+
+    async def say_prompt(self, call: PromptCall, values: Mapping[str, str]) -> Answer:
+        """Return the answer to the messages of a prompt. See ``say``."""
+        messages = await get_prompt_messages(self.host, call, values)
+        if not messages:
+            raise ConfigError(f"the prompt {call.prompt.name!r} has no messages")
+        for message in messages:
+            self._show_prompt(call, message)
+        self.chat.conversation.add(*messages)
+        return self._noted(await self.chat.go_on())
+
+    def _show_prompt(self, call: PromptCall, message: SamplingMessage) -> None:
+        blocks = message.content if isinstance(message.content, list) else [message.content]
+        text = " ".join(block.text for block in blocks if isinstance(block, TextContent))
+        short = " ".join(text.split())
+        short = short if len(short) <= 200 else f"{short[:200]}…"
+        self._show(Notice(text=f"{call.server}:{call.prompt.name} [{message.role}] {short}"))
+
+    async def retry(self) -> Answer:
+        """Ask the model again, after an error or a cancellation.
+
+        Raises:
+            ConfigError: there is nothing that it has not answered.
+        """
+        messages = self.chat.conversation.messages
+        if not messages or messages[-1].role != "user":
+            raise ConfigError("there is nothing to repeat: the model has answered")
+        return self._noted(await self.chat.go_on())
+
+    def undo(self) -> None:
+        """Take back the last question and all that came of it.
+
+        Raises:
+            ConfigError: there is no question.
+        """
+        messages = self.chat.conversation.messages
+        at = next((at for at in reversed(range(len(messages))) if is_question(messages[at])), None)
+        if at is None:
+            raise ConfigError("there is no question to take back")
+        self.chat.conversation.replace(messages[:at])
+
+    def _noted(self, answer: Answer) -> Answer:
+        self.file.count(self.chat.conversation.usage, self.chat.conversation.cost)
+        return answer
+
+    # Attachments
+
+    async def attach(self, place: str, values: Mapping[str, str]) -> Sequence[Attachment]:
+        """Attach ``@server:uri``, a template with its arguments, or a local file to the next message.
+
+        Raises:
+            MCPError: it cannot be read.
+        """
+        if not place.startswith("@"):
+            found = [read_file(place)]
+        else:
+            server, _, template = place[1:].partition(":")
+            if values and server in self.host.servers:
+                place = f'@"{server}:{expand_template(template, values)}"'
+            mentions = await find_mentions(self.host, place)
+            if not mentions:
+                raise ConfigError(f"{place}: write @SERVER:URI, or the path of a file")
+            found = await read_attachments(self.host, mentions)
+        self.pending += found
+        return found
+
+    # Model, conversation, file
+
+    async def use_model(self, name: str) -> None:
+        """Let another model go on with the conversation.
+
+        Raises:
+            ConfigError: there is no such model, or its key or package is missing.
+        """
+        new = await self._open_model(name)
+        old, self.chat.model = self.chat.model, new
+        self._set_window()
+        self.file.change_model(new.name)
+        await old.close()
+
+    def clear(self) -> None:
+        """Begin a new conversation, in a new file."""
+        name = self.model.name
+        self.file = ChatFile(None, "", name, self._targets)
+        if self.store is not None:
+            self.file = self.store.new(name, self._targets)
+        self._begin(Conversation(on_message=self._saved, on_replace=self._replaced))
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with a saved conversation."""
+        if self.store is not None:
+            self.file = self.store.open(saved)
+        conversation = Conversation(saved.messages, on_message=self._saved, on_replace=self._replaced)
+        conversation.usage, conversation.cost = saved.usage, saved.cost
+        if len(conversation.messages) != len(saved.messages):  # a crash has cut it off
+            conversation.replace(conversation.messages)
+        self._begin(conversation)
+
+    def _begin(self, conversation: Conversation) -> None:
+        self.chat.conversation = conversation
+        self.chat.context_tokens = 0
+        self.pending = []
+
+    def _saved(self, message: SamplingMessage) -> None:
+        self.file.add(message)
+
+    def _replaced(self, messages: Sequence[SamplingMessage]) -> None:
+        self.file.replace(messages)
+
+    def _save_media(self, data: bytes, kind: str) -> str | None:
+        return self.file.save_media(data, kind)
+
+    def count_sampling(self, model: str, usage: Usage) -> None:
+        """Add what a sampling request of a server has used."""
+        self.chat.conversation.count(usage, self._cost(model, usage))
+
+    def _cost(self, model: str, usage: Usage) -> float | None:
+        """Return the cost of a request by the name that was asked for, or else the one that the vendor answers with."""
+        known = self.prices.cost(self.model.name, usage)
+        return self.prices.cost(f"{self.model.name.partition(':')[0]}:{model}", usage) if known is None else known
+
+    def _set_window(self) -> None:
+        self.chat.window = self._window or self.prices.window(self.model.name) or window_of(self.model.name)

@@ -1,0 +1,316 @@
+"""Gateway: many servers of any revision as one server of every revision.
+
+async with Gateway(files=["mcp.json"]) as gateway:
+    await gateway.app.run_async("http", port=8000)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Unpack
+
+from carrel.catalog.provider import Provider
+from carrel.client.options import ClientOptions
+from carrel.errors import ConfigError
+from carrel.gateway.catalog import GatewayCatalog
+from carrel.gateway.isolation import IsolatedProvider
+from carrel.gateway.names import NameKind, Names, PrefixMode
+from carrel.gateway.providers import GivenGrants, OfPrincipal, Providers, UpstreamEvents
+from carrel.gateway.sessions import SessionLimits
+from carrel.gateway.status import STATUS_URI, merged_instructions, status_of, table_of
+from carrel.gateway.upstream import Upstream
+from carrel.host.changes import HostChanges
+from carrel.host.config.inputs import Inputs
+from carrel.host.config.server_config import ServerConfig
+from carrel.host.host import Host
+from carrel.host.hosted_server import HostedServer
+from carrel.host.relayed import RELAYED
+from carrel.host.remote import PATIENCE
+from carrel.log import Log
+from carrel.printable import printable
+from carrel.protocol import VERSION
+from carrel.server.app import Server
+from carrel.transports.client.transport import Credentials
+
+__all__ = ["Gateway", "HostOptions"]
+
+log = Log("carrel.gateway")
+
+#: Seconds that entering a gateway waits for its servers; the others appear later, with a change of the lists.
+START_PATIENCE = 5.0
+
+
+class HostOptions(ClientOptions, total=False):
+    """Options of the host of a gateway, which are those of ``Host``."""
+
+    lazy: bool
+    start_timeout: float
+    inputs: Inputs | None
+    credentials: Callable[[ServerConfig], Credentials | None] | None
+
+
+class Gateway:
+    """Gateway to many servers: a ``Host`` of them, and a ``Server`` over what they offer.
+
+    Use it as an async context manager; within it, run ``app`` on any transports. Entering waits until the servers are
+    ready or have failed, for at most ``enter_timeout`` seconds.
+
+    Args:
+        configs, files: the servers, as of ``Host``; changes of the files apply while the gateway is open.
+        name, instructions: what the gateway says of itself. Instructions of the servers follow its own.
+        prefix: "auto": names that several servers have are prefixed; "always": all are; "never": a name that two
+            servers have is an error.
+        only: names of the servers that are used, of those in ``configs`` and ``files``; without it, all.
+        status: offer the resource ``carrel://gateway/servers``, which says how the servers are.
+        enter_timeout: seconds that entering waits for servers; the others appear when they are ready.
+        upstream: returns the provider that answers for a server; without it, one with the sessions that ``isolation``
+            in its configuration asks for.
+        sessions: limits on the sessions with each server.
+        grants: grants of users at the servers that want a login, or (where no pages are served) a function that
+            makes them; without it, users do not log in there.
+        credentials_of: returns the credentials of a caller at a server, where it has some of its own.
+        face: returns what is offered in place of the merged provider, such as a transform over it.
+        app: options of the server, as of ``Server``: ``version``, ``limits``, ``gate``, ``state`` and others.
+        options: options of the host: ``lazy``, ``credentials``, ``inputs``, and those of its clients.
+
+    Raises:
+        ConfigError: an option makes no sense.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[ServerConfig] = (),
+        *,
+        files: Iterable[Path | str] = (),
+        name: str = "carrel-gateway",
+        instructions: str | None = None,
+        prefix: PrefixMode = "auto",
+        only: Iterable[str] = (),
+        status: bool = True,
+        enter_timeout: float = START_PATIENCE,
+        upstream: Callable[[HostedServer], Provider] | None = None,
+        face: Callable[[Provider], Provider] | None = None,
+        sessions: SessionLimits = SessionLimits(),  # noqa: B008
+        grants: GivenGrants | None = None,
+        credentials_of: OfPrincipal | None = None,
+        app: dict[str, Any] | None = None,
+        **options: Unpack[HostOptions],
+    ) -> None:
+        self.names = Names(prefix, self._renamed)
+        """Which server has which names."""
+        self.catalog = GatewayCatalog(self.names, self._settle, self._is_waiting)
+        """What the servers offer, as one provider."""
+        options.setdefault("handlers", RELAYED)
+        options.setdefault("start_timeout", PATIENCE)
+        providers = Providers(sessions, grants, credentials_of)
+        options.setdefault("credentials", providers.shared_credentials)
+        self._only = tuple(only)
+        self._files = [Path(file) for file in files]
+        self._lazy = options.get("lazy", False)
+        self.host = GatewayHost(
+            self,
+            [*configs],
+            files=self._files,
+            catalog=self.catalog,
+            face=self._upstream,
+            enter_timeout=enter_timeout,
+            **options,
+        )
+        """The servers."""
+        self.app: Server[Any] = Server(name, **{"version": VERSION, **(app or {})})
+        """The server that clients talk to."""
+        self._instructions = instructions
+        self._provider_of = upstream
+        self._providers = providers
+        self._isolated: dict[str, IsolatedProvider] = {}
+        self._changes: HostChanges | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._settling = asyncio.Lock()
+        self._said: dict[str, str] = {}
+        self._collisions: set[tuple[NameKind, str]] = set()
+        self.app.skills()
+        self.face: Provider = self.catalog if face is None else face(self.catalog)
+        """What is offered: the catalog, or what ``face`` makes of it."""
+        self.app.add_provider(self.face)
+        if grants is not None and not callable(grants) and grants.visits is not None:
+            grants.visits.add_routes(self.app)
+        if status:
+            self._add_status()
+
+    def _add_status(self) -> None:
+        @self.app.resource(
+            STATUS_URI,
+            name="servers",
+            description="The servers of this gateway, and how they are.",
+            mime_type="application/json",
+        )
+        async def servers() -> str:
+            return self.status()
+
+    async def __aenter__(self) -> Gateway:
+        self._changes = self.host.watch()
+        await self.host.__aenter__()
+        try:
+            missing = [name for name in self._only if name not in self.host.servers]
+            if missing:
+                self.host.server(missing[0])
+            await self.catalog.settled()
+            if self.names.mode == "never":
+                self._check_names()
+            self._describe()
+            for server in self.host.servers.values():
+                self._say(server)
+            self._following = asyncio.ensure_future(self._follow())
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def status(self) -> str:
+        """Return how the servers are, as JSON."""
+        return status_of(self.host.servers.values(), self.names, self._saved)
+
+    def table(self) -> str:
+        """Return how the servers are, as lines for people."""
+        return table_of(self.host.servers.values(), self.names, self._saved)
+
+    @property
+    def _saved(self) -> str | None:
+        """Saving by tool search, in words; None without it, and until the tools have been read."""
+        from carrel.gateway.tool_search import ToolSearch
+
+        return self.face.saved if isinstance(self.face, ToolSearch) else None
+
+    async def close(self) -> None:
+        """Close the connections to all servers."""
+        following, self._following = self._following, None
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        await self.host.close()
+        await self._providers.close()
+
+    def wanted(self, configs: Iterable[ServerConfig]) -> list[ServerConfig]:
+        """Return the configurations that are used, and take note of their names."""
+        chosen = []
+        for config in configs:
+            if self._only and config.name not in self._only:
+                continue
+            if "gateway" in config.args and any(_same_file(arg, file) for arg in config.args for file in self._files):
+                log.warning("%s is left out: it is a gateway to the same file, and would start itself", config.name)
+                continue
+            chosen.append(config)
+        self.names.servers([config.name for config in chosen])
+        return chosen
+
+    def _upstream(self, server: HostedServer) -> Provider:
+        self.names.forget(server.name)
+        if self._provider_of is not None:
+            return self._face(server, self._provider_of(server))
+        provider = self._isolated[server.name] = self._providers.of(server)
+        face = self._face(server, provider)
+        provider.learned = face.learn_from
+        provider.begin(UpstreamEvents(self.catalog, face))
+        return face
+
+    async def stopped(self, server: HostedServer) -> None:
+        """Close the sessions of a server that has been removed."""
+        isolated = self._isolated.pop(server.name, None)
+        if isolated is not None:
+            await isolated.stop()
+
+    def _face(self, server: HostedServer, provider: Provider) -> Upstream:
+        return Upstream(server, provider, self.names, self.catalog.matching)
+
+    def _renamed(self, kind: NameKind) -> None:
+        self.catalog.announce(kind)
+        if self.names.mode == "never" and self._following is not None:
+            self._say_collisions(kind)
+
+    def _say_collisions(self, kind: NameKind) -> None:
+        """Log the names of a kind that several servers have by now, each once while they have it."""
+        shared = {(each, name): servers for each, name, servers in self.names.shared() if each == kind}
+        for key, servers in shared.items():
+            if key not in self._collisions:
+                log.warning(
+                    "the %s %s is offered by %s now, and cannot be used: use the prefix 'auto' or 'always'",
+                    *(kind, printable(key[1], 200), " and ".join(servers)),
+                )
+        self._collisions = {key for key in self._collisions if key[0] != kind} | shared.keys()
+
+    def _check_names(self) -> None:
+        """Check that no name is that of two servers.
+
+        Raises:
+            ConfigError: one is.
+        """
+        for kind, name, servers in self.names.shared():
+            raise ConfigError(
+                f"the {kind} {name} is offered by {' and '.join(servers)}: use the prefix 'auto' or 'always'"
+            )
+
+    async def _settle(self) -> None:
+        """Connect to the servers that are idle, as a gateway has to know what they have."""
+        if self._lazy and any(server.state == "idle" for server in self.host.servers.values()):
+            async with self._settling:
+                await asyncio.gather(*(self.host.wake(name) for name in list(self.host.servers)))
+                await self.catalog.settled()
+
+    def _is_waiting(self) -> bool:
+        """Return whether there is a server of which it is not known yet what it offers."""
+        return any(server.state in ("idle", "connecting") for server in self.host.servers.values())
+
+    def _describe(self) -> None:
+        self.app.endpoint.description.instructions = merged_instructions(self._instructions, self.host.servers.values())
+
+    async def _follow(self) -> None:
+        """Follow the states of the servers: say which are empty or have failed, and keep the instructions fresh."""
+        assert self._changes is not None
+        async for change in self._changes:
+            self._describe()
+            server = self.host.servers.get(change.server)
+            if server is None or change.kind != "state":
+                continue
+            self._say(server)
+
+    def _say(self, server: HostedServer) -> None:
+        """Log that a server is empty or has failed, once until it is otherwise."""
+        state = "empty" if server.empty else server.state
+        if state == "connecting" or self._said.get(server.name) == state:
+            return
+        self._said[server.name] = state
+        if state == "empty":
+            log.warning("%s is connected, and offers nothing", server.name)
+        elif state == "failed":
+            log.warning("%s is not available: %s", server.name, " ".join((server.reason or "").split()))
+
+
+class GatewayHost(Host):
+    """Host of a gateway, which uses some servers of its configuration."""
+
+    def __init__(self, gateway: Gateway, configs: Iterable[ServerConfig], **options: Any) -> None:
+        super().__init__(configs, **options)
+        self._gateway = gateway
+
+    async def _stop(self, server: HostedServer) -> None:
+        await super()._stop(server)
+        await self._gateway.stopped(server)
+
+    async def _replace(self, configs: Iterable[ServerConfig]) -> list[HostedServer]:
+        return await super()._replace(self._gateway.wanted(configs))
+
+
+def _same_file(argument: str, file: Path) -> bool:
+    """Return whether an argument of a program names a file."""
+    try:
+        return Path(argument).expanduser().resolve() == file.expanduser().resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False

@@ -1,0 +1,309 @@
+"""Grants: credentials of principals at the upstreams of a gateway, each principal its own.
+
+The token of a caller is for the gateway, and goes no further. Where an upstream wants a token, its user is asked to log
+in there (URL mode elicitation); the grant is kept encrypted, renewed, and used for this principal alone.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/security_best_practices#token-passthrough
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from carrel.errors import AuthorizationError, LoginRequired, MissingCapability, URLElicitationRequired
+from carrel.gateway.no_grant import FOR_CLIENT
+from carrel.gateway.vault import Vault, VaultKeys
+from carrel.gateway.visits import Visit, Visits
+from carrel.host.relay import RELAY
+from carrel.log import Log
+from carrel.security.client import OAuth
+from carrel.security.client.revocation import NotRevoked
+from carrel.security.client.storage import TokenStore, UserStore
+
+if TYPE_CHECKING:
+    from carrel.catalog.provider import RequestContext
+    from carrel.protocol.principal import Principal
+
+__all__ = ["Grant", "Grants"]
+
+log = Log("carrel.gateway")
+
+T = TypeVar("T")
+#: How many grants are kept in memory besides those in use.
+MAX_GRANTS = 1000
+
+
+class Grants:
+    """Grants of all principals.
+
+    Args:
+        visits: pages for users on the gateway's HTTP server; None for a gateway on stdio, whose one user has the
+            browser on this machine.
+        store: where grants are kept, encrypted; by default as those of clients (keyring, or files).
+        keys: keys of 32 bytes; the first one encrypts, all of them decrypt. By default those of the environment
+            (``CARREL_GATEWAY_KEYS``), or one that is made once and kept in ``store``.
+        patience: seconds for a user to log in.
+        oauth: returns further options of ``OAuth`` for the upstream of a name, such as a registered client.
+    """
+
+    def __init__(
+        self,
+        visits: Visits | None = None,
+        *,
+        store: TokenStore | None = None,
+        keys: Sequence[bytes] = (),
+        patience: float = 600.0,
+        oauth: Callable[[str], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.visits = visits
+        self._store: TokenStore = UserStore() if store is None else store
+        self._keys = VaultKeys(keys, self._store)
+        self._patience = patience
+        self._oauth = oauth
+        self._grants: dict[tuple[str, str | None], Grant] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, upstream: str, url: str, principal: Principal | None) -> Grant:
+        """Return the grant of a principal at an upstream, whether it has been given or not."""
+        key = (upstream, None if principal is None else principal.id)
+        found = self._grants.pop(key, None)
+        if found is None:
+            self._make_room()
+            account = "" if principal is None else principal.id
+            vault = Vault(self._store, self._keys, account)
+            options = {} if self._oauth is None else dict(self._oauth(upstream))
+            found = Grant(self, upstream, url, principal, vault, self._patience, options)
+        self._grants[key] = found  # the last ones are those in use
+        return found
+
+    def _make_room(self) -> None:
+        """Drop the grants that were not used for longest, and that no session uses. They stay in the store."""
+        for key, grant in list(self._grants.items()):
+            if len(self._grants) < MAX_GRANTS:
+                return
+            if not grant.busy:
+                del self._grants[key]
+                task = asyncio.ensure_future(grant.shut())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+
+    async def revoke(self, upstream: str, url: str, principal: Principal | None) -> bool:
+        """Revoke and forget the grant of a principal, and return whether there was one.
+
+        The next request asks the user again. Where the authorization server does not revoke it, that is logged.
+        """
+        return await self.of(upstream, url, principal).forget()
+
+    async def close(self) -> None:
+        """Close connections, and give up logins that are under way."""
+        grants, self._grants = list(self._grants.values()), {}
+        await asyncio.gather(*(grant.shut() for grant in grants), *self._closing)
+
+
+class Grant:
+    """Grant of one principal at one upstream: credentials for ``HTTPOptions(auth=…)`` of the clients of that principal.
+
+    When the upstream refuses a request, and the grant cannot be renewed, the client whose request that is gets asked:
+    ``LoginRequired`` where it cannot be.
+    """
+
+    def __init__(
+        self,
+        grants: Grants,
+        upstream: str,
+        url: str,
+        principal: Principal | None,
+        vault: Vault,
+        patience: float,
+        options: dict[str, Any],
+    ) -> None:
+        self.upstream = upstream
+        self._url = url
+        self._principal = principal
+        self._visits = grants.visits
+        account = "" if principal is None else principal.id
+        if self._visits is None:
+            options = {"open_url": self._open, **options}
+        else:
+            options = {"authorize": self._authorize, "redirect_uri": self._visits.redirect_uri, **options}
+        named = {"client_name": "Carrel gateway", "store": vault, "account": account, "patience": patience}
+        self._auth = OAuth(**{**named, **options})
+        self._page: str | None = None
+        self._visit: Visit | None = None
+        self._waiting = asyncio.Event()
+        self._refusal: tuple[str, int, Sequence[str], str | None] | None = None
+        self._told: list[tuple[RequestContext, str]] = []
+        self.given: list[Callable[[], object]] = []
+        """Called when the user has logged in."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a session uses it, or its user is logging in."""
+        return bool(self.given) or self._waiting.is_set() or self._auth.work is not None
+
+    # Interface for transports
+
+    @property
+    def principal(self) -> str:
+        """Identifier by which cached responses are kept apart."""
+        return self._auth.principal
+
+    @property
+    def extensions(self) -> Mapping[str, Mapping[str, Any]]:
+        """Extensions that clients with such credentials declare."""
+        return self._auth.extensions
+
+    async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
+        """Return the authorization headers for one request; none while there is no grant."""
+        return await self._auth.headers(url, method)
+
+    async def refused(
+        self,
+        url: str,
+        status: int,
+        challenges: Sequence[str],
+        revision: str | None,
+        *,
+        sent: Mapping[str, str] | None = None,
+        nonce: str | None = None,
+    ) -> bool:
+        """Get or renew the grant after a refusal, and return whether the request should be made again.
+
+        Raises:
+            LoginRequired: the user has to log in, and cannot be asked by the client.
+            URLElicitationRequired: the user has to log in, and the client makes its request again after that.
+        """
+        self._refusal = (url, status, challenges, revision)
+        return await self._with_user(self._auth.refused(url, status, challenges, revision, sent=sent, nonce=nonce))
+
+    async def close(self) -> None:
+        """Do nothing: all sessions of the principal use the grant. ``shut`` closes it."""
+
+    async def shut(self) -> None:
+        """Close connections, and give up a login that is under way."""
+        await self._auth.close()
+
+    # Logging in
+
+    async def log_in(self) -> None:
+        """Ask the user to log in, without another refusal of the upstream before.
+
+        Raises:
+            LoginRequired, URLElicitationRequired: as of ``refused``.
+        """
+        url, status, challenges, revision = self._refusal or (self._url, 401, (), None)
+        if not await self._auth.headers(url):
+            await self._with_user(self._auth.refused(url, status, challenges, revision))
+
+    async def forget(self) -> bool:
+        """Revoke and forget the grant, and return whether there was one. That it is not revoked is logged."""
+        try:
+            return await self._auth.revoke(self._url)
+        except NotRevoked as error:
+            log.warning("%s: a grant is forgotten, but good until it expires: %s", self.upstream, error)
+            return True
+
+    async def _with_user(self, work: Awaitable[T]) -> T:
+        """Return the result of work that may need the user, who is asked then.
+
+        The work of ``OAuth`` goes on when this is cancelled: users may log in after the request has ended.
+        """
+        working = asyncio.ensure_future(work)
+        waiting = asyncio.ensure_future(self._waiting.wait())
+        try:
+            await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                await self._ask()
+            return await working
+        except AuthorizationError as error:
+            raise LoginRequired(f"{self.upstream}: {error}") from error
+        finally:
+            for task in (working, waiting):
+                task.cancel()
+            await asyncio.gather(working, waiting, return_exceptions=True)
+
+    async def _ask(self) -> None:
+        """Ask the client whose request is in progress to show the page to the user.
+
+        Raises:
+            LoginRequired: it cannot, or the user does not want to.
+        """
+        page, relay = self._page, RELAY.get()
+        assert page is not None
+        if self._visit is not None:
+            self._visit.extend()
+        words = f"{self.upstream} needs you to log in, so that it can be used for you."
+        if relay is None:
+            told = f" Open this page in your browser, then try again: {page}" if FOR_CLIENT.get() else ""
+            raise LoginRequired(f"{words}{told}", page if told else None)
+        try:
+            answer = await relay.ask(
+                lambda context, key: self._elicit(context, f"{words} Open the page to do that.", page, key)
+            )
+        except MissingCapability:
+            raise LoginRequired(f"{words} Open this page in your browser, then try again: {page}", page) from None
+        if answer.action != "accept":
+            raise LoginRequired(f"{self.upstream} cannot be used for you, as you did not want to log in there")
+        if answer.id is not None and relay.context is not None:
+            self._told.append((relay.context, answer.id))
+
+    async def _elicit(self, context: RequestContext, message: str, page: str, key: str) -> Any:
+        try:
+            return await context.elicit_url(message, page, key=key, required=True)
+        except URLElicitationRequired as error:
+            self._told.append((context, error.id))
+            raise
+
+    # Functions of OAuth
+
+    async def _authorize(self, url: str) -> str:
+        """Wait for the user at the pages of the gateway, and return the URL to which the browser came back."""
+        assert self._visits is not None
+        visit = self._visits.begin(self.upstream, self._principal, url)
+        self._begin(self._visits.start_url(visit), visit)
+        try:
+            return await visit.wait()
+        finally:
+            self._end(visit)
+
+    async def _open(self, url: str) -> None:
+        """Have the user open the authorization page itself; a server on this machine waits for the browser."""
+        self._begin(url, None)
+        try:
+            await asyncio.get_running_loop().create_future()  # until OAuth has the response
+        finally:
+            self._end(None)
+
+    def _begin(self, page: str, visit: Visit | None) -> None:
+        self._page, self._visit = page, visit
+        self._waiting.set()
+
+    def _end(self, visit: Visit | None) -> None:
+        self._page = self._visit = None
+        self._waiting.clear()
+        work = self._auth.work
+        if work is None:
+            self._finish(visit, "The login was given up.")
+        else:
+            work.add_done_callback(lambda task: self._finish(visit, outcome_of(task)))
+
+    def _finish(self, visit: Visit | None, outcome: str | None) -> None:
+        """Tell the browser, and the clients that were asked, that the login is over."""
+        if visit is not None and self._visits is not None:
+            self._visits.end(visit, outcome)
+        told, self._told = self._told, []
+        for context, id in told:
+            context.elicitation_completed(id)
+        if outcome is None:
+            for call in list(self.given):
+                call()
+
+
+def outcome_of(task: asyncio.Task[None]) -> str | None:
+    """Return what went wrong in a login; None if nothing did."""
+    if task.cancelled():
+        return "The login was given up."
+    error = task.exception()
+    return None if error is None else str(error) if isinstance(error, AuthorizationError) else "The login has failed."

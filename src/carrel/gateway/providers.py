@@ -1,0 +1,137 @@
+"""Providers of the servers of a gateway: with the sessions and the credentials that each of them needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from carrel.catalog.provider import Change, ListChanges, ListName, Recipients, list_changes
+from carrel.client.client import Client
+from carrel.gateway.isolation import IsolatedProvider
+from carrel.gateway.logins import LoginProvider
+from carrel.gateway.no_grant import NoGrant
+from carrel.gateway.sessions import SessionLimits
+from carrel.host.config.server_config import Isolation, ServerConfig
+from carrel.host.hosted_server import HostedServer
+from carrel.host.relayed import RELAYED
+from carrel.transports.client.options import HTTPOptions, ProcessOptions
+from carrel.transports.client.transport import Credentials
+
+if TYPE_CHECKING:
+    from carrel.catalog.registry import Registry
+    from carrel.catalog.transforms.transform import Transform
+    from carrel.gateway.grants import Grant, Grants
+    from carrel.protocol.principal import Principal
+
+__all__ = ["GivenGrants", "OfPrincipal", "Own", "Providers", "UpstreamEvents"]
+
+GivenGrants: TypeAlias = "Grants | Callable[[], Grants]"
+"""Grants, or a function that makes them on first use: what OAuth needs takes a while to load."""
+Own: TypeAlias = Credentials | str | Mapping[str, str] | None
+"""Credentials of one principal: for a URL a token, headers or ``Credentials``, for a command environment variables."""
+OfPrincipal = Callable[["Principal | None", ServerConfig], Own]
+"""Returns the credentials of a principal at a server. None: those of its configuration, or a grant."""
+
+
+class Providers:
+    """Makes the provider of each server of a gateway. ``grants`` are of those at which users log in themselves."""
+
+    def __init__(
+        self, limits: SessionLimits, grants: GivenGrants | None = None, credentials: OfPrincipal | None = None
+    ) -> None:
+        self._limits = limits
+        self._grants = grants
+        self._credentials = credentials
+
+    def of(self, server: HostedServer) -> IsolatedProvider:
+        """Return the provider of a server that is being connected to."""
+        provider: IsolatedProvider
+        config, base = server.config, server.provider
+
+        async def connect(principal: Principal | None) -> Client:
+            if provider.personal:
+                return await self._connect(server, principal)
+            return await server.another_client()
+
+        personal = self._credentials is not None
+        if self._grants is None or config.url is None:
+            provider = IsolatedProvider(
+                base=base,
+                name=server.name,
+                isolation=own_isolation(config, personal=personal),
+                limits=self._limits,
+                connect=connect,
+                personal=personal,
+            )
+            return provider
+
+        def grant_of(principal: Principal | None) -> Grant:
+            assert config.url is not None
+            return self.grants().of(server.name, config.url, principal)
+
+        provider = LoginProvider(
+            base=base,
+            name=server.name,
+            isolation=own_isolation(config, personal=personal),
+            limits=self._limits,
+            connect=connect,
+            personal=personal,
+            grant_of=grant_of,
+        )
+        return provider
+
+    def grants(self) -> Grants:
+        """Return the grants of users."""
+        assert self._grants is not None
+        if callable(self._grants):
+            self._grants = self._grants()
+        return self._grants
+
+    async def close(self) -> None:
+        """Close the connections of the grants, and give up logins that are under way."""
+        if self._grants is not None and not callable(self._grants):
+            await self._grants.close()
+
+    def shared_credentials(self, config: ServerConfig) -> Credentials | None:
+        """Return the credentials of the session of no principal."""
+        if config.url is None or (self._grants is None and self._credentials is None):
+            return None
+        return NoGrant(config.name)
+
+    async def _connect(self, server: HostedServer, principal: Principal | None) -> Client:
+        config = server.config
+        own = None if self._credentials is None else self._credentials(principal, config)
+        if config.url is None:
+            if isinstance(own, Mapping):
+                return await server.new_client(handlers=RELAYED, process=ProcessOptions(env=own))
+            return await server.another_client()
+        if own is None and self._grants is not None:
+            own = self.grants().of(server.name, config.url, principal)
+        if isinstance(own, Mapping):
+            return await server.new_client(handlers=RELAYED, http=HTTPOptions(headers=own))
+        if own is None:
+            return await server.another_client()
+        return await server.new_client(handlers=RELAYED, http=HTTPOptions(auth=own))
+
+
+def own_isolation(config: ServerConfig, *, personal: bool) -> Isolation:
+    """Return how sessions are kept apart: where callers have credentials of their own, at least by principal."""
+    return "principal" if personal and config.isolation == "shared" else config.isolation
+
+
+class UpstreamEvents:
+    """Events of the sessions of a server, for the catalog in which it is."""
+
+    def __init__(self, catalog: Registry, face: Transform) -> None:
+        self._catalog = catalog
+        self._face = face
+
+    def publish(
+        self,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        recipients: Recipients | None = None,
+    ) -> None:
+        """Report changes, as they are seen from outside."""
+        face = self._face
+        self._catalog.publish(face, face.changed(changes), face.changed_lists(list_changes(lists)), recipients)

@@ -1,0 +1,51 @@
+"""Events of the sessions with a remote server: changes of lists and resources, log messages; and for whom they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from carrel.catalog.provider import Change, ListChanges, ListName, Recipients, list_changes
+from carrel.host.relayed import pass_log
+
+if TYPE_CHECKING:
+    from carrel.client.handlers import LogMessage
+    from carrel.host.remote import RemoteProvider
+
+__all__ = ["BaseOwner", "SessionEvents", "log_to"]
+
+
+class BaseOwner(msgspec.Struct, frozen=True):
+    """Owner of the session of ``base``, if it has one."""
+
+    key: Any
+
+    def include(self, connection: Any) -> bool:
+        return self.key is not None and bool(self.key.include(connection))
+
+
+class SessionEvents:
+    """Events of the provider of one session."""
+
+    def __init__(self, report: Callable[[Iterable[Change], ListChanges], None]) -> None:
+        self._report = report
+
+    def publish(
+        self,
+        changes: Iterable[Change] = (),
+        lists: Iterable[ListName] | ListChanges = (),
+        recipients: Recipients | None = None,
+    ) -> None:
+        """Report changes."""
+        self._report(changes, list_changes(lists))
+
+
+def log_to(provider: RemoteProvider, owner: Callable[[LogMessage], bool] | None) -> None:
+    """Pass log messages of a server that no call has caused on to the owner of its session; None for no owner."""
+    handlers = provider.client.session.handlers
+    handler = handlers.log_of(None)
+    if getattr(handler, "func", handler) is pass_log:  # and not that of an application
+        handlers.change_log(pass_log if owner is None else partial(pass_log, owner=owner))

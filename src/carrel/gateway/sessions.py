@@ -1,0 +1,320 @@
+"""Sessions with one upstream: one for each key, opened on first use, closed when idle, and limited in number."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from carrel.catalog.provider import Interest, Recipients
+from carrel.errors import InvalidCursor, ServerUnavailable
+from carrel.log import Log
+from carrel.protocol.connection import State
+from carrel.protocol.encoding import encode_event
+from carrel.wire.utilities import SEVERITY, LoggingMessageParams
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from carrel.client.handlers import LogMessage
+    from carrel.host.remote import RemoteProvider
+    from carrel.protocol.principal import Principal
+    from carrel.protocol.server import Connection
+
+__all__ = ["AllInterest", "Mode", "SessionKey", "SessionLimits", "UpstreamSession", "UpstreamSessions", "key_of"]
+
+log = Log("carrel.gateway")
+
+Mode: TypeAlias = Literal["shared", "client", "principal"]
+
+#: How many log messages that no call has caused wait for a client that does not read, the latest.
+MAX_UNSENT = 100
+#: Characters of the tag that binds a cursor to its session.
+TAG = 16
+
+
+class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits on the sessions with one upstream, and so on its processes, where it is a command.
+
+    ``max_sessions`` is for all of them, ``max_sessions_per_principal`` for those of one authenticated principal;
+    ``idle_seconds`` is how long one is kept without requests and subscriptions.
+    """
+
+    max_sessions: int = 100
+    max_sessions_per_principal: int = 20
+    idle_seconds: float = 1800.0
+
+
+class SessionKey(msgspec.Struct, frozen=True):
+    """Owner of a session with an upstream: a principal, and the connection of its client, if sessions are by client."""
+
+    mode: Mode
+    principal: str | None
+    connection: Connection | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.mode, self.principal, id(self.connection)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, SessionKey)
+            and self.connection is other.connection
+            and (self.mode, self.principal) == (other.mode, other.principal)
+        )
+
+    def __repr__(self) -> str:
+        return f"SessionKey({self.mode!r}, {self.principal!r}, client={self.connection is not None})"
+
+    def include(self, connection: Connection) -> bool:
+        """Return whether a connection is of the owner: changes are for the clients of these connections."""
+        return key_of(self.mode, connection.principal, connection) == self
+
+
+def key_of(mode: Mode, principal: Principal | None, connection: Connection) -> SessionKey:
+    """Return the owner of the session for requests of a client.
+
+    A stateless request over HTTP is a connection by itself: its client has no session, so that its principal counts.
+    """
+    subject = None if principal is None else principal.id
+    has_session = mode == "client" and connection.channel is not None
+    return SessionKey(mode, subject, connection if has_session else None)
+
+
+class OwnInterest(Interest):
+    """Resources that the owner of a session has subscribed to."""
+
+    def __init__(self, outer: Interest, owner: Recipients) -> None:
+        super().__init__()
+        self._outer = outer
+        self._owner = owner
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription of the owner."""
+        return self._outer.of(self._owner)
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """Do nothing: they are those of the server."""
+
+
+class AllInterest(Interest):
+    """Resources that any client has subscribed to, for the shared session."""
+
+    def __init__(self, outer: Interest) -> None:
+        super().__init__()
+        self._outer = outer
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription."""
+        return self._outer.uris
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """Do nothing: they are those of the server."""
+
+
+class UpstreamSession:
+    """Session with an upstream, for one owner. ``provider`` is there once ``opening`` is done."""
+
+    def __init__(self, key: SessionKey, name: str) -> None:
+        self.key = key
+        self.provider: RemoteProvider | None = None
+        self.opening: asyncio.Task[None] | None = None
+        self.is_open = False
+        """Whether it has been opened: its lists are announced from then on."""
+        self.users = 0
+        """Requests in progress."""
+        self.used = 0.0
+        """Time of the event loop of the last request."""
+        self.interest: OwnInterest | None = None
+        self.following: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.on_close: Callable[[], object] | None = None
+        self.forget: Callable[[], object] | None = None
+        """Called when it is closed."""
+        self._logged = 0
+        if key.connection is None:  # the same for each replica, and after the session was closed and opened again
+            self._tag = sha256(msgspec.json.encode((name, key.mode, key.principal))).hexdigest()[:TAG]
+        else:
+            self._tag = os.urandom(TAG // 2).hex()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it must not be closed: requests are in progress, or wait for a client, or there are subscriptions."""
+        parked = self.provider is not None and self.provider.parked > 0
+        return self.users > 0 or parked or (self.interest is not None and bool(self.interest.uris))
+
+    def log(self, message: LogMessage) -> bool:
+        """Pass a log message that no call has caused on to the client that owns the session, if it wants that level.
+
+        Returns whether it was passed on. To stateless clients messages come only for their requests.
+        https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-message-notifications
+        """
+        connection = self.key.connection
+        peer = None if connection is None else connection.peer
+        if connection is None or connection.channel is None or connection.state is State.CLOSED or peer is None:
+            return False
+        if peer.log_level is None or SEVERITY[message.level] < peer.log_level:
+            return False
+        self._logged = (self._logged + 1) % MAX_UNSENT
+        params = LoggingMessageParams(level=message.level, logger=message.logger, data=message.data)
+        connection.channel.send(encode_event(peer.revision, "message", params), ("log", str(self._logged)))
+        return True
+
+    def interest_in(self, outer: Interest) -> OwnInterest:
+        """Return the interest of the owner in resources."""
+        return OwnInterest(outer, self.key)
+
+    def cursor_out(self, cursor: str | None) -> str | None:
+        """Return a cursor of the upstream as one that is of use in this session only."""
+        return None if cursor is None else f"{self._tag}{cursor}"
+
+    def cursor_in(self, cursor: str | None) -> str | None:
+        """Return the cursor of the upstream.
+
+        Raises:
+            InvalidCursor: it was given out in another session.
+        """
+        if cursor is None:
+            return None
+        if not cursor.startswith(self._tag):
+            raise InvalidCursor
+        return cursor[TAG:]
+
+
+class UpstreamSessions:
+    """Sessions with one upstream by their owners.
+
+    ``open`` connects a session; ``close`` ends it. A session that is not ``busy`` is closed when it has been idle for
+    too long, when the client's own session ends, and when another one needs its place: the longest idle goes first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        limits: SessionLimits,
+        open: Callable[[UpstreamSession, Principal | None], Awaitable[None]],
+        close: Callable[[UpstreamSession], Awaitable[None]],
+    ) -> None:
+        self.name = name
+        self.limits = limits
+        self._open = open
+        self._close = close
+        self._sessions: dict[SessionKey, UpstreamSession] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[UpstreamSession]:
+        return iter(list(self._sessions.values()))
+
+    def enter(self, key: SessionKey, principal: Principal | None) -> UpstreamSession:
+        """Return the session of an owner, which is in use until ``leave``. A new one begins to be opened.
+
+        Raises:
+            ServerUnavailable: there are too many sessions, and all of them are in use.
+        """
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._begin(key, principal)
+        session.users += 1
+        return session
+
+    def leave(self, session: UpstreamSession) -> None:
+        """End the use of a session by one request."""
+        session.users -= 1
+        session.used = asyncio.get_running_loop().time()
+        if session.timer is None:
+            self._wait(session, self.limits.idle_seconds)
+
+    def _begin(self, key: SessionKey, principal: Principal | None) -> UpstreamSession:
+        self._make_room(key)
+        session = self._sessions[key] = UpstreamSession(key, self.name)
+        if key.connection is not None:
+            session.on_close = lambda: self.drop(session)
+            key.connection.closing = [*(key.connection.closing or ()), session.on_close]
+        session.opening = asyncio.ensure_future(self._open(session, principal))
+        session.opening.add_done_callback(lambda task: self._opened(session, task))
+        return session
+
+    def _opened(self, session: UpstreamSession, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.drop(session)  # the next request tries again
+
+    def _make_room(self, key: SessionKey) -> None:
+        """Close the sessions that are idle for the longest time, where there are too many of them.
+
+        Raises:
+            ServerUnavailable: all of them are in use.
+        """
+        limits = self.limits
+        own = [one for one in self if key.principal is not None and one.key.principal == key.principal]
+        for sessions, most in ((own, limits.max_sessions_per_principal), (list(self), limits.max_sessions)):
+            if len(sessions) < most:
+                continue
+            idle = min((one for one in sessions if not one.busy), key=lambda one: one.used, default=None)
+            if idle is None:
+                raise ServerUnavailable(
+                    f"{self.name} has {len(sessions)} sessions, all of them in use; try again later"
+                )
+            log.info("%s: a session is closed, as another one needs its place", self.name)
+            self.drop(idle)
+            if sessions is own:
+                return  # there is room for another one of all, too
+
+    def _wait(self, session: UpstreamSession, seconds: float) -> None:
+        """Look after some time whether a session is idle for too long."""
+        if self._sessions.get(session.key) is session:
+            session.timer = asyncio.get_running_loop().call_later(seconds, self._expire, session)
+
+    def _expire(self, session: UpstreamSession) -> None:
+        session.timer = None
+        left = session.used + self.limits.idle_seconds - asyncio.get_running_loop().time()
+        if session.busy:
+            self._wait(session, self.limits.idle_seconds)
+        elif left > 0:
+            self._wait(session, left)
+        else:
+            self.drop(session)
+
+    def drop(self, session: UpstreamSession) -> None:
+        """Close a session, in the background. Closing twice does no harm."""
+        if self._sessions.get(session.key) is not session:
+            return
+        del self._sessions[session.key]
+        if session.timer is not None:
+            session.timer.cancel()
+        closing = None if session.key.connection is None else session.key.connection.closing
+        if closing is not None and session.on_close in closing:
+            closing.remove(session.on_close)
+        task = asyncio.ensure_future(self._end(session))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _end(self, session: UpstreamSession) -> None:
+        tasks = [task for task in (session.opening, session.following) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self._close(session)
+        except Exception:
+            log.exception("%s: a session could not be closed", self.name)
+
+    async def ended(self) -> None:
+        """Wait until the sessions that are being closed are."""
+        while self._ending:
+            await asyncio.gather(*self._ending, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Close all sessions."""
+        for session in self:
+            self.drop(session)
+        await self.ended()

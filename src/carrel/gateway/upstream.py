@@ -1,0 +1,328 @@
+"""Upstream: one server of a gateway, with its names and URIs as clients of the gateway see them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
+from carrel.catalog.transforms.transform import Kind, Transform
+from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
+from carrel.gateway.isolation import IsolatedProvider
+from carrel.gateway.names import NameKind, Names
+from carrel.host.hosted_server import HostedServer, ListKind
+from carrel.host.remote import RemoteProvider
+from carrel.host.remote_tools import for_peer
+from carrel.uri.parse import UriError, normalize
+from carrel.wire.prompts import Prompt
+from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
+from carrel.wire.skills import Skill
+from carrel.wire.tools import Tool
+
+__all__ = ["Upstream", "key_of"]
+
+T = TypeVar("T")
+
+#: How many URIs of a server are remembered.
+MAX_URIS = 100_000
+#: Schemes of links that any client may follow by itself.
+WEB = ("http://", "https://")
+
+
+class Matching(Protocol):
+    """Function that returns the servers with a template that a URI matches; ``plain``: one without a prefix."""
+
+    def __call__(self, uri: str, *, plain: bool = False) -> set[str]: ...
+
+
+def key_of(uri: str) -> str:
+    """Return the normal form of a server's URI; one that is not a URI is left as it is."""
+    try:
+        return normalize(uri)
+    except UriError:
+        return uri
+
+
+class Upstream(Transform):
+    """Server of a gateway. What collides with another server's is prefixed, see ``Names``.
+
+    ``provider`` answers for the server: its own ``RemoteProvider``, or one with a session for each client.
+    ``matching`` returns the servers with a template that a URI matches.
+    """
+
+    def __init__(self, server: HostedServer, provider: Provider, names: Names, matching: Matching) -> None:
+        super().__init__(provider)
+        self.name = server.name
+        self.server = server
+        self._names = names
+        self._wanted: _Wanted | None = None
+        self._matching = matching
+
+    # Names
+
+    def uri_out(self, uri: str) -> str:
+        """Return a URI or URI template of the server as clients see it."""
+        names, name = self._names, self.name
+        if "{" in uri:
+            return names.outer("template", name, uri)
+        key = key_of(uri)
+        if not names.has("uri", name, key):
+            if uri.startswith(WEB) and not names.holders("uri", key):
+                return uri  # a link, which does not have to be a resource of the server
+            matching = self._matching(uri)
+            if matching:
+                alone = names.mode == "never" or (names.mode == "auto" and matching == {name})
+                return uri if alone else names.prefixed("uri", name, uri)
+            names.note("uri", name, (key,), MAX_URIS)
+        plain = names.has("uri", name, key) and names.is_plain("uri", name, key)
+        plain = plain and self._matching(uri, plain=True) <= {name}
+        return uri if names.mode == "never" or plain else names.prefixed("uri", name, uri)
+
+    def uri_in(self, uri: str) -> str | None:
+        """Return the server's own URI or URI template; None if it is another server's."""
+        kind: NameKind = "template" if "{" in uri else "uri"
+        found = self._names.find(kind, uri) or self._names.find(kind, key_of(uri))
+        if found is None:
+            return uri
+        if found[0] != self.name:
+            return None
+        if kind == "template":
+            return found[1]
+        key = key_of(found[1])
+        return key if self._names.has("uri", self.name, key) else found[1]
+
+    def name_out(self, kind: Kind, name: str) -> str:
+        """Return the name of a tool or prompt as clients see it."""
+        return self._names.outer("tool" if kind == "tool" else "prompt", self.name, name)
+
+    def name_in(self, kind: Kind, name: str) -> str | None:
+        """Return the server's own name of a tool or prompt; None if it is another server's."""
+        found = self._names.find("tool" if kind == "tool" else "prompt", name)
+        return found[1] if found is not None and found[0] == self.name else None
+
+    @property
+    def prefixes(self) -> Sequence[str]:  # type: ignore[override]
+        """None: the gateway finds the server of a URI."""
+        return ()
+
+    @property
+    def exact(self) -> Container[str]:  # type: ignore[override]
+        """None: the gateway finds the server of a URI."""
+        return ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether the server notifies of changes of single resources, as far as is known."""
+        if self.server.revision is None:
+            return True
+        resources = self.server.client.capabilities.resources
+        return resources is not None and bool(resources.subscribe)
+
+    # Lists
+
+    def learn(self, lists: Collection[ListName]) -> None:
+        """Take over the names that the server has now, as far as it is known without asking it."""
+        provider = self.server.provider
+        if provider is None:
+            return
+        if "tools_list_changed" in lists and not isinstance(provider.tool_names, tuple):
+            self._names.replace("tool", self.name, _listed(provider.tool_names))
+        if "prompts_list_changed" in lists and not isinstance(provider.prompt_names, tuple):
+            self._names.replace("prompt", self.name, _listed(provider.prompt_names))
+        if "resources_list_changed" in lists:
+            self._note_uris(_listed(provider.exact))
+
+    def learn_from(self, provider: RemoteProvider) -> None:
+        """Take over the names that the server has in one of its sessions."""
+        for kind, names in (("tool", provider.tool_names), ("prompt", provider.prompt_names), ("uri", provider.exact)):
+            self._names.note(kind, self.name, _listed(names), MAX_URIS)  # type: ignore[arg-type]
+
+    def _note_uris(self, keys: Iterable[str]) -> None:
+        self._names.note("uri", self.name, keys, MAX_URIS)
+
+    async def templates(self) -> Sequence[ResourceTemplate]:
+        """Return the server's own resource templates."""
+        return (await self._whole("templates")).items
+
+    def shown(self, templates: Iterable[ResourceTemplate]) -> list[ResourceTemplate]:
+        """Return templates of the server as clients see them."""
+        return [self._template(template) for template in templates]
+
+    async def _whole(self, kind: ListKind) -> Page[Any]:
+        try:
+            return await self.server.page(kind)
+        except TransportError as error:
+            raise ProviderUnavailable(self.name) from error
+
+    @property
+    def answers(self) -> bool:
+        """Whether the server can be asked at once. What waits for one that connects would wait for all of them."""
+        personal = isinstance(self.provider, IsolatedProvider) and self.provider.personal
+        return personal or self.server.state == "ready"
+
+    def _check(self) -> None:
+        if not self.answers:
+            raise ProviderUnavailable(self.name)
+
+    def _announces(self, capability: str) -> bool:
+        """Return whether a list may be kept: the server says when it changes, and has one for all clients."""
+        self._check()
+        shared = isinstance(self.provider, IsolatedProvider) and self.provider.mode == "shared"
+        if not shared and self.provider is not self.server.provider:
+            return False
+        declared = getattr(self.server.client.capabilities, capability)
+        return declared is not None and bool(declared.list_changed)
+
+    async def _listed_page(self, kind: ListKind, request: Request, key: Callable[[Any], str]) -> Page[Any]:
+        whole = await self._whole(kind)
+        page = page_of(whole.items, request, key)
+        scope = "private" if whole.scope == "public" and request.caller is not None else whole.scope
+        return Page(page.items, page.next_cursor, whole.ttl, scope)
+
+    async def list_tools(self, request: Request) -> Page[Tool]:
+        """Return a page of the server's tools."""
+        if self._announces("tools"):
+            page = await self._listed_page("tools", request, lambda tool: tool.name)
+        else:
+            page = await self.provider.list_tools(self._inner(request))  # type: ignore[misc]
+        self._names.note("tool", self.name, [tool.name for tool in page.items], MAX_URIS)
+        page = for_peer(page, request)
+        return msgspec.structs.replace(page, items=[self._tool(tool) for tool in page.items])
+
+    async def list_prompts(self, request: Request) -> Page[Prompt]:
+        """Return a page of the server's prompts."""
+        if self._announces("prompts"):
+            page = await self._listed_page("prompts", request, lambda prompt: prompt.name)
+        else:
+            page = await self.provider.list_prompts(self._inner(request))  # type: ignore[misc]
+        self._names.note("prompt", self.name, [prompt.name for prompt in page.items], MAX_URIS)
+        return msgspec.structs.replace(page, items=[self._prompt(prompt) for prompt in page.items])
+
+    async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
+        """Return a page of the server's resource templates."""
+        if self._announces("resources"):
+            page = await self._listed_page("templates", request, lambda template: template.uri_template)
+            return msgspec.structs.replace(page, items=self.shown(page.items))
+        return await super().list_templates(request)
+
+    async def list_resources(self, request: Request) -> Page[Resource]:
+        """Return a page of the server's resources."""
+        self._check()
+        page = await self.provider.list_resources(self._inner(request))  # type: ignore[misc]
+        self._note_uris([key_of(resource.uri) for resource in page.items])
+        return msgspec.structs.replace(page, items=[self._resource(resource) for resource in page.items])
+
+    async def list_skills(self, request: Request) -> Page[Skill]:
+        """Return a page of the server's skills."""
+        self._check()
+        page = await self.provider.list_skills(self._inner(request))  # type: ignore[misc]
+        for skill in page.items:
+            files = () if isinstance(skill.resources, str) else skill.resources
+            self._note_uris([key_of(skill.uri), *(key_of(file.uri) for file in files)])
+        return msgspec.structs.replace(page, items=[self._skill(skill) for skill in page.items])
+
+    async def search(self, query: str, request: Request) -> Page[Hit]:
+        """Return the resources that match a query, best first."""
+        self._check()
+        return await super().search(query, request)
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        """Return the contents of a resource, under the URI that was asked for.
+
+        Raises:
+            ResourceNotFound: there is no such resource.
+        """
+        own = self._own_uri(uri)
+
+        def out(part: str) -> str:
+            return uri if part == own or key_of(part) == key_of(own) else self.uri_out(part)
+
+        whole = decoded(await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request))))
+        if own == uri and all(part.uri == uri for part in whole.contents):
+            return whole
+        contents = [msgspec.structs.replace(part, uri=out(part.uri)) for part in whole.contents]
+        return msgspec.structs.replace(whole, contents=contents)
+
+    # Changes
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes of resources, in batches, under the URIs that were subscribed to."""
+        self._wanted = _Wanted(interest, self)
+        async for batch in self.provider.watch(self._wanted):
+            yield self.changed(batch)
+
+    def changed(self, changes: Iterable[Change]) -> list[Change]:
+        """Return changes of resources under the URIs that were subscribed to."""
+        wanted = self._wanted
+        if wanted is None:
+            return [Change(change.kind, self.uri_out(change.uri)) for change in changes]
+        return [Change(change.kind, uri) for change in changes for uri in wanted.outer(change.uri)]
+
+
+class _Wanted(Interest):
+    """Resources of a server that have subscribers, by its own URIs."""
+
+    def __init__(self, outer: Interest, upstream: Upstream) -> None:
+        super().__init__()
+        self._outer = outer
+        self._upstream = upstream
+        self._spelled: dict[str, list[str]] = {}
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription."""
+        self._spelled = self._own(self._outer.uris)
+        return list(self._spelled)
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """Do nothing: they are those of the gateway."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed."""
+        spelled = self._own(self._outer.of(recipients))
+        for own, uris in spelled.items():
+            known = self._spelled.setdefault(own, [])
+            known += [uri for uri in uris if uri not in known]
+        return list(spelled)
+
+    def _own(self, uris: Collection[str]) -> dict[str, list[str]]:
+        """Return the server's own URIs, each with those that were subscribed to."""
+        spelled: dict[str, list[str]] = {}
+        for uri in uris:
+            own = self._upstream.uri_in(uri)
+            if own is not None:
+                spelled.setdefault(own, []).append(uri)
+        return spelled
+
+    async def wait(self) -> None:
+        """Wait until ``uris`` may have changed."""
+        await self._outer.wait()
+
+    def outer(self, uri: str) -> Sequence[str]:
+        """Return the URIs under which a resource was subscribed to; those of others are as ``uri_out`` says."""
+        return self._spelled.get(uri) or (self._upstream.uri_out(uri),)
+
+
+def _listed(names: Container[str] | None) -> Iterable[str]:
+    return list(names) if isinstance(names, Collection) else ()
+
+
+def page_of(items: Sequence[T], request: Request, key: Callable[[T], str]) -> Page[T]:
+    """Return a page of a list in memory. A cursor is the number and the key of the entry before the page.
+
+    Raises:
+        InvalidCursor: the cursor was not given out here.
+    """
+    start = 0
+    if request.cursor is not None:
+        number, mark, after = request.cursor.partition(":")
+        if not mark or not number.isascii() or not number.isdigit() or len(number) > 9:
+            raise InvalidCursor
+        keys = [key(item) for item in items]
+        start = keys.index(after) + 1 if after in keys else min(int(number), len(items))
+    part = items[start : start + request.limit]
+    end = start + len(part)
+    return Page(part, f"{end}:{key(part[-1])}" if part and end < len(items) else None)

@@ -1,0 +1,116 @@
+"""Vault: token store that keeps the grants of one principal encrypted (AES-256-GCM), in another store.
+
+The principal and the name of an entry are authenticated with it: an entry that is copied to another name, or to another
+principal, is not opened. Names in the other store are hashes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.log import Log
+from carrel.security.client.storage import TokenStore, UserStore
+from carrel.security.server.proxy.sealing import Sealer
+
+__all__ = ["KEYS", "Vault", "VaultKeys", "parse_keys"]
+
+log = Log("carrel.gateway")
+
+#: Environment variable with the keys, in hexadecimal digits, separated by commas; the first one encrypts.
+KEYS = "CARREL_GATEWAY_KEYS"
+KEY_SIZE = 32
+#: Name of the key that is made where none is given.
+KEY_NAME = "carrel gateway key"
+
+
+class Entry(msgspec.Struct):
+    text: str
+
+
+class VaultKeys:
+    """Keys of the vaults: those given, or of the environment, or one that is made once and kept in ``store``.
+
+    Raises:
+        ConfigError: a key does not have 32 bytes, or the package cryptography is not installed.
+    """
+
+    def __init__(
+        self, keys: Sequence[bytes] = (), store: TokenStore | None = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        given = list(keys) or parse_keys(environment.get(KEYS, ""))
+        self._store: TokenStore = UserStore() if store is None else store
+        self._sealer = Sealer(given) if given else None
+
+    async def sealer(self) -> Sealer:
+        """Return what encrypts and decrypts."""
+        if self._sealer is None:
+            text = await self._store.get(KEY_NAME)
+            if text is None:
+                await self._store.put(KEY_NAME, secrets.token_hex(KEY_SIZE))
+                text = await self._store.get(KEY_NAME)  # that of another process, if it was faster
+            self._sealer = self._sealer or Sealer(parse_keys(text or ""))
+        return self._sealer
+
+
+def parse_keys(text: str) -> list[bytes]:
+    """Return keys of 32 bytes, written in hexadecimal digits and separated by commas.
+
+    Raises:
+        ConfigError: one is not such a key.
+    """
+    try:
+        keys = [bytes.fromhex(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        keys = [b""]
+    if any(len(key) != KEY_SIZE for key in keys):
+        raise ConfigError(f"keys ({KEYS}): each has {2 * KEY_SIZE} hexadecimal digits: openssl rand -hex {KEY_SIZE}")
+    return keys
+
+
+class Vault:
+    """Token store of one principal. The registrations of the gateway as an OAuth client are those of all principals."""
+
+    def __init__(self, store: TokenStore, keys: VaultKeys, principal: str) -> None:
+        self._store = store
+        self._keys = keys
+        self._principal = principal
+
+    def _entry(self, name: str) -> tuple[str, str]:
+        """Return the name of an entry in the other store, and what is authenticated with it."""
+        try:
+            parts = msgspec.json.decode(name, type=list[str | None])
+        except msgspec.DecodeError:
+            parts = [name]
+        owner = self._principal
+        if parts[0] == "client":
+            parts, owner = parts[:-1], ""  # without the account
+        purpose = msgspec.json.encode((owner, *parts)).decode()
+        return f"gateway {sha256(purpose.encode()).hexdigest()}", f"grant {purpose}"
+
+    async def get(self, name: str) -> str | None:
+        """Return the text stored under a name; None if it is missing or cannot be opened."""
+        key, purpose = self._entry(name)
+        sealed = await self._store.get(key)
+        if sealed is None:
+            return None
+        entry = (await self._keys.sealer()).open(purpose, sealed, Entry)
+        if entry is None:
+            log.warning(
+                "a grant that is kept cannot be opened, such as after a change of keys: the user is asked again"
+            )
+        return None if entry is None else entry.text
+
+    async def put(self, name: str, text: str) -> None:
+        """Store a text under a name."""
+        key, purpose = self._entry(name)
+        await self._store.put(key, (await self._keys.sealer()).seal(purpose, Entry(text)))
+
+    async def delete(self, name: str) -> None:
+        """Delete the text of a name, if there is one."""
+        await self._store.delete(self._entry(name)[0])

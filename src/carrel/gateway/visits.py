@@ -1,0 +1,284 @@
+"""Pages by which users authorize a gateway at its upstreams: start, consent, callback.
+
+A visit belongs to one principal and one upstream. The browser that starts it has to be that of the principal, and the
+browser that comes back from the authorization server has to be the one that started it: otherwise a user could have
+another person authorize an account for them, or authorize their own account for another person.
+
+https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#phishing
+https://modelcontextprotocol.io/specification/2026-07-28/basic/security_best_practices#confused-deputy-problem
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from html import escape
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.log import Log
+from carrel.security.server.proxy.pages import page, redirect
+from carrel.transports.addresses import is_loopback
+from carrel.transports.server.route import HTTPRequest, HTTPResponse
+
+if TYPE_CHECKING:
+    from carrel.protocol.principal import Principal
+    from carrel.server.app import Server
+
+__all__ = ["CALLBACK", "START", "BrowserLogin", "Identify", "Visit", "Visits"]
+
+log = Log("carrel.gateway")
+
+START = "/gateway/authorize"
+CALLBACK = "/gateway/callback"
+COOKIE = "visit"
+#: How many visits may be under way.
+MAX_VISITS = 10_000
+#: Seconds that the last page waits for the outcome.
+OUTCOME = 15.0
+
+#: Returns the subject that is logged in to the gateway in a browser; None if that is none.
+Identify = Callable[[HTTPRequest], Awaitable[str | None]]
+
+
+class BrowserLogin(Protocol):
+    """Login of users to the gateway in their browsers, which says who they are."""
+
+    def add_routes(self, app: Server) -> None:
+        """Add its pages to the server of the gateway."""
+
+    async def identify(self, request: HTTPRequest) -> tuple[str, str] | None:
+        """Return the issuer and the subject that is logged in; None if that is none."""
+
+    async def begin(self, back: str) -> HTTPResponse:
+        """Return the response that sends the browser to the login, and then to ``back``."""
+
+
+class Visit:
+    """Authorization of one principal at one upstream that is under way."""
+
+    def __init__(self, upstream: str, principal: Principal | None, page: str, state: str, patience: float) -> None:
+        self.upstream = upstream
+        self.principal = principal
+        self.page = page
+        """Authorization page of the upstream's authorization server."""
+        self.state = state
+        self.ticket = secrets.token_urlsafe(32)
+        self.browser: bytes | None = None
+        """Hash of the cookie of the browser in which it was started."""
+        self.patience = patience
+        self.response: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        """None after success, else what went wrong."""
+        self.expires = 0.0
+        self.extend()
+
+    def extend(self) -> None:
+        """Let it expire later, as the user has just been asked."""
+        self.expires = asyncio.get_running_loop().time() + self.patience
+
+    async def wait(self) -> str:
+        """Return the URL to which the browser came back.
+
+        Raises:
+            AuthorizationError: it did not in time.
+        """
+        loop = asyncio.get_running_loop()
+        while not self.response.done():
+            left = self.expires - loop.time()
+            if left <= 0:
+                raise AuthorizationError(f"The login at {self.upstream} was not completed in time. Try again")
+            await asyncio.wait((self.response,), timeout=left)
+        return self.response.result()
+
+
+class Visits:
+    """Visits under way, and the routes for them on the server of a gateway.
+
+    Args:
+        public_url: URL under which browsers reach the gateway, without a path for its endpoints.
+        login: says who the user of a browser is; needed where callers are authenticated.
+        patience: seconds for a visit.
+
+    Raises:
+        ConfigError: ``public_url`` is neither https nor on this machine.
+    """
+
+    def __init__(
+        self, public_url: str, *, login: BrowserLogin | Identify | None = None, patience: float = 600.0
+    ) -> None:
+        parts = urlsplit(public_url)
+        self._local = is_loopback(parts.hostname or "")
+        if not parts.hostname or parts.query or parts.fragment or parts.scheme not in ("https", "http"):
+            raise ConfigError(f"public_url: {public_url!r} is not the URL of a server")
+        if parts.scheme == "http" and not self._local:
+            raise ConfigError(f"public_url: {public_url!r} must be https, as tokens depend on it")
+        self._base = public_url.rstrip("/")
+        self._secure = parts.scheme == "https"
+        self._login = login
+        self._patience = patience
+        self._by_ticket: dict[str, Visit] = {}
+        self._by_state: dict[str, Visit] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_ticket)
+
+    @property
+    def redirect_uri(self) -> str:
+        """Redirect URI of the gateway as an OAuth client."""
+        return f"{self._base}{CALLBACK}"
+
+    def start_url(self, visit: Visit) -> str:
+        """Return the URL that the user is asked to open."""
+        return f"{self._base}{START}?ticket={visit.ticket}"
+
+    def add_routes(self, app: Server) -> None:
+        """Add the pages to the server of the gateway, before it starts."""
+        app.route(START, methods=("GET", "POST"), max_body=4096)(self.start)
+        app.route(CALLBACK)(self.callback)
+        if self._login is not None and not callable(self._login):
+            self._login.add_routes(app)
+
+    def check(self, principal: Principal | None) -> None:
+        """Check that it can be found out who the user of a browser is.
+
+        Raises:
+            AuthorizationError: it cannot.
+        """
+        if principal is None and not self._local:
+            raise AuthorizationError(
+                "The gateway does not know its callers apart, and others can reach it: it needs authorization= before "
+                "the grant of a user may be used"
+            )
+        if principal is not None and self._login is None:
+            raise AuthorizationError(
+                "The gateway cannot find out whose browser opens a page: it needs a login for browsers (see "
+                "docs/gateway-sessions.md)"
+            )
+
+    def begin(self, upstream: str, principal: Principal | None, page: str) -> Visit:
+        """Begin a visit, given the authorization page.
+
+        Raises:
+            AuthorizationError: it cannot be found out who the user of a browser is, or there are too many visits.
+        """
+        self.check(principal)
+        if len(self._by_ticket) >= MAX_VISITS:
+            raise AuthorizationError("Too many logins are under way. Try again later")
+        [state] = parse_qs(urlsplit(page).query)["state"]
+        visit = Visit(upstream, principal, page, state, self._patience)
+        self._by_ticket[visit.ticket] = self._by_state[state] = visit
+        return visit
+
+    def end(self, visit: Visit, outcome: str | None) -> None:
+        """End a visit; ``outcome`` is what went wrong, None if nothing did."""
+        self._by_ticket.pop(visit.ticket, None)
+        self._by_state.pop(visit.state, None)
+        if not visit.outcome.done():
+            visit.outcome.set_result(outcome)
+
+    # Pages
+
+    async def start(self, request: HTTPRequest) -> HTTPResponse:
+        """Show what the user agrees to; when they do, send the browser to the authorization server."""
+        given = request.query if request.method != "POST" else request.body.decode("ascii", "replace")
+        visit = self._by_ticket.get(one_of(given, "ticket") or "")
+        if visit is None or visit.response.done():
+            return failed(404, "This link is not valid any more. Make the request again to get a new one.")
+        if visit.principal is not None:
+            found = await self._who(request)
+            if found is None:
+                if self._login is None or callable(self._login):
+                    return failed(401, "Log in to the gateway in this browser, then open the link again.")
+                return await self._login.begin(self.start_url(visit))
+            if found not in (visit.principal.subject, (visit.principal.issuer, visit.principal.subject)):
+                log.warning("a login at %s was opened in the browser of another user", visit.upstream)
+                return failed(403, "This link is for another user. If another person sent it to you, do not use it.")
+        if request.method != "POST":
+            return self._consent(visit)
+        if not self._is_own(request):
+            return failed(403, "This form was sent from another page. Open the link again.")
+        browser = self._cookie_of(request) or secrets.token_urlsafe(32)
+        if visit.browser is not None and not hmac.compare_digest(visit.browser, digest(browser)):
+            return failed(403, "This login was begun in another browser. Make the request again to get a new link.")
+        visit.browser = digest(browser)
+        return redirect(visit.page, [self._cookie(browser)])
+
+    async def callback(self, request: HTTPRequest) -> HTTPResponse:
+        """Take the response of the authorization server, once, from the browser that was sent there."""
+        visit = self._by_state.get(one_of(request.query, "state") or "")
+        if visit is None:
+            return failed(400, "No login is under way for this response. It may have been used already.")
+        browser = self._cookie_of(request)
+        if visit.browser is None or browser is None or not hmac.compare_digest(visit.browser, digest(browser)):
+            log.warning("a response of a login at %s came from another browser", visit.upstream)
+            return failed(403, "This login was not begun in this browser.")
+        del self._by_state[visit.state]
+        visit.response.set_result(f"{self.redirect_uri}?{request.query}")
+        await asyncio.wait((visit.outcome,), timeout=OUTCOME)
+        wrong = visit.outcome.result() if visit.outcome.done() else None
+        if wrong is not None:
+            return failed(400, wrong)
+        words = f"{escape(visit.upstream)} is connected. You can close this window and go back to the application."
+        return page(200, "Connected", f"<p>{words}</p>")
+
+    async def _who(self, request: HTTPRequest) -> str | tuple[str, str] | None:
+        if self._login is None:
+            return None
+        return await (self._login(request) if callable(self._login) else self._login.identify(request))
+
+    def _consent(self, visit: Visit) -> HTTPResponse:
+        host = urlsplit(visit.page).hostname or ""
+        who = "" if visit.principal is None else f" as {escape(visit.principal.subject)}"
+        body = (
+            f"<p>You asked this gateway{who} to use <b>{escape(visit.upstream)}</b> for you. To allow that, log in at "
+            f"<b>{escape(host)}</b>, with the account that it may use.</p>"
+            '<p class="warning">Go on only if you have just made a request that needs this. If another person sent you '
+            "this link, close the window.</p>"
+            f'<form method="post" action="{START.rpartition("/")[2]}"><input type="hidden" name="ticket" '
+            f'value="{escape(visit.ticket)}"><button>Go on to {escape(host)}</button></form>'
+        )
+        return page(200, f"Connect {visit.upstream}?", body)
+
+    # Cookies
+
+    def _is_own(self, request: HTTPRequest) -> bool:
+        """Return whether a form was sent from a page of the gateway."""
+        origin = request.headers.get("origin")
+        parts = urlsplit(self._base)
+        return origin is None or origin == f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def _cookie_name(self) -> str:
+        return f"__Host-carrel-{COOKIE}" if self._secure else f"carrel-{COOKIE}"
+
+    def _cookie(self, value: str) -> str:
+        secure = "; Secure" if self._secure else ""
+        return f"{self._cookie_name}={value}; Path=/; Max-Age={self._patience:.0f}; HttpOnly; SameSite=Lax{secure}"
+
+    def _cookie_of(self, request: HTTPRequest) -> str | None:
+        pairs = (part.strip(" \t").partition("=") for part in request.headers.get("cookie", "").split(";"))
+        return next((value for name, _, value in pairs if name == self._cookie_name and value), None)
+
+
+def digest(browser: str) -> bytes:
+    """Return the hash of a cookie."""
+    return sha256(browser.encode()).digest()
+
+
+def one_of(query: str, name: str) -> str | None:
+    """Return a parameter that is there exactly once."""
+    try:
+        values = parse_qs(query, max_num_fields=50).get(name, [])
+    except ValueError:
+        return None
+    return values[0] if len(values) == 1 else None
+
+
+def failed(status: int, message: str) -> HTTPResponse:
+    """Return a page that says what went wrong."""
+    return page(status, "Not connected", f"<p>{escape(message)}</p>")

@@ -1,0 +1,196 @@
+"""HostCatalog: catalog of the servers of a host, as a provider whose parts come and go while it is in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.provider import Change, Events, Interest, ListChanges, Provider, Recipients
+from carrel.catalog.registry import Listener
+from carrel.errors import MCPError
+from carrel.host.relayed import RELAYED_EXTENSIONS
+from carrel.log import Log
+
+__all__ = ["HostCatalog"]
+
+log = Log("carrel.host")
+
+#: Seconds that a new subscription waits for servers to listen for changes of their resources.
+PATIENCE = 3.0
+
+
+class HostCatalog(Catalog):
+    """Catalog of the servers of a host, itself a provider: it reports changes to the server that it is added to.
+
+    ``listener`` is called with all that is reported, too.
+    """
+
+    extensions = RELAYED_EXTENSIONS
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        super().__init__(self._report)
+        self._heard_by = listener
+        self._events: list[Events] = []
+        self._watches: set[CatalogWatch] = set()
+
+    def _report(
+        self, changes: Iterable[Change], lists: ListChanges, /, *, recipients: Recipients | None = None
+    ) -> None:
+        changes = list(changes)
+        if self._heard_by is not None:
+            self._heard_by(changes, lists, recipients=recipients)
+        for events in self._events:
+            events.publish(changes, lists, recipients)
+
+    async def start(self, events: Events) -> None:
+        """Report changes to a server from now on."""
+        self._events.append(events)
+
+    async def stop(self) -> None:
+        """Report no changes any more. The servers of the host go on."""
+        self._events.clear()
+        for watch in list(self._watches):
+            watch.end()
+
+    def offers(self, method: str) -> bool:
+        """Return whether a server implements a method; changes of resources are always reported."""
+        return method == "watch" or super().offers(method)
+
+    def put(self, provider: Provider) -> None:
+        """Add a provider that is running, without learning what it has."""
+        super().put(provider)
+        for watch in self._watches:
+            watch.add(provider)
+
+    def take(self, name: str) -> Provider:
+        """Remove a provider without stopping it, and return it.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        provider = super().take(name)
+        for watch in self._watches:
+            watch.remove(provider)
+        return provider
+
+    def may_own(self, provider: Provider, uri: str) -> bool:
+        """Return whether a URI in normal form may be one of a provider."""
+        return self.routes.may_own(provider, uri)
+
+    async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
+        """Yield changes of the resources that have subscribers, of all servers, also of those that come later."""
+        watch = CatalogWatch(self, interest)
+        self._watches.add(watch)
+        try:
+            async for batch in watch.batches():
+                yield batch
+        finally:
+            self._watches.discard(watch)
+            await watch.close()
+
+
+class PartInterest(Interest):
+    """Resources of one provider of a catalog that have subscribers."""
+
+    def __init__(self, catalog: HostCatalog, provider: Provider, outer: Interest) -> None:
+        super().__init__()
+        self._catalog = catalog
+        self._provider = provider
+        self._outer = outer
+
+    @property
+    def uris(self) -> Collection[str]:
+        """URIs with a subscription, in normal form."""
+        return self._own(self._outer.uris)
+
+    @uris.setter
+    def uris(self, _: Collection[str]) -> None:
+        """Do nothing: they are those of the catalog."""
+
+    def of(self, recipients: Recipients) -> Collection[str]:
+        """Return the URIs to which some clients have subscribed, in normal form."""
+        return self._own(self._outer.of(recipients))
+
+    def _own(self, uris: Collection[str]) -> Collection[str]:
+        may_own = self._catalog.may_own
+        return [uri for uri in uris if may_own(self._provider, uri)]
+
+
+class CatalogWatch:
+    """Watch on all providers of a catalog: one task for each."""
+
+    def __init__(self, catalog: HostCatalog, interest: Interest) -> None:
+        self._catalog = catalog
+        self._interest = interest
+        self._parts: dict[Provider, tuple[PartInterest, asyncio.Task[None], asyncio.Event]] = {}
+        self._batches: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def batches(self) -> AsyncIterator[Collection[Change]]:
+        """Yield batches of changes, the first of them empty, once the providers listen or have taken too long."""
+        telling = asyncio.ensure_future(self._tell())
+        try:
+            for provider in self._catalog.providers:
+                self.add(provider)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    for _, _, listens in list(self._parts.values()):
+                        await listens.wait()
+            except TimeoutError:
+                log.debug("some servers do not listen for changes yet")
+            yield ()
+            while (batch := await self._batches.get()) is not None:
+                yield batch
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+    def add(self, provider: Provider) -> None:
+        """Watch a provider."""
+        if provider in self._parts or not provider.offers("watch"):
+            return
+        interest, listens = PartInterest(self._catalog, provider, self._interest), asyncio.Event()
+        self._parts[provider] = interest, asyncio.ensure_future(self._follow(provider, interest, listens)), listens
+
+    def remove(self, provider: Provider) -> None:
+        """Watch a provider no more. Its resources may have changed: they are gone, or another one's."""
+        interest, task, _ = self._parts.pop(provider, (None, None, None))
+        if interest is not None and task is not None:
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    def notify(self) -> None:
+        """Let every provider look again which of its resources have subscribers."""
+        for interest, _, _ in self._parts.values():
+            interest.notify()
+
+    def end(self) -> None:
+        """End the iteration."""
+        self._batches.put_nowait(None)
+
+    async def close(self) -> None:
+        """End all tasks."""
+        for provider in list(self._parts):
+            self.remove(provider)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    async def _tell(self) -> None:
+        """Pass on that other resources have subscribers than before."""
+        while True:
+            await self._interest.wait()
+            self.notify()
+
+    async def _follow(self, provider: Provider, interest: Interest, listens: asyncio.Event) -> None:
+        try:
+            async for batch in provider.watch(interest):
+                listens.set()
+                if batch:
+                    self._batches.put_nowait(batch)
+        except MCPError as error:
+            log.warning("%s is not watched: %s", provider.name, error)
+        except Exception:
+            log.exception("watching %s has ended", provider.name)
+        finally:
+            listens.set()

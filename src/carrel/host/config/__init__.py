@@ -1,0 +1,12 @@
+"""Configurations of servers: read from the files of applications and from carrel.toml, and resolved.
+
+for file in discover():
+    for server in file.servers: ...
+    for problem in file.problems: ...
+"""
+
+from carrel.host.config.discover import discover, unique
+from carrel.host.config.read import read_file
+from carrel.host.config.server_config import ConfigFile, Input, Origin, Problem, ServerConfig
+
+__all__ = ["ConfigFile", "Input", "Origin", "Problem", "ServerConfig", "discover", "read_file", "unique"]

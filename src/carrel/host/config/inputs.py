@@ -1,0 +1,90 @@
+"""Inputs of configurations: values that the user is asked for once, and that the keyring keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+from carrel.errors import AuthorizationError, ConfigError
+from carrel.host.config.server_config import Input, ServerConfig
+
+__all__ = ["AskInput", "InputStore", "Inputs", "key_of"]
+
+#: Asks the user for an input, which a server needs, and returns the value; None if the user declines.
+AskInput: TypeAlias = Callable[[Input, ServerConfig], Awaitable[str | None]]
+
+
+class InputStore(Protocol):
+    """Store of texts by name. ``carrel.security.client.KeyringStore`` is one."""
+
+    async def get(self, name: str) -> str | None:
+        """Return the text of a name; None if there is none."""
+
+    async def put(self, name: str, text: str) -> None:
+        """Store a text under a name."""
+
+    async def delete(self, name: str) -> None:
+        """Delete the text of a name, if there is one."""
+
+
+class Inputs:
+    """Values of inputs: from the store, else asked for with ``ask`` and put there.
+
+    ``store`` is the keyring of the operating system by default, which needs the extra ``keyring``.
+    """
+
+    def __init__(self, ask: AskInput | None = None, store: InputStore | None = None) -> None:
+        self._ask = ask
+        self._store = store
+        self._asking = asyncio.Lock()
+        """One question at a time, and each only once."""
+
+    @property
+    def store(self) -> InputStore:
+        """The store.
+
+        Raises:
+            ConfigError: the package keyring is not installed.
+        """
+        if self._store is None:
+            from carrel.security.client.keyring_store import KeyringStore
+
+            try:
+                self._store = KeyringStore()
+            except ConfigError:
+                raise ConfigError(
+                    "Inputs are kept in the keyring, which needs the package keyring: pip install 'carrel[keyring]'"
+                ) from None
+        return self._store
+
+    async def value(self, id: str, server: ServerConfig) -> str:
+        """Return the value of an input that a server names.
+
+        Raises:
+            ConfigError: it is not defined, or there is no value and no way to ask for one.
+        """
+        key = key_of(id, server)
+        async with self._asking:
+            kept = await self.store.get(key)
+            if kept is not None:
+                return kept
+            wanted = server.inputs.get(id) or Input(id, password=True)
+            given = None if self._ask is None else await self._ask(wanted, server)
+            if given is None:
+                about = f" ({wanted.description})" if wanted.description else ""
+                raise ConfigError(f"the input {id!r}{about} is not given")
+            try:
+                await self.store.put(key, given)
+            except AuthorizationError as error:
+                raise ConfigError(f"the input {id!r} cannot be kept in the keyring") from error
+            return given
+
+    async def forget(self, id: str, server: ServerConfig) -> None:
+        """Forget the value of an input, so that it is asked for again."""
+        await self.store.delete(key_of(id, server))
+
+
+def key_of(id: str, server: ServerConfig) -> str:
+    """Return the name of an input in the store: inputs belong to the file that names them."""
+    return f"input {id} of {server.origin.file if server.origin is not None else server.name}"

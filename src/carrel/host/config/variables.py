@@ -1,0 +1,174 @@
+"""Variables in configurations: replaced when a server is connected to, so that no secret is kept in a configuration.
+
+${VAR}  ${env:VAR}       environment variable; an error if it is not set
+${VAR:-default}          the same, with a default for one that is not set or empty
+${input:ID}              value that the user is asked for once
+${workspaceFolder}       folder of the project; ${workspaceFolderBasename} its name
+${userHome}              home directory; ${/} or ${pathSeparator} what separates folders
+$${                      the characters ${
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.host.config.inputs import Inputs
+from carrel.host.config.server_config import ServerConfig
+
+__all__ = ["inputs_of", "resolve"]
+
+VARIABLE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<name>[^{}]*)\}")
+NAME = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][\w()]*)(?::-(?P<default>.*))?", re.DOTALL)
+#: A line of a file of environment variables.
+ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*")
+
+
+def inputs_of(server: ServerConfig) -> list[str]:
+    """Return the ids of the inputs that a configuration names, each once."""
+    found = [name.removeprefix("input:") for _, name in _names(server) if name.startswith("input:")]
+    return list(dict.fromkeys(found))
+
+
+async def resolve(
+    server: ServerConfig, *, inputs: Inputs | None = None, environment: Mapping[str, str] | None = None
+) -> ServerConfig:
+    """Return a configuration with all variables replaced.
+
+    Raises:
+        ConfigError: a variable has no value; the message names it, and where it is.
+    """
+    environment = os.environ if environment is None else environment
+    workspace = server.workspace or str(Path.cwd())
+    values: dict[str, str] = {}
+    for place, name in _names(server):
+        kind, _, rest = name.partition(":")
+        if kind == "input":
+            values[name] = await (inputs or Inputs()).value(rest, server)
+        elif kind == "keyring":
+            values[name] = await asyncio.to_thread(read_keyring, place, rest)
+        elif kind == "file":
+            values[name] = read_text(place, Path(workspace, rest))
+
+    def replaced(place: str, text: str | None) -> str | None:
+        return None if text is None else VARIABLE.sub(lambda found: _value(found, place), text)
+
+    def _value(found: re.Match[str], place: str) -> str:
+        if found["literal"]:
+            return "${"
+        name = found["name"]
+        if name in values:
+            return values[name]
+        fixed = {
+            "workspaceFolder": workspace,
+            "workspaceFolderBasename": Path(workspace).name,
+            "userHome": str(Path(environment.get("HOME") or environment.get("USERPROFILE") or Path.home())),
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }.get(name)
+        if fixed is not None:
+            return fixed
+        variable = NAME.fullmatch(name)
+        if variable is None:
+            raise ConfigError(f"{place}: there is no variable ${{{name[:100]}}}")
+        value = environment.get(variable["name"])
+        if variable["default"] is not None:
+            return value or variable["default"]
+        if value is None:
+            raise ConfigError(f"{place}: the environment variable {variable['name']} is not set")
+        return value
+
+    def table(place: str, given: Mapping[str, str]) -> dict[str, str]:
+        return {key: replaced(f"{place}.{key}", text) or "" for key, text in given.items()}
+
+    env_file = replaced("env_file", server.env_file)
+    env = table("env", server.env)
+    if env_file is not None:
+        env = read_env_file(Path(workspace, env_file)) | env
+    return msgspec.structs.replace(
+        server,
+        command=replaced("command", server.command),
+        args=tuple(replaced("args", one) or "" for one in server.args),
+        env=env,
+        env_file=None,
+        cwd=_absolute(replaced("cwd", server.cwd), workspace),
+        url=replaced("url", server.url),
+        headers=table("headers", server.headers),
+    )
+
+
+def read_env_file(file: Path) -> dict[str, str]:
+    """Return the environment variables in a file: a ``KEY=VALUE`` on each line, values maybe in quotes.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    found: dict[str, str] = {}
+    for line in read_text("env_file", file).splitlines():
+        setting = ENV_LINE.fullmatch(line)
+        if setting is not None:
+            value = setting[2]
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            found[setting[1]] = value[1:-1] if quoted else value
+    return found
+
+
+def read_text(place: str, file: Path) -> str:
+    """Return the text of a file, without the line break at its end.
+
+    Raises:
+        ConfigError: it cannot be read; ``place`` says what names it.
+    """
+    try:
+        return file.expanduser().read_text(encoding="utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{place}: {file} cannot be read") from None
+
+
+def read_keyring(place: str, name: str) -> str:
+    """Return the entry SERVICE/NAME of the keyring.
+
+    Raises:
+        ConfigError: there is none, or the package keyring is not installed.
+    """
+    try:
+        import keyring
+    except ModuleNotFoundError:
+        raise ConfigError(f"{place}: ${{keyring:…}} needs the package keyring: pip install 'carrel[keyring]'") from None
+    service, _, user = name.rpartition("/")
+    try:
+        found = keyring.get_password(service, user)
+    except Exception as error:  # backends raise arbitrary exceptions
+        raise ConfigError(f"{place}: the keyring cannot be read: {error}") from None
+    if found is None:
+        raise ConfigError(f"{place}: the keyring has no entry {service}/{user}")
+    return found
+
+
+def _absolute(folder: str | None, workspace: str) -> str | None:
+    return None if folder is None else str(Path(workspace, Path(folder).expanduser()))
+
+
+def _names(server: ServerConfig) -> list[tuple[str, str]]:
+    """Return the variables of a configuration, without ``${`` and ``}``, each with the place of its text."""
+    return [
+        (place, found["name"])
+        for place, text in _texts(server)
+        for found in VARIABLE.finditer(text)
+        if found["name"] is not None
+    ]
+
+
+def _texts(server: ServerConfig) -> list[tuple[str, str]]:
+    """Return the texts of a configuration that may hold variables, with their places."""
+    found = [("args", text) for text in server.args]
+    found += [(f"env.{key}", text) for key, text in server.env.items()]
+    found += [(f"headers.{key}", text) for key, text in server.headers.items()]
+    single = {"command": server.command, "cwd": server.cwd, "url": server.url, "env_file": server.env_file}
+    return found + [(place, text) for place, text in single.items() if text is not None]

@@ -1,0 +1,126 @@
+"""Selection of what a host lists: filters and orders for the entries of all servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from fnmatch import fnmatchcase
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.near_names import did_you_mean
+
+__all__ = ["Hosted", "Order", "Selection", "check", "select", "wants_server"]
+
+T = TypeVar("T")
+Order: TypeAlias = Literal["name", "recency", "priority", "size"]
+ORDERS = ("name", "recency", "priority", "size")
+
+
+class Hosted(msgspec.Struct, Generic[T], frozen=True):
+    """Resource, template, tool, prompt or skill, with the name of the server that has it."""
+
+    server: str
+    item: T
+
+
+class Selection(TypedDict, total=False):
+    """Filters and order of a list; all filters have to match.
+
+    ``servers`` and ``tags`` (one of them) select servers. ``audience`` is "user" or "assistant"; what names no audience
+    is for both. ``min_priority`` is 0 to 1; what has no priority has 0. ``mime_type`` is a pattern such as ``text/*``.
+    ``sort``: by name, by recency (the last modified first), by priority or size (the highest first); what does not say
+    comes last. Without it, entries are in the order of the servers' names and of their lists.
+    """
+
+    servers: Collection[str]
+    tags: Collection[str]
+    audience: Literal["user", "assistant"]
+    min_priority: float
+    mime_type: str
+    uri_prefix: str
+    sort: Order
+
+
+def check(selection: Selection) -> None:
+    """Validate a selection.
+
+    Raises:
+        ConfigError: there is no such order.
+    """
+    order = selection.get("sort")
+    if order is not None and order not in ORDERS:
+        raise ConfigError(f"sort: there is no order {order!r}{did_you_mean(order, ORDERS)}; it is {', '.join(ORDERS)}")
+    for name in ("servers", "tags"):
+        if isinstance(selection.get(name), str):
+            raise ConfigError(f"{name}: a list of names is expected, not one text")
+
+
+def wants_server(selection: Selection, name: str, tags: Collection[str]) -> bool:
+    """Return whether a selection has entries of a server."""
+    servers, wanted = selection.get("servers"), selection.get("tags")
+    return (servers is None or name in servers) and (wanted is None or not set(wanted).isdisjoint(tags))
+
+
+def select(entries: Iterable[Hosted[T]], selection: Selection) -> list[Hosted[T]]:
+    """Return the entries that match the filters, in order. The filters by server are not applied again."""
+    tests = list(_tests(selection))
+    found = [entry for entry in entries if all(test(entry.item) for test in tests)]
+    order = selection.get("sort")
+    if order is not None:
+        found.sort(key=lambda entry: KEYS[order](entry.item))
+    return found
+
+
+def _tests(selection: Selection) -> Iterable[Callable[[Any], bool]]:
+    audience, priority = selection.get("audience"), selection.get("min_priority")
+    pattern, prefix = selection.get("mime_type"), selection.get("uri_prefix")
+    if audience is not None:
+        yield lambda item: not (listed := _note(item, "audience")) or audience in listed
+    if priority is not None:
+        yield lambda item: (_note(item, "priority") or 0.0) >= priority
+    if pattern is not None:
+        lowered = pattern.lower()
+        yield lambda item: fnmatchcase((getattr(item, "mime_type", None) or "").partition(";")[0].lower(), lowered)
+    if prefix is not None:
+        yield lambda item: uri_of(item).startswith(prefix)
+
+
+def uri_of(item: Any) -> str:
+    """Return the URI, or the template of URIs; empty for what has none."""
+    return str(getattr(item, "uri", None) or getattr(item, "uri_template", None) or "")
+
+
+def _note(item: Any, name: str) -> Any:
+    return getattr(getattr(item, "annotations", None), name, None)
+
+
+def _name(item: Any) -> tuple[str, str]:
+    name = getattr(item, "name", None) or uri_of(item)
+    return str(getattr(item, "title", None) or name).casefold(), name
+
+
+def _descending(value: float | None) -> tuple[bool, float]:
+    return (True, 0.0) if value is None else (False, -value)
+
+
+def _recency(item: Any) -> tuple[bool, float]:
+    from datetime import UTC, datetime
+
+    text = _note(item, "last_modified")
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        moment = None
+    if moment is not None and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return _descending(None if moment is None else moment.timestamp())
+
+
+KEYS: dict[str, Callable[[Any], Any]] = {
+    "name": _name,
+    "recency": _recency,
+    "priority": lambda item: _descending(_note(item, "priority")),
+    "size": lambda item: _descending(getattr(item, "size", None)),
+}

@@ -1,0 +1,248 @@
+"""Upkeep of the connection to a remote server: connects, notices that it is lost, and connects again with back-off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from carrel.client.client import Client
+from carrel.client.connection import ClientConnection
+from carrel.client.retry import Retries
+from carrel.client.watch import ChangeKind, Watch
+from carrel.errors import (
+    MCPError,
+    MethodNotFound,
+    PeerError,
+    ProtocolError,
+    RequestTimeout,
+    SessionExpired,
+    TransportError,
+)
+from carrel.host.damping import Damping
+from carrel.log import Log
+
+__all__ = ["LISTED", "Status", "StatusName", "Upkeep"]
+
+log = Log("carrel.host")
+
+StatusName: TypeAlias = Literal["new", "connecting", "ready", "failed", "closed"]
+#: The lists of a server whose changes are watched.
+LISTED: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
+#: Seconds between attempts to connect: the first pause, and the longest.
+PAUSES = (0.5, 30.0)
+#: Seconds in which a server that is suspected to be gone has to answer.
+PING_PATIENCE = 10.0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Status of a connection; if it has failed, the reason, and when (loop time) it is tried again."""
+
+    name: StatusName = "new"
+    reason: Exception | None = None
+    retry_at: float | None = None
+
+
+class Upkeep:
+    """Upkeep of one client's connection, by a task between ``begin`` and ``end``.
+
+    Args:
+        client: the client, which is opened here, and closed by ``end``.
+        limit: seconds that connecting and learning may take.
+        learn: reads the lists of the server that may have changed, after connecting and on notifications.
+    """
+
+    def __init__(
+        self, client: Client, name: str, limit: float, learn: Callable[[Collection[ChangeKind]], Awaitable[None]]
+    ) -> None:
+        self.client = client
+        self.name = name
+        self.limit = limit
+        self.status = Status()
+        self.observers: list[Callable[[Status], None]] = []
+        """Called after each change of the status, in the event loop."""
+        self._learn = learn
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+
+    def begin(self) -> None:
+        """Begin to connect."""
+        self._ended = False
+        self._set(Status("connecting"))
+        self.client.session.doubt = self.check
+        self._task = asyncio.ensure_future(self._run())
+
+    async def end(self) -> None:
+        """Close the connection."""
+        task, self._task = self._task, None
+        self._ended = True  # a task group that fails at this moment keeps the cancellation from its parent
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self.client.close()
+        self._set(Status("closed"))
+
+    async def settled(self) -> Status:
+        """Wait until the current attempt to connect has succeeded or failed, and return the status."""
+        while self.status.name in ("new", "connecting"):
+            self._changed.clear()
+            await self._changed.wait()
+        return self.status
+
+    def check(self) -> None:
+        """Find out whether a server that seemed to be there still answers: a request has failed, or a stream broke."""
+        if self.status.name == "ready":
+            self._wake.set()
+
+    def retry(self) -> None:
+        """Try to connect again now, if the last attempt has failed; ``settled`` waits for the outcome."""
+        if self.status.name == "failed":
+            self._set(Status("connecting", self.status.reason))
+            self._wake.set()
+
+    def _set(self, status: Status) -> None:
+        self.status = status
+        self._changed.set()
+        for observer in list(self.observers):
+            observer(status)
+
+    async def _run(self) -> None:
+        pause, longest = PAUSES
+        loop = asyncio.get_running_loop()
+        session = self.client.session
+        session.allow()
+        again = False
+        expired = float("-inf")
+        while not self._ended:
+            began = loop.time()
+            failure: Exception
+            watch: Watch | None = None
+            known = session.connection
+            try:
+                if self.status.name != "ready":
+                    self._set(Status("connecting", self.status.reason))
+                async with asyncio.timeout(self.limit):
+                    connection = await session.connect()
+                    if again and connection is known:
+                        await self._ping()
+                    watch = await self._listen()
+                    await self._learn(LISTED)
+                self._set(Status("ready"))
+                await self._stay(connection, watch)
+                continue
+            except SessionExpired as error:
+                failure = error
+                before, expired = expired, loop.time()
+                if expired - before > pause:
+                    log.info("%s has ended the session; another one is opened", self.name)
+                    continue
+            except (TimeoutError, RequestTimeout) as error:
+                failure = error if isinstance(error, RequestTimeout) else slow(self.limit)
+                if again and known is not None and known is session.connection:
+                    known.closed(failure)  # it was silent before, too: the next attempt is a new connection
+            except MCPError as error:
+                failure = error
+            except Exception as error:
+                log.exception("%s: keeping the connection has failed", self.name)
+                failure = error
+            finally:
+                if watch is not None:
+                    await watch.close()
+            if self._ended:
+                return
+            again = True
+            if loop.time() - began > longest:
+                pause = PAUSES[0]
+            wait = Retries.jitter(pause)
+            self._wake.clear()
+            self._set(Status("failed", failure, loop.time() + wait))
+            try:
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            pause = min(longest, pause * 2)
+
+    async def _listen(self) -> Watch | None:
+        """Return a watch of the lists, begun before they are learned, so that no change is missed; None without any.
+
+        Raises:
+            MCPError: the server does not answer.
+        """
+        watch = self.client.watch(lists=LISTED)  # type: ignore[arg-type]
+        try:
+            await watch.start()
+        except BaseException as error:
+            await watch.close()
+            if not isinstance(error, ProtocolError | PeerError):
+                raise
+            log.debug("%s: its lists are not watched: %s", self.name, error)
+            return None
+        return watch
+
+    async def _stay(self, connection: ClientConnection, watch: Watch | None) -> None:
+        """Follow the changes of the lists until the connection is lost.
+
+        Raises:
+            MCPError: it is lost, or the server does not answer any more.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._until_gone(connection))
+                group.create_task(self._probe())
+                if watch is not None:
+                    group.create_task(self._follow(watch))
+        except* MCPError as errors:
+            raise errors.exceptions[0] from None
+
+    async def _until_gone(self, connection: ClientConnection) -> None:
+        await self.client.session.gone(connection)
+        raise connection.error or TransportError("the connection was lost")
+
+    async def _probe(self) -> None:
+        """Ask the server for a sign of life whenever a request has failed."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._ping()
+
+    async def _ping(self) -> None:
+        try:
+            await self.client.ping(timeout=PING_PATIENCE)
+        except (MethodNotFound, PeerError):
+            pass  # an answer, too
+
+    async def _follow(self, watch: Watch) -> None:
+        damping: Damping[ChangeKind] = Damping()
+
+        async def learn() -> None:
+            while True:
+                kinds = await damping.take()
+                try:
+                    async with asyncio.timeout(self.limit):
+                        await self._learn(kinds)
+                except TimeoutError:
+                    raise slow(self.limit) from None
+
+        learning = asyncio.ensure_future(learn())
+        following = asyncio.ensure_future(self._take(watch, damping))
+        try:
+            await asyncio.wait((learning, following), return_when=asyncio.FIRST_COMPLETED)
+            (learning if learning.done() else following).result()
+        finally:
+            learning.cancel()
+            following.cancel()
+            await asyncio.gather(learning, following, return_exceptions=True)
+
+    @staticmethod
+    async def _take(watch: Watch, damping: Damping[ChangeKind]) -> None:
+        async for change in watch:
+            damping.put(LISTED if change.kind == "missed" else (change.kind,))
+
+
+def slow(limit: float) -> TransportError:
+    return TransportError(f"it is not ready after {limit:g} seconds")

@@ -1,0 +1,195 @@
+"""Questions, tasks and pages between a client and a server of different eras, through a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from carrel import Client, Context, Server
+from carrel.errors import PeerError, TaskCancelled
+from carrel.host.remote import RemoteProvider
+from carrel.transports.memory import MemoryPeer, connect
+from gateway.features import HANDLERS, text_of
+from golden import pages
+
+SESSION, LATEST = "2025-11-25", "2026-07-28"
+ERAS = [(far, near) for far in (SESSION, LATEST) for near in (SESSION, LATEST)]
+TASKS = "io.modelcontextprotocol/tasks"
+EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {TASKS: {}}}
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ANSWERS = {"action": "accept", "content": {"name": "Ada"}}
+
+
+@pytest.fixture(autouse=True)
+def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", 50)
+
+
+class Far(Server[Any]):
+    """Server whose tools ask, and take their time."""
+
+    def __init__(self) -> None:
+        super().__init__("far")
+        self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
+        self.runs = 0
+        self.tool(structured=False)(self.greet)
+        self.tool(structured=False)(self.both)
+        self.tool(structured=False, task="optional")(self.work)
+        self.tool(structured=False, task="required")(self.long)
+        self.tool(structured=False, task="optional", detaches=True)(self.later)
+
+    async def greet(self, context: Context) -> str:
+        self.runs += 1
+        return str((await context.elicit("Who?", FORM, key="who")).data["name"])
+
+    async def both(self, context: Context) -> str:
+        one, two = await asyncio.gather(
+            context.elicit("First?", FORM, key="first"), context.elicit("Second?", FORM, key="second")
+        )
+        return f"{one.data['name']} {two.data['name']}"
+
+    async def work(self, context: Context) -> str:
+        await context.report_progress(1, 2, "half")
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return ""
+
+    async def long(self) -> str:
+        return "done"
+
+    async def later(self, context: Context) -> str:
+        name = (await context.elicit("Who?", FORM, key="who")).data["name"]
+        await context.detach()
+        return f"later {name}"
+
+
+@asynccontextmanager
+async def between(far: Server[Any], revision: str, near: str) -> AsyncIterator[MemoryPeer]:
+    gateway: Server[Any] = Server("gateway")
+    gateway.add_provider(RemoteProvider(far, name="far", revision=revision))
+    async with connect(gateway, revision=near) as peer:
+        peer.capabilities = EVERYTHING
+        yield peer
+
+
+async def call(peer: MemoryPeer, name: str, **more: Any) -> dict[str, Any]:
+    return await peer.request("tools/call", {"name": name, **more})
+
+
+async def test_questions_of_a_stateless_server_keep_their_keys_and_come_together() -> None:
+    async with between(Far(), LATEST, LATEST) as peer:
+        asked = (await call(peer, "both"))["result"]
+        assert asked["inputRequests"].keys() == {"first", "second"}
+        some = await call(peer, "both", requestState=asked["requestState"], inputResponses={"second": ANSWERS})
+        assert some["result"]["inputRequests"].keys() == {"first"}
+        rest = await call(peer, "both", requestState=some["result"]["requestState"], inputResponses={"first": ANSWERS})
+        assert rest["result"]["content"][0]["text"] == "Ada Ada"
+
+
+async def test_calls_that_clients_have_left_do_not_keep_others_from_being_asked() -> None:
+    app = Far()
+    gateway: Server[Any] = Server("gateway")
+    gateway.add_provider(RemoteProvider(app, name="far", revision=SESSION))
+    async with connect(gateway, revision=LATEST) as one, connect(gateway, revision=LATEST) as two:
+        one.capabilities = two.capabilities = EVERYTHING
+        left = (await call(one, "greet"))["result"]
+        asked = (await call(two, "greet"))["result"]
+        key = next(iter(asked["inputRequests"]))
+        answered = await call(two, "greet", requestState=asked["requestState"], inputResponses={key: ANSWERS})
+        assert answered["result"]["content"][0]["text"] == "Ada"
+        key = next(iter(left["inputRequests"]))
+        back = await call(one, "greet", requestState=left["requestState"], inputResponses={key: ANSWERS})
+        assert back["result"]["content"][0]["text"] == "Ada"  # its call was made again
+    assert app.runs == 3
+
+
+@pytest.mark.parametrize(("far", "near"), ERAS)
+async def test_a_task_that_is_cancelled_is_cancelled_on_the_server(far: str, near: str) -> None:
+    app = Far()
+    gateway: Server[Any] = Server("gateway")
+    gateway.add_provider(RemoteProvider(app, name="far", revision=far))
+    async with Client(gateway, revision=near, handlers=HANDLERS) as client, asyncio.timeout(60):
+        task = await client.tasks.start_tool("work")
+        assert task.id is not None
+        await app.begun.wait()
+        await task.cancel()
+        await app.cancelled.wait()
+        with pytest.raises((TaskCancelled, PeerError)):
+            await task.result()
+
+
+@pytest.mark.parametrize("near", ["2024-11-05", "2025-03-26", "2025-06-18"])
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_clients_without_tasks_wait_for_those_of_the_server(far: str, near: str) -> None:
+    gateway: Server[Any] = Server("gateway")
+    gateway.add_provider(RemoteProvider(Far(), name="far", revision=far))
+    async with Client(gateway, revision=near) as client:
+        assert await text_of(client, "long") == "done"
+
+
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_a_stateless_client_without_tasks_is_refused_a_tool_that_is_one(far: str) -> None:
+    async with between(Far(), far, LATEST) as peer:
+        peer.capabilities = {}
+        error = (await call(peer, "long"))["error"]
+    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"extensions": {TASKS: {}}}})
+
+
+async def test_a_call_becomes_a_task_when_that_of_the_server_does() -> None:
+    async with between(Far(), LATEST, LATEST) as peer:
+        asked = (await call(peer, "later"))["result"]
+        assert asked["resultType"] == "input_required"
+        task = (await call(peer, "later", requestState=asked["requestState"], inputResponses={"who": ANSWERS}))[
+            "result"
+        ]
+        assert task["resultType"] == "task"
+        async with asyncio.timeout(60):
+            while task["status"] != "completed":
+                await asyncio.sleep(0.02)
+                task = (await peer.request("tasks/get", {"taskId": task["taskId"]}))["result"]
+        assert task["result"]["content"][0]["text"] == "later Ada"
+
+
+@pytest.mark.parametrize(("far", "near"), ERAS)
+async def test_the_questions_of_a_task_go_to_its_client(far: str, near: str) -> None:
+    app = Far()
+
+    @app.tool(structured=False, task="optional")
+    async def confirm(context: Context) -> str:
+        return str((await context.elicit("Who?", FORM, key="who")).data["name"])
+
+    gateway: Server[Any] = Server("gateway")
+    gateway.add_provider(RemoteProvider(app, name="far", revision=far))
+    async with Client(gateway, revision=near, handlers=HANDLERS) as client, asyncio.timeout(60):
+        tasks = await asyncio.gather(*(client.tasks.start_tool("confirm", handlers=HANDLERS) for _ in range(3)))
+        results = await asyncio.gather(*(task.result() for task in tasks))
+    assert [result.text for result in results] == ["Ada"] * 3
+
+
+@pytest.mark.parametrize(("far", "near"), ERAS)
+async def test_clients_that_show_no_pages_see_no_tools_for_pages_alone(far: str, near: str) -> None:
+    gateway: Server[Any] = Server("gateway")
+    gateway.add_provider(RemoteProvider(pages.build(), name="far", revision=far))
+    async with Client(gateway, revision=near) as client:
+        listed = {tool.name: tool.meta for tool in await client.list_tools()}
+    assert listed == {"time": None}
+
+
+async def test_a_client_that_cannot_be_asked_gets_the_error_of_its_era() -> None:
+    for far in (SESSION, LATEST):
+        async with between(Far(), far, LATEST) as peer:
+            peer.capabilities = {}
+            error = (await call(peer, "greet"))["error"]
+            assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, {"elicitation": {"form": {}}})
+        async with between(Far(), far, SESSION) as peer:
+            result = (await call(peer, "greet"))["result"]
+            assert result["isError"] is True
+            assert "elicitation" in result["content"][0]["text"]

@@ -1,0 +1,305 @@
+"""What a gateway passes on as it came: unknown members, keys of ``_meta``, capabilities, log levels, errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from carrel import Server
+from carrel.host.remote import RemoteProvider
+from carrel.protocol.revisions import REVISIONS
+from carrel.transports.memory import MemoryPeer, connect
+from support.scripted_server import LATEST, Partner, on_http, required
+
+SESSION = "2025-11-25"
+TOOL: dict[str, Any] = {
+    "name": "find",
+    "inputSchema": {"type": "object", "x-order": ["a"]},
+    "securitySchemes": [{"type": "oauth2", "scopes": ["find"]}],
+    "annotations": {"readOnlyHint": True, "costHint": 3},
+    "icons": [{"src": "https://example.com/i.png", "density": 2}],
+    "_meta": {"com.example/a": {"b": [1, None]}},
+}
+RESULT: dict[str, Any] = {
+    "content": [
+        {"type": "text", "text": "found", "language": "en", "annotations": {"priority": 0.5, "tone": {"warm": True}}},
+        {"type": "resource", "resource": {"uri": "a:b", "text": "x", "encoding": "utf-8"}, "pinned": None},
+    ],
+    "structuredContent": {"found": 1},
+    "isError": False,
+    "usage": {"tokens": [1, 2]},
+    "_meta": {"com.example/c": 1},
+}
+
+
+@asynccontextmanager
+async def between(
+    partner: Partner, near: str, capabilities: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[MemoryPeer]:
+    """Give a client of a gateway to a server that says what a test wants."""
+    app = Server("gateway")
+    async with on_http(partner) as url:
+        app.add_provider(RemoteProvider(url, name="far", revision=partner.revision, **options))
+        async with connect(app, near, **(capabilities or {})) as peer:
+            yield peer
+
+
+def typed(revision: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result as a server of a revision sends it."""
+    return {"resultType": "complete", **result} if revision == LATEST else result
+
+
+def partner_of(revision: str) -> Partner:
+    return Partner(
+        revision,
+        {
+            "tools/list": typed(revision, {"tools": [{"name": "plain", "inputSchema": {"type": "object"}}, TOOL]}),
+            "tools/call": typed(revision, RESULT),
+            "resources/list": typed(revision, {"resources": [{"uri": "a:b", "name": "b", "checksum": "c"}]}),
+            "resources/read": typed(
+                revision, {"contents": [{"uri": "a:b", "text": "x", "lines": 1}], "etag": "e", "_meta": {}}
+            ),
+            "prompts/list": typed(revision, {"prompts": [{"name": "p"}]}),
+            "prompts/get": typed(
+                revision,
+                {"messages": [{"role": "user", "content": {"type": "text", "text": "x", "w": 1}, "at": 1}], "v": 2},
+            ),
+        },
+    )
+
+
+def without(result: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a result without what each revision adds of its own."""
+    own = {"resultType", "ttlMs", "cacheScope", *names}
+    rest = {name: value for name, value in result.items() if name not in own}
+    meta = {key: value for key, value in rest.pop("_meta", {}).items() if key != "io.modelcontextprotocol/serverInfo"}
+    return {**rest, "_meta": meta} if meta else rest
+
+
+@pytest.mark.parametrize("near", ["2025-06-18", SESSION, LATEST])
+@pytest.mark.parametrize("far", ["2025-06-18", SESSION, LATEST])
+async def test_members_that_no_revision_has_come_as_they_were_sent(far: str, near: str) -> None:
+    async with between(partner_of(far), near) as peer:
+        called = (await peer.request("tools/call", {"name": "find"}))["result"]
+        assert without(called) == without(RESULT)
+        listed = {tool["name"]: tool for tool in (await peer.request("tools/list"))["result"]["tools"]}
+        for name in ("securitySchemes", "annotations", "inputSchema", "_meta"):
+            assert listed["find"][name] == TOOL[name]
+        assert listed["plain"].keys() <= {"name", "inputSchema", "_meta"}
+        resources = (await peer.request("resources/list"))["result"]["resources"]
+        assert resources[0]["checksum"] == "c"
+        read = (await peer.request("resources/read", {"uri": "a:b"}))["result"]
+        assert (read["contents"][0]["lines"], read["etag"]) == (1, "e")
+        prompt = without((await peer.request("prompts/get", {"name": "p"}))["result"])
+        assert prompt == {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "x", "w": 1}, "at": 1}],
+            "v": 2,
+        }
+
+
+@pytest.mark.parametrize("near", REVISIONS)
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_parameters_and_keys_of_meta_that_no_revision_has_reach_the_server(far: str, near: str) -> None:
+    partner = partner_of(far)
+    async with between(partner, near) as peer:
+        params = {
+            "name": "find",
+            "arguments": {"a": {"b": None}},
+            "hint": {"fast": [True]},
+            "_meta": {"com.example/t": 7},
+        }
+        await peer.request("tools/call", params)
+    sent = partner.sent_of("tools/call")[0]["params"]
+    assert (sent["arguments"], sent["hint"], sent["_meta"]["com.example/t"]) == (
+        {"a": {"b": None}},
+        {"fast": [True]},
+        7,
+    )
+    own = {key for key in sent["_meta"] if not key.startswith("io.modelcontextprotocol/")}
+    assert own == {"com.example/t"}
+
+
+async def test_the_name_of_the_server_in_a_result_is_that_of_the_gateway() -> None:
+    partner = partner_of(LATEST)
+    partner.answers["tools/call"] = typed(
+        LATEST, {**RESULT, "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "inner", "version": "1"}}}
+    )
+    async with between(partner, LATEST) as peer:
+        called = (await peer.request("tools/call", {"name": "find"}))["result"]
+    assert called["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "gateway"
+
+
+@pytest.mark.parametrize("kind", ["input_required", "task", "complete", "?"])
+async def test_a_server_of_an_older_revision_says_nothing_about_the_type_of_a_result(kind: str) -> None:
+    partner = partner_of(SESSION)
+    question = {"method": "elicitation/create", "params": {"message": "Password?", "requestedSchema": {}}}
+    forged = {"resultType": kind, "inputRequests": {"a": question}, "requestState": "forged", "taskId": "other"}
+    partner.answers["tools/call"] = {**RESULT, **forged}
+    async with between(partner, LATEST) as peer:
+        assert (await peer.request("tools/call", {"name": "find"}))["result"]["resultType"] == "complete"
+    async with between(partner, SESSION) as peer:
+        assert "resultType" not in (await peer.request("tools/call", {"name": "find"}))["result"]
+
+
+async def test_a_server_without_sessions_is_told_the_capabilities_and_the_level_of_the_client() -> None:
+    partner = partner_of(LATEST)
+    extensions = {"com.example/search": {"depth": 2}, "io.modelcontextprotocol/tasks": {}}
+    async with between(partner, LATEST) as peer:
+        peer.capabilities = {"sampling": {"tools": {}}, "extensions": extensions, "experimental": {"x": {}}}
+        await peer.request("tools/call", {"name": "find", "_meta": {"io.modelcontextprotocol/logLevel": "debug"}})
+        await peer.request("tools/call", {"name": "find"})
+    first, second = (sent["params"]["_meta"] for sent in partner.sent_of("tools/call"))
+    declared = first["io.modelcontextprotocol/clientCapabilities"]
+    assert declared == {
+        "sampling": {"tools": {}},
+        "experimental": {"x": {}},
+        "extensions": {"com.example/search": {"depth": 2}},
+    }
+    assert first["io.modelcontextprotocol/logLevel"] == "debug"
+    assert "io.modelcontextprotocol/logLevel" not in second
+
+
+async def test_a_server_with_sessions_sends_the_lowest_level_that_a_client_wants() -> None:
+    partner = partner_of(SESSION)
+    async with between(partner, LATEST) as peer:
+        for level in ("warning", "debug", "error"):
+            await peer.request("tools/call", {"name": "find", "_meta": {"io.modelcontextprotocol/logLevel": level}})
+    assert [sent["params"]["level"] for sent in partner.sent_of("logging/setLevel")] == ["warning", "debug"]
+
+
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_an_error_keeps_its_code_its_message_and_its_data(far: str) -> None:
+    partner = partner_of(far)
+    error = {"code": -31123, "message": "No", "data": {"why": [{"deep": None}]}}
+    partner.answers |= {method: {"error": error} for method in ("tools/call", "resources/read", "prompts/get")}
+    async with between(partner, SESSION) as peer:
+        for method, params in (
+            ("tools/call", {"name": "find"}),
+            ("resources/read", {"uri": "a:b"}),
+            ("prompts/get", {"name": "p"}),
+        ):
+            assert (await peer.request(method, params))["error"] == error
+
+
+@pytest.mark.parametrize("change", [lambda tool: tool.pop("_meta"), lambda tool: tool.update(_meta={"a/b": 1})])
+async def test_an_entry_gets_no_meta_that_it_did_not_have(change: Callable[[dict[str, Any]], Any]) -> None:
+    partner = partner_of(SESSION)
+    tool = dict(TOOL)
+    change(tool)
+    partner.answers["tools/list"] = {"tools": [tool]}
+    async with between(partner, SESSION) as peer:
+        assert (await peer.request("tools/list"))["result"]["tools"] == [tool]
+
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "text", "text": "a", "w": 1},
+    {"type": "video", "data": "AAAA", "mimeType": "video/mp4", "_meta": {"com.example/v": 1}},
+    {"type": "text", "text": "b"},
+]
+
+
+@pytest.mark.parametrize("near", REVISIONS)
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_content_blocks_of_types_that_no_revision_has_come_as_they_were_sent(far: str, near: str) -> None:
+    partner = partner_of(far)
+    partner.answers["tools/call"] = typed(far, {"content": BLOCKS, "usage": 3})
+    message = {"role": "user", "content": BLOCKS[1]}
+    partner.answers["prompts/get"] = typed(far, {"messages": [message]})
+    async with between(partner, near) as peer:
+        called = (await peer.request("tools/call", {"name": "find"}))["result"]
+        assert (called["content"], called["usage"]) == (BLOCKS, 3)
+        assert (await peer.request("prompts/get", {"name": "p"}))["result"]["messages"] == [message]
+
+
+async def test_a_result_that_is_wrong_besides_its_content_blocks_is_an_error() -> None:
+    partner = partner_of(SESSION)
+    partner.answers["tools/call"] = {"content": BLOCKS, "isError": "perhaps"}
+    async with between(partner, SESSION) as peer:
+        assert "error" in await peer.request("tools/call", {"name": "find"})
+
+
+#: Requests of a server to its client: the parameters, and what the client answers.
+ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "elicitation/create": (
+        {
+            "message": "Who?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {"n": {"type": "string", "x-rows": 3}},
+                "x-order": ["n"],
+            },
+        },
+        {"action": "accept", "content": {"n": "Ada", "more": "kept"}},
+    ),
+    "sampling/createMessage": (
+        {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "?", "lang": "en"}, "at": 1}],
+            "maxTokens": 5,
+            "modelPreferences": {"hints": [{"name": "m", "vendor": "v"}]},
+        },
+        {"role": "assistant", "content": {"type": "text", "text": "!", "tone": 1}, "model": "m", "usage": {"in": 1}},
+    ),
+    "roots/list": ({}, {"roots": [{"uri": "https://no.example"}, {"uri": "file:///a", "branch": "main"}]}),
+}
+#: What is left of the answer to a question for roots: those that are files.
+ROOTS = {"roots": ASKED["roots/list"][1]["roots"][1:]}
+EXTRA: dict[str, Any] = {"urgent": [None], "_meta": {"com.example/trace": "t"}}
+
+
+@pytest.mark.parametrize("method", ASKED)
+@pytest.mark.parametrize("near", [SESSION, LATEST])
+@pytest.mark.parametrize("far", [SESSION, LATEST])
+async def test_questions_and_their_answers_come_as_they_were_sent(far: str, near: str, method: str) -> None:
+    params, answer = ({**part, **EXTRA} for part in ASKED[method])
+    partner, answers = partner_of(far), list[Any]()
+
+    async def call(message: dict[str, Any]) -> Any:
+        if far == LATEST:
+            given = message["params"].get("inputResponses")
+            if given is None:
+                return required({"who": {"method": method, "params": params}}, state="s")
+            answers.append(given["who"])
+        else:
+            partner.ask(method, params, via=message["id"])
+            answers.append((await partner.until(None))["result"])
+        return typed(far, RESULT)
+
+    partner.answers["tools/call"] = call
+    partner.stream = True
+    async with between(partner, near, {"elicitation": {"form": {}}, "sampling": {}, "roots": {}}) as peer:
+        if near == LATEST:
+            asked = (await peer.request("tools/call", {"name": "find"}))["result"]
+            ((key, question),) = asked["inputRequests"].items()
+            more = {"requestState": asked["requestState"], "inputResponses": {key: answer}}
+            done = await peer.request("tools/call", {"name": "find", **more})
+        else:
+            calling = peer.start("tools/call", {"name": "find"})
+            question = await peer.notification()
+            peer.feed(msgspec.json.encode({"jsonrpc": "2.0", "id": question["id"], "result": answer}))
+            done = await calling
+    assert question["params"] == params
+    assert answers == [{**answer, **(ROOTS if method == "roots/list" else {})}]
+    assert done["result"]["usage"] == RESULT["usage"]
+
+
+async def test_a_question_keeps_no_keys_of_another_connection() -> None:
+    partner = partner_of(SESSION)
+    meta = {"progressToken": 7, "com.example/trace": "t"}
+
+    async def call(message: dict[str, Any]) -> dict[str, Any]:
+        partner.ask("roots/list", {"_meta": meta}, via=message["id"])
+        await partner.until(None)
+        return RESULT
+
+    partner.answers["tools/call"] = call
+    partner.stream = True
+    async with between(partner, SESSION, {"roots": {}}) as peer:
+        calling = peer.start("tools/call", {"name": "find"})
+        question = await peer.notification()
+        peer.feed(msgspec.json.encode({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}))
+        await calling
+    assert question["params"]["_meta"] == {"com.example/trace": "t"}
