@@ -19,6 +19,7 @@ def run(*arguments):
         timeout=60,
         stdin=subprocess.DEVNULL,
         check=False,
+        env={**os.environ, "COLUMNS": "80"},
     )
 
 
@@ -34,6 +35,7 @@ def test_help_names_every_command(arguments, capsys):
     text = capsys.readouterr().out
     for name, summary in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(summary)}$", text, re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -42,6 +44,7 @@ def test_every_command_explains_itself(command):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: carrel {command} ")
     assert "examples:" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_every_command_explains_itself(command):
         (["srve"], "there is no command 'srve'; did you mean 'serve'? (see carrel --help)"),
         (["xyzzy"], "there is no command 'xyzzy' (see carrel --help)"),
         (["--serve"], "there is no command '--serve'; did you mean 'serve'? (see carrel --help)"),
-        (["serve"], "say what to share: a path, a URL, or --skills FOLDER (see carrel serve --help)"),
+        (["serve"], "say what to share: a path, a URL, --skills FOLDER, or a carrel.toml (see carrel serve --help)"),
         (["serve", "/nowhere/at/all"], "no such file or folder: /nowhere/at/all"),
         (["serve", "a\nb"], "no such file or folder: a b"),
     ],

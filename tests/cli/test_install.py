@@ -7,19 +7,38 @@ import re
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from carrel.cli import main
+from support.sdk_session import sdk_session
 
-ALL = ["claude-desktop", "vscode", "cursor"]
 PLACES = {
     "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
     "vscode": ".config/Code/User/mcp.json",
     "cursor": ".cursor/mcp.json",
+    "zed": ".config/zed/settings.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "gemini-cli": ".gemini/settings.json",
+    "codex": ".codex/config.toml",
+    "mcp.json": "mcp.json",
 }
-SECTIONS = {"claude-desktop": "mcpServers", "vscode": "servers", "cursor": "mcpServers"}
+ALL = list(PLACES)
+SECTIONS = dict.fromkeys(PLACES, "mcpServers") | {
+    "vscode": "servers",
+    "zed": "context_servers",
+    "codex": "mcp_servers",
+}
+TYPED = ("claude-code", "vscode", "mcp.json")
+
+
+def servers(home, client):
+    """Return the servers in the configuration of an application."""
+    text = (home / PLACES[client]).read_text()
+    return (tomllib if client == "codex" else json).loads(text)[SECTIONS[client]]
 
 
 @pytest.fixture
@@ -55,10 +74,10 @@ def carrel(home, *arguments, **options):
 def test_a_user_without_a_configuration_gets_one_that_starts_this_carrel(home, client):
     done = carrel(home, "install", client, "notes", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
-    entry = json.loads((home / PLACES[client]).read_text())[SECTIONS[client]]["notes"]
+    entry = servers(home, client)["notes"]
     assert entry["args"][-2:] == ["serve", str(home / "notes")]
     assert os.path.isabs(entry["command"])
-    assert entry.get("type") == ("stdio" if client == "vscode" else None)
+    assert entry.get("type") == ("stdio" if client in TYPED else None)
     version = subprocess.run(
         [entry["command"], *entry["args"][:-2], "--version"], capture_output=True, text=True, timeout=60, check=True
     )
@@ -87,8 +106,10 @@ def test_a_second_run_has_nothing_to_change(home, client, capsys):
 @pytest.mark.parametrize("client", ALL)
 def test_installing_and_removing_restores_the_file_byte_for_byte(home, client, capsys):
     file = home / PLACES[client]
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     before = json.dumps({"theme": "dark", SECTIONS[client]: {"other": {"command": "uvx"}}}, indent=4).encode()
+    if client == "codex":
+        before = b'# mine\ntheme = "dark"\n\n[mcp_servers.other]\ncommand = "uvx" # x\n'
     file.write_bytes(before)
     assert main(["install", client, "notes", "--yes"]) == 0
     assert file.read_bytes() != before
@@ -130,13 +151,13 @@ def test_an_entry_changes_from_a_command_to_a_url_and_back(home):
     url = "http://127.0.0.1:8000/mcp"
     assert main(["install", "vscode", "notes", "--yes"]) == 0
     first = file.read_text()
-    assert main(["install", "vscode", "--http", url, "--name", "notes", "--yes"]) == 0
+    assert main(["install", "vscode", url, "--name", "notes", "--yes"]) == 0
     assert json.loads(file.read_text())["servers"] == {"notes": {"type": "http", "url": url}}
     assert main(["install", "vscode", "notes", "--yes"]) == 0
     assert json.loads(file.read_text()) == json.loads(first)
 
 
-def test_somebody_elses_server_of_that_name_is_not_overwritten(home, capsys):
+def test_a_foreign_server_of_that_name_is_not_overwritten(home, capsys):
     file = home / PLACES["cursor"]
     file.parent.mkdir(parents=True)
     for entry in (
@@ -158,19 +179,19 @@ def test_somebody_elses_server_of_that_name_is_not_overwritten(home, capsys):
 @pytest.mark.parametrize(
     ("client", "content", "complaint"),
     [
-        ("claude-desktop", b'{"mcpServers": {', "line 1, column 17: a key in double quotes"),
+        ("claude-desktop", b'{"mcpServers": {', "line 1, column 17: Expecting property name enclosed in double quotes"),
         ("claude-desktop", b'{"a": 1} // c', "has to be plain JSON"),
         ("claude-desktop", b'{"a": 1,}', "has to be plain JSON"),
         ("claude-desktop", b'{"mcpServers": []}', "mcpServers is not an object"),
         ("claude-desktop", b"[]", "the document is not an object"),
-        ("vscode", b'{"servers": {} // open\n', "line 2, column 1: a comma or } was expected"),
+        ("vscode", b'{"servers": {} // open\n', "line 2, column 1: Expecting ',' delimiter"),
         ("cursor", b'{"a": "\xff"}', "is not UTF-8"),
         ("cursor", '{"a": "é"}'.encode("utf-16"), "is not UTF-8"),
     ],
 )
 def test_a_file_that_is_not_valid_is_left_alone(home, client, content, complaint):
     file = home / PLACES[client]
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     done = carrel(home, "install", client, "notes", "--yes")
     assert done.returncode == 2
@@ -356,15 +377,20 @@ def test_a_name_made_from_a_folder_has_only_letters_that_every_client_takes(home
     ("arguments", "complaint"),
     [
         ([], "the following arguments are required: CLIENT"),
-        (["emacs", "notes"], "invalid choice: 'emacs'"),
-        (["cursor"], "say what to share"),
+        (["emacs", "notes"], "there is no application 'emacs'; there is claude-desktop, claude-code"),
+        (["claude", "notes"], "there is no application 'claude'; did you mean claude-code?"),
+        (["cursor"], "say what to install"),
         (["cursor", "nots"], "did you mean"),
-        (["cursor", "notes", "--http", "http://x/mcp"], "not both"),
-        (["cursor", "--http", "8000"], "is not a URL"),
+        (["cursor", "http://x/mcp", "notes"], "a URL is installed alone"),
+        (["cursor", "http://x/mcp", "--env", "A=b"], "a URL is installed alone"),
+        (["cursor", "http://"], "is not a URL"),
+        (["cursor", "notes", "--env", "=secret"], "a variable is KEY=VALUE"),
+        (["cursor", "notes", "--env", "NOT_SET_ANYWHERE"], "it is not set in your shell"),
+        (["cursor", "nowhere.py"], "no such file: nowhere.py"),
         (["cursor", "--remove"], "--name NAME"),
         (["cursor", "notes", "--name", ""], "must not be empty"),
         (["cursor", "notes", "--name", "a\nb"], "must not be empty"),
-        (["claude-desktop", "--http", "http://127.0.0.1:8000/mcp"], "reads only commands"),
+        (["claude-desktop", "http://127.0.0.1:8000/mcp"], "reads only commands"),
         (["claude-desktop", "notes", "--workspace", "."], "leave out --workspace"),
         (["cursor", "notes", "--workspace", ".", "--config", "x"], "give one of them"),
         (["cursor", "notes", "--config", "notes", "--yes"], "is not a configuration file"),
@@ -398,3 +424,121 @@ def test_names_that_the_terminal_cannot_show_do_not_stop_it(home):
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert "医学" in Path(home, PLACES["cursor"]).read_text(encoding="utf-8")
+
+
+SERVER = """
+import os
+from carrel import Server
+
+app = Server("books")
+
+@app.tool
+def key() -> str:
+    return os.environ["KEY"]
+"""
+
+
+@pytest.mark.parametrize("client", ["cursor", "codex"])
+def test_a_python_file_with_a_server_is_run_with_its_environment_which_is_not_shown(home, client, capsys):
+    (home / "shop").mkdir()
+    (home / "shop" / "server.py").write_text(SERVER)
+    assert main(["install", client, "shop/server.py", "--env", "KEY=geheim", "--yes"]) == 0
+    shown = capsys.readouterr()
+    assert "KEY" in shown.out
+    assert "geheim" not in shown.out + shown.err
+    entry = servers(home, client)["shop"]
+    assert entry["args"][-2:] == ["run", str(home / "shop" / "server.py")]
+    with sdk_session(entry["command"], *entry["args"], env=entry["env"]) as session:
+        assert session.tool("key") == "geheim"
+
+    assert main(["install", client, "shop/server.py", "--env", "OTHER=x", "--env", "KEY=anders", "--yes"]) == 0
+    assert servers(home, client)["shop"]["env"] == {"KEY": "anders", "OTHER": "x"}
+    assert main(["install", client, "shop/server.py", "--env", "KEY=neu", "--yes"]) == 0
+    shown = capsys.readouterr()
+    assert "not shown" in shown.out
+    assert "neu" not in shown.out
+    assert main(["install", client, "shop/server.py", "--remove", "--yes"]) == 0
+    assert (
+        "shop" not in servers(home, client) if client == "cursor" else "shop" not in (home / PLACES[client]).read_text()
+    )
+
+
+def test_a_variable_without_a_value_is_that_of_the_shell(home, monkeypatch):
+    monkeypatch.setenv("KEY", "geheim")
+    assert main(["install", "mcp.json", "notes", "--env", "KEY", "--yes"]) == 0
+    assert servers(home, "mcp.json")["notes"]["env"] == {"KEY": "geheim"}
+
+
+def test_secrets_of_other_servers_are_not_shown_either(home, capsys):
+    file = home / PLACES["cursor"]
+    file.parent.mkdir()
+    other = {"command": "x", "env": {"A": "geheim ${A} {x}", "B": "1"}, "headers": {"Authorization": "Bearer geheim"}}
+    file.write_text(json.dumps({"mcpServers": {"other": other}}, indent=2))
+    assert main(["install", "cursor", "notes", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "geheim" not in shown
+    assert '"Authorization": "********"' in shown
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("vscode", '{"servers": {"other": {"command": "x", "env": { // it\'s {a} "comment\n "K": "geheim"}}}}\n'),
+        ("vscode", '{"servers": {"other": {"command": "x", "env": {"K": {"nested": "geheim"}}}}}\n'),
+        ("codex", '[mcp_servers.other]\ncommand = "x"\nenv.K = "geheim"\n"env".J = "geheimer"\n'),
+        ("codex", '[mcp_servers.other]\ncommand = "x"\n[mcp_servers.other.\'env\']\nK = "geheim"\n'),
+        ("codex", '[mcp_servers.other]\ncommand = "x"\n[mcp_servers.other.env]\nK = """\nA1\ngeheim\n"""\n'),
+    ],
+)
+def test_secrets_in_an_unusual_form_are_not_shown(home, capsys, client, text):
+    file = home / "config"
+    file.write_text(text)
+    assert main(["install", client, "notes", "--config", str(file), "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "notes" in shown
+    assert "geheim" not in shown
+
+
+def test_a_python_file_without_a_server_is_shared_and_a_name_in_a_file_is_kept(home):
+    (home / "script.py").write_text("print('x')\n")
+    (home / "books.py").write_text(SERVER)
+    assert main(["install", "cursor", "script.py", "--yes"]) == 0
+    assert main(["install", "cursor", "books.py:app", "--yes"]) == 0
+    assert main(["install", "cursor", "books.py", "script.py", "--name", "both", "--yes"]) == 0
+    found = servers(home, "cursor")
+    assert found["script"]["args"][-2:] == ["serve", str(home / "script.py")]
+    assert found["books"]["args"][-2:] == ["run", f"{home}/books.py:app"]
+    assert found["both"]["args"][-4:] == ["serve", str(home / "books.py"), str(home / "script.py"), "--name=both"]
+    assert main(["install", "cursor", "books.py", "--no-tools", "--yes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://127.0.0.1:8000/mcp", "carrel"),
+        ("http://localhost:8000/mcp", "carrel"),
+        ("https://mcp.notion.com/mcp", "notion"),
+        ("https://api.shop.example.co/mcp?x=1", "shop-example"),
+    ],
+)
+def test_a_url_is_installed_under_the_name_of_its_host(home, url, name):
+    assert main(["install", "gemini-cli", url, "--yes"]) == 0
+    assert servers(home, "gemini-cli") == {name: {"httpUrl": url}}
+    assert main(["install", "gemini-cli", url, "--remove", "--yes"]) == 0
+    assert servers(home, "gemini-cli") == {}
+
+
+def test_codex_keeps_what_else_is_in_its_file_and_in_the_entry(home, capsys):
+    file = home / PLACES["codex"]
+    file.parent.mkdir()
+    (home / "books.py").write_text(SERVER)
+    file.write_text('# mine\nmodel = "x"\n\n[tui]\na = [1, 2] # list\n')
+    assert main(["install", "codex", "books.py", "--yes"]) == 0
+    text = file.read_text()
+    assert text.startswith('# mine\nmodel = "x"\n\n[tui]\na = [1, 2] # list\n\n[mcp_servers.books]\ncommand = ')
+    file.write_text(f"{text}# of mine\nenabled = false\n\n[after]\nb = 1\n")
+    assert main(["install", "codex", "books.py:app", "--env", "KEY=geheim", "--yes"]) == 0
+    after = file.read_text()
+    assert after.endswith('enabled = false\nenv = { KEY = "geheim" }\n\n[after]\nb = 1\n')
+    assert "# of mine\n" in after
+    assert "geheim" not in capsys.readouterr().out

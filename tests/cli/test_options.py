@@ -10,7 +10,7 @@ from carrel.cli.options import (
     add_sharing_options,
     add_source_flags,
     as_arguments,
-    read_limits,
+    read_limit,
 )
 from carrel.cli.targets import check_paths, check_skills, default_name
 from carrel.cli.values import shown_size, size
@@ -140,8 +140,9 @@ def test_folders_inside_each_other_would_share_files_twice(tmp_path):
 
 
 def test_limits_are_set_by_name():
-    limits = read_limits(["max_sessions=5", "session_ttl=0.5", "max_sessions=6"])
-    assert limits == Limits(max_sessions=6, session_ttl=0.5)
+    settings = ["max_sessions=5", "session_ttl=0.5", "max_sessions=6", "max_message_bytes=2MiB"]
+    limits = Limits(**dict(map(read_limit, settings)))
+    assert limits == Limits(max_sessions=6, session_ttl=0.5, max_message_bytes=2 * 1024 * 1024)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,7 @@ def test_limits_are_set_by_name():
     [
         ("max_sesions=5", "there is no limit 'max_sesions'"),
         ("max_sessions", "'' is not a number"),
+        ("max_message_bytes=5XB", "'5XB' is not a size"),
         ("max_sessions=1.5", "'1.5' is not a number"),
         ("max_sessions=0", "max_sessions must be a number above 0"),
         ("session_ttl=nan", "session_ttl must be a number above 0"),
@@ -156,4 +158,4 @@ def test_limits_are_set_by_name():
 )
 def test_a_limit_that_makes_no_sense_is_refused(setting, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        read_limits([setting])
+        Limits(**dict([read_limit(setting)]))

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from carrel.cli import main
-from carrel.cli.serve import read_address
+from carrel.cli.values import read_address
 from carrel.errors import ConfigError
 
 LIBRARY = Path(__file__).parent.parent.parent / "examples" / "library"
@@ -215,16 +215,27 @@ def test_over_http_it_says_where_it_is_and_how_to_use_it():
     with serving(LIBRARY, "--name", "library", "--http", "0") as (_, text):
         [url] = re.findall(r"^    URL +(\S+)$", text, re.MULTILINE)
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", url)
-        configuration = json.loads(re.search(r"^    \{\n.*?^    \}$", text, re.MULTILINE | re.DOTALL)[0])
+        configuration = json.loads(re.search(r"^    \{.*\}$", text, re.MULTILINE)[0])
         assert configuration == {"mcpServers": {"library": {"url": url}}}
-        assert f"-m carrel install claude-desktop {LIBRARY}\n" in text
-        assert f"-m carrel install vscode --http {url} --name library\n" in text
+        assert f"-m carrel install claude-desktop {LIBRARY} --name=library\n" in text
+        assert f"-m carrel install vscode {url} --name library\n" in text
+
+        assert len(text.splitlines()) <= 22  # a screen of the usual size
 
         command = re.search(r"^    curl .*?(?=\n\n)", text, re.MULTILINE | re.DOTALL)[0]
         reply = send(command.replace("\\\n", " "))
         [content] = reply["result"]["contents"]
         [name] = re.findall(r"Read (.*) with curl:", text)
         assert content["text"] == next(LIBRARY.rglob(name)).read_text(encoding="utf-8")
+
+
+def test_the_command_that_installs_it_has_the_flags_and_no_secret(tmp_path):
+    (tmp_path / "api.json").write_text('{"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {}}')
+    api, flags = f"openapi+file:{tmp_path}/api.json", ["--server", "https://api.example/v1", "--token", "hush4hush"]
+    with serving(LIBRARY, api, *flags, "--exclude", "*.log", "--http", "0") as (_, text):
+        options = "'--exclude=*.log' --server=https://api.example/v1 '--token=********'"
+        assert f"-m carrel install claude-desktop {LIBRARY} {api} {options}\n" in text
+        assert "hush4hush" not in text
 
 
 def test_the_path_of_the_url_can_be_chosen(tmp_path):
@@ -313,8 +324,8 @@ def test_a_port_that_is_taken_is_one_line(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("8000", ("127.0.0.1", 8000)),
-        (":8000", ("127.0.0.1", 8000)),
+        ("8000", (None, 8000)),
+        (":8000", (None, 8000)),
         ("0.0.0.0:80", ("0.0.0.0", 80)),
         ("localhost:0", ("localhost", 0)),
         ("[::1]:8000", ("::1", 8000)),

@@ -3,53 +3,105 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from carrel.errors import ConfigError
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = {
-    "serve": "share folders with AI applications, on stdio or over HTTP",
-    "install": "add a server to Claude Desktop, VS Code or Cursor",
+#: Commands by what they are for, each with a line of help.
+GROUPS = {
+    "share data, serve your own server": {
+        "serve": "share folders with AI applications, on stdio or over HTTP",
+        "run": "serve a server that is written in Python",
+        "dev": "serve it while you write it: reloads, and shows every message",
+        "gateway": "offer many servers as one, to any application",
+    },
+    "set up": {
+        "init": "write a carrel.toml for a folder",
+        "config": "show the settings in force, check a carrel.toml",
+        "install": "add a server to Claude, VS Code, Cursor and other applications",
+        "import": "take over the servers that these applications have",
+        "login": "log in to a server in the browser, for all commands",
+        "logout": "forget the login to a server",
+        "completion": "print a script with which your shell completes all this",
+    },
+    "ask a server": {
+        "ls": "list what a server has: resources, tools, prompts",
+        "tree": "show the resources of a server as a tree",
+        "find": "find resources, tools and prompts by words",
+        "cat": "print a resource of a server",
+        "tools": "show the tools of a server with their arguments",
+        "call": "call a tool of a server",
+        "prompt": "show the messages of a prompt",
+        "skills": "list the skills of a server, or print one",
+        "watch": "show changes of resources and lists as they happen",
+        "chat": "chat with a language model that uses your servers",
+    },
+    "examine a server": {
+        "info": "show what a server is, what it speaks and how fast it answers",
+        "doctor": "examine a server: what is wrong with it, and what to do",
+        "record": "pass a session with a server through, and write it into a file",
+        "replay": "serve a recorded session, as a mock server",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
+DEBUG = "--debug"
+FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 0, 2 after wrong use or wrong set-up, 130 after Ctrl-C."""
-    arguments = sys.argv[1:] if argv is None else argv
+    """Run a subcommand and return the exit code: 0, 2 after wrong use or wrong set-up, 130 after Ctrl-C.
+
+    Any error is one line on standard error, with its traceback before it if ``--debug`` is given.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    debug = DEBUG in arguments[:end]
     try:
-        return run(arguments)
+        return dispatch([argument for argument in arguments[:end] if argument != DEBUG] + arguments[end:])
     except ConfigError as error:
-        one_line = " ".join(str(error).split())
-        sys.stderr.write(f"carrel: {one_line}\n")
-        return WRONG_USE
+        return report(error, str(error), WRONG_USE, debug)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output is gone; without this, the interpreter reports it again on exit.
         sys.stdout = None
         return BROKEN_PIPE
+    except Exception as error:
+        return report(error, f"{type(error).__name__}: {error} (--debug shows where)", FAILED, debug)
 
 
-def run(arguments: list[str]) -> int:
+def report(error: Exception, message: str, code: int, debug: bool) -> int:
+    """Print an error as one line, with its traceback before it if ``debug``, and return the exit code.
+
+    It may have text of files and servers in it: control characters are escaped.
+    """
+    from carrel.printable import printable  # imported only after a mistake
+
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    one_line = " ".join(message.split())
+    sys.stderr.write(f"carrel: {printable(one_line, len(one_line))}\n")
+    return code
+
+
+def dispatch(arguments: list[str]) -> int:
     """Dispatch to the subcommand.
 
     Raises:
         ConfigError: there is no such subcommand, or it failed because of wrong use.
     """
     first = arguments[0] if arguments else "--help"
-    if first == "serve":
-        from carrel.cli import serve
-
-        return serve.run(arguments[1:])
-    if first == "install":
-        from carrel.cli import install
-
-        return install.run(arguments[1:])
+    command = command_of(first)
+    if command is not None:
+        return command(arguments[1:])
     if first in ("--version", "-V"):
         from carrel import __version__
 
@@ -57,6 +109,63 @@ def run(arguments: list[str]) -> int:
     if first in ("--help", "-h", "help"):
         return show(overview())
     raise ConfigError(f"there is no command {first!r}{suggestion(first)} (see carrel --help)")
+
+
+def command_of(name: str) -> Callable[[list[str]], int] | None:
+    """Return the function of a subcommand, whose module alone is imported; None if there is none."""
+    if name == "serve":
+        from carrel.cli import serve
+
+        return serve.run
+    if name == "run":
+        from carrel.cli import run
+
+        return run.run
+    if name == "gateway":
+        from carrel.cli import gateway
+
+        return gateway.run
+    if name == "dev":
+        from carrel.cli import dev
+
+        return dev.run
+    if name == "call":
+        from carrel.cli import call
+
+        return call.run
+    if name == "ls":
+        from carrel.cli import ls
+
+        return ls.run
+    if name == "cat":
+        from carrel.cli import cat
+
+        return cat.run
+    if name == "config":
+        from carrel.cli import config
+
+        return config.run
+    if name == "init":
+        from carrel.cli import init
+
+        return init.run
+    if name == "completion":
+        from carrel.cli import completion
+
+        return lambda arguments: completion.run(arguments, COMMANDS)
+    if name == "install":
+        from carrel.cli import install
+
+        return install.run
+    if name == "import":
+        from carrel.cli import import_
+
+        return import_.run
+    if name in COMMANDS:
+        from carrel.cli.asking import command_of as asking_command
+
+        return asking_command(name)
+    return None
 
 
 def show(text: str) -> int:
@@ -67,17 +176,24 @@ def show(text: str) -> int:
 
 def overview() -> str:
     """Return the help text of ``carrel --help``."""
-    commands = "\n".join(f"  {name:<9} {summary}" for name, summary in COMMANDS.items())
+    commands = "\n\n".join(
+        "\n".join([f"{title}:", *(f"  {name:<11} {summary}" for name, summary in group.items())])
+        for title, group in GROUPS.items()
+    )
     return (
         "usage: carrel COMMAND …\n\n"
         "Share your data with AI applications over the Model Context Protocol (MCP).\n\n"
-        f"commands:\n{commands}\n\n"
+        f"{commands}\n\n"
         "options:\n"
-        "  --version print the version\n"
-        "  --help    print this; 'carrel COMMAND --help' explains a command\n\n"
+        "  --version   print the version\n"
+        "  --help      print this; 'carrel COMMAND --help' explains a command\n"
+        "  --debug     with any command: print the traceback of an error\n\n"
         "first steps:\n"
-        "  carrel serve ./notes --http 8000            look at it over HTTP\n"
-        "  carrel install claude-desktop ./notes       use it in Claude Desktop\n"
+        "  carrel ls ./notes                        what a folder shares, in the terminal\n"
+        "  carrel serve ./notes --http 8000         share it over HTTP\n"
+        "  carrel install claude-desktop ./notes    use it in Claude Desktop\n"
+        "  carrel dev server.py --http 8000         your own server, while you write it\n"
+        "  carrel chat server.py                    ask a model that uses it\n"
     )
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from carrel.cli import config_file, jsonc
-from carrel.cli.clients import CLIENTS, Client, locate
+from carrel.cli import config_file
+from carrel.cli.confirmation import confirmed, say
+from carrel.cli.entries import edit, masked
 from carrel.cli.options import (
     Parser,
     add_sharing_options,
@@ -26,32 +27,58 @@ from carrel.cli.options import (
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.targets import check_paths, default_name, read_targets
 from carrel.errors import ConfigError
+from carrel.host.config.applications import CLIENTS, Client, locate
 from carrel.sources.registry import Source
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Add a server that shares folders to Claude Desktop, VS Code or Cursor."
-EXAMPLES = """\
+SUMMARY = "Add a server to an application: a Python file with a server, folders to share, or a URL."
+EXAMPLES = f"""\
 examples:
-  carrel install claude-desktop ~/notes ~/papers
+  carrel install claude-desktop server.py --env API_KEY=…
+  carrel install claude-code ~/notes ~/papers
   carrel install vscode ./docs --workspace . --include '*.md'
-  carrel install cursor --http http://127.0.0.1:8000/mcp --name library
+  carrel install codex http://127.0.0.1:8000/mcp --name library
+  carrel install claude-desktop --gateway ~/servers.json
   carrel install claude-desktop --name notes --remove
+
+applications: {", ".join(CLIENTS)}
 """
 DECLINED = 1
+IMPORTS_MCP = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(?:carrel|mcp|fastmcp)\b")
+WITHOUT_TERMINAL = "add --yes to make the change, or --dry-run to only see it"
+
+#: Names of files that say nothing of the server in them, and labels of hosts that do not.
+PLAIN_FILES = ("server", "main", "app", "mcp", "__init__", "__main__")
+PLAIN_LABELS = ("mcp", "www", "api")
 
 
 def parser(others: Iterable[Source] = ()) -> tuple[Parser, SourceFlags]:
     """Return the argument parser of ``carrel install``, with the flags of Carrel's own sources and of ``others``."""
-    reader = Parser("install", SUMMARY, epilog=EXAMPLES)
-    reader.add_argument("client", metavar="CLIENT", choices=CLIENTS, help=f"one of: {', '.join(CLIENTS)}")
-    reader.add_argument("targets", metavar="TARGET", nargs="*", help="what to share: a folder, a file, or a URL")
+    reader = Parser("install", SUMMARY, usage="%(prog)s [OPTION ...] CLIENT [TARGET ...]", epilog=EXAMPLES)
+    reader.add_argument("client", metavar="CLIENT", help="the application (see below)")
+    reader.add_argument(
+        "targets",
+        metavar="TARGET",
+        nargs="*",
+        help="a Python file with a server (FILE[:NAME]), the URL of a server that runs already, or what to share: "
+        "folders, files, URLs of sources",
+    )
     add_sharing_options(reader)
     group = reader.add_argument_group("what is changed")
-    group.add_argument("--http", metavar="URL", help="connect to a server that runs already (instead of PATH)")
-    group.add_argument("--config", metavar="FILE", help="the configuration file, if it is not in its usual place")
     group.add_argument(
-        "--workspace", metavar="DIR", help="write to the project in DIR and not to your profile (VS Code, Cursor)"
+        "--env",
+        metavar="KEY[=VALUE]",
+        action="append",
+        default=[],
+        help="an environment variable for the server; without a value, that of your shell; may be repeated",
+    )
+    group.add_argument("--config", metavar="FILE", help="the configuration file, if it is not in its usual place")
+    group.add_argument("--workspace", metavar="DIR", help="write to the project in DIR and not to your profile")
+    group.add_argument(
+        "--gateway",
+        action="store_true",
+        help="the targets are configuration files: install one server that offers all of theirs (carrel gateway)",
     )
     group.add_argument("--remove", action="store_true", help="take the server out again")
     group.add_argument("--dry-run", action="store_true", help="show the change and do not make it")
@@ -67,7 +94,7 @@ def run(arguments: list[str]) -> int:
     """
     reader, flags = parser(sources_of(arguments))
     options = reader.parse_intermixed_args(arguments)
-    client = CLIENTS[options.client]
+    client = find_client(options.client)
     file = configuration_file(client, options)
     name, entry = (entry_name(options, []), None) if options.remove else server_entry(client, options, flags)
 
@@ -80,11 +107,11 @@ def run(arguments: list[str]) -> int:
         absent = f"{file} has no server {name!r}" if options.remove else f"{name!r} is already in {file}"
         say(f"Nothing to change: {absent}.")
         return 0
-    say(difference(file, before, after))
+    say(difference(file, masked(client, before), masked(client, after)))
     if options.dry_run:
         say("Nothing was written (--dry-run).")
         return 0
-    if not options.yes and not confirmed(file):
+    if not options.yes and not confirmed(f"Write this to {file}?", WITHOUT_TERMINAL):
         say("Nothing was written.")
         return DECLINED
     backup = config_file.change(file, edited)
@@ -110,41 +137,120 @@ def configuration_file(client: Client, options: argparse.Namespace) -> Path:
     return locate(client, sys.platform, os.environ)
 
 
+def find_client(name: str) -> Client:
+    """Return the application of a name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name in CLIENTS:
+        return CLIENTS[name]
+    from difflib import get_close_matches  # imported only after a mistake
+
+    close = get_close_matches(name, CLIENTS, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]}?" if close else f"; there is {', '.join(CLIENTS)}"
+    raise ConfigError(f"there is no application {name!r}{hint} (see carrel install --help)")
+
+
 def server_entry(client: Client, options: argparse.Namespace, flags: SourceFlags) -> tuple[str, dict[str, Any]]:
     """Return the name of the server in the configuration, and its entry."""
-    if options.http is None:
-        if not (options.targets or options.skills):
-            raise ConfigError(
-                "say what to share: a path, a URL, --skills FOLDER, or --http URL of a server that runs already"
-            )
-        targets = read_targets(options, flags)
-        command, leading = this_command()
-        arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
-        return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments)
+    if not (options.targets or options.skills):
+        raise ConfigError("say what to install: a Python file with a server, a URL, a folder, or --skills FOLDER")
+    first = options.targets[0] if options.targets else ""
+    sharing = as_arguments(options, options.skills, flags)
+    extra = [argument for argument in sharing if not argument.startswith("--name=")]
+    if is_url(first):
+        if len(options.targets) > 1 or extra or options.env:
+            raise ConfigError("a URL is installed alone: no other targets, no --env, no options for sharing")
+        if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", first):
+            raise ConfigError(f"{first} is not a URL such as http://127.0.0.1:8000/mcp")
+        return entry_name(options, [first]), client.remote(first)
+    command, leading = this_command()
+    env = read_env(options.env)
+    if options.gateway:
+        if extra or not options.targets:
+            raise ConfigError("--gateway takes configuration files with servers, and no options for sharing")
+        files = [os.path.abspath(os.path.expanduser(target)) for target in options.targets]  # noqa: PTH100, PTH111
+        missing = [file for file in files if not Path(file).is_file()]
+        if missing:
+            raise ConfigError(f"there is no file {missing[0]}")
+        return entry_name(options, files), client.command(command, [*leading, "gateway", *files], env)
+    if len(options.targets) == 1 and (place := server_place(first)) is not None:
+        if extra:
+            raise ConfigError(f"{first} is run, not shared, and {extra[0].partition('=')[0]} is for sharing")
+        return entry_name(options, [place]), client.command(command, [*leading, "run", place], env)
+    targets = read_targets(options, flags)
+    arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
+    return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments, env)
 
-    if options.targets or options.skills:
-        raise ConfigError("give a path to share or the --http URL of a server that runs already, not both")
-    if not client.speaks_http:
-        raise ConfigError(
-            f"{client.title} reads only commands from its configuration file: give it the path instead of --http, "
-            "or add the URL in its settings, under Connectors (which takes servers on the internet)"
-        )
-    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", options.http):
-        raise ConfigError(f"{options.http} is not a URL such as http://127.0.0.1:8000/mcp")
-    return entry_name(options, []), client.remote(options.http)
+
+def is_url(target: str) -> bool:
+    return target.lower().startswith(("http://", "https://"))
 
 
-def entry_name(options: argparse.Namespace, paths: list[str]) -> str:
-    """Return the name of the server in the configuration; one derived from a path has only portable characters."""
+def server_place(target: str) -> str | None:
+    """Return a Python file with a server, as ``carrel run`` takes it, with an absolute path; None for other targets.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    from carrel.cli.load import read_place
+
+    if not re.search(r"\.py(:\w+)?$", target):
+        return None
+    place = read_place(target)
+    if place.file is None:
+        return None
+    text = Path(place.file).read_text(encoding="utf-8", errors="replace")
+    return place.absolute if place.name or IMPORTS_MCP.search(text) else None
+
+
+def read_env(settings: list[str]) -> dict[str, str]:
+    """Parse environment variables given as KEY=VALUE, or KEY for the value in this environment.
+
+    Raises:
+        ConfigError: one has no name, or no value here. Values are not shown.
+    """
+    env: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+            raise ConfigError("--env: a variable is KEY=VALUE, or KEY, with letters, digits and _ in the key")
+        if not equals and key not in os.environ:
+            raise ConfigError(f"--env {key}: it is not set in your shell; give it as {key}=VALUE")
+        env[key] = value if equals else os.environ[key]
+    return env
+
+
+def entry_name(options: argparse.Namespace, places: list[str]) -> str:
+    """Return the name of the server in the configuration; a derived one has only portable characters."""
     if options.name is not None:
         if not options.name.strip() or not options.name.isprintable():
             raise ConfigError("--name must not be empty or have control characters in it")
         return str(options.name)
-    if options.remove and not options.targets:
-        raise ConfigError("say which server to remove: --name NAME")
-    paths = paths or [os.path.abspath(os.path.expanduser(path)) for path in options.targets]  # noqa: PTH100, PTH111
-    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", default_name(paths)).strip("-") if paths else ""
+    if options.gateway:
+        return "gateway"
+    if not places:  # to be removed
+        if not options.targets:
+            raise ConfigError("say which server to remove: --name NAME")
+        first = options.targets[0]
+        given = [os.path.abspath(os.path.expanduser(target)) for target in options.targets]  # noqa: PTH100, PTH111
+        places = [first] if is_url(first) else [server_place(first) or given[0]]
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", plain_name(places[0])).strip("-")
     return letters or "carrel"
+
+
+def plain_name(place: str) -> str:
+    """Return the default name of a URL, a Python file with a server, or a path that is shared."""
+    if is_url(place):
+        host = re.sub(r"^https?://|[:/?#].*$", "", place, flags=re.IGNORECASE)
+        labels = [] if re.fullmatch(r"[\d.]+|\[.*", host) else host.split(".")[:-1]
+        return "-".join(label for label in labels if label not in PLAIN_LABELS)
+    file = re.sub(r"\.py(:\w+)?$", "", place)
+    if file != place:
+        path = Path(file)
+        return path.parent.name if path.name in PLAIN_FILES else path.name
+    return default_name([place])
 
 
 def this_command() -> tuple[str, list[str]]:
@@ -157,83 +263,12 @@ def this_command() -> tuple[str, list[str]]:
     return str(Path(sys.executable).absolute()), ["-m", "carrel"]
 
 
-def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
-    """Return the configuration with the entry added or updated, or removed if it is None.
-
-    Raises:
-        ConfigError: the text is not a valid configuration, or the name belongs to another server.
-    """
-    mark = "\ufeff" if text.startswith("\ufeff") else ""
-    document = text.removeprefix(mark)
-    if not document.strip():
-        document = "{}\n"
-    try:
-        servers = jsonc.parse(document, comments=client.comments)
-        servers = servers.get(client.section) if isinstance(servers, dict) else None
-        present = servers.get(name) if isinstance(servers, dict) else None
-        if entry is None:
-            return text if present is None else mark + jsonc.remove(document, (client.section, name))
-        if present is not None and not ours(present):
-            raise ConfigError(
-                f"{file} already has a server {name!r} that is not one of Carrel's; choose another name with --name"
-            )
-        if not isinstance(present, dict):
-            return mark + jsonc.put(document, (client.section, name), entry)
-        # Field by field, so that the user's additions (env, disabled, comments …) stay.
-        for key, value in entry.items():
-            document = jsonc.put(document, (client.section, name, key), value)
-        for key in outdated(present, entry):
-            document = jsonc.remove(document, (client.section, name, key))
-        return mark + document
-    except jsonc.JsoncError as error:
-        raise ConfigError(f"{file} cannot be changed safely, so it was left alone: {error}") from error
-
-
-def outdated(present: dict[str, Any], entry: dict[str, Any]) -> list[str]:
-    """Return the present fields that conflict with the new entry: a command beside a URL, a URL beside a command."""
-    contrary = [key for key in (("url",) if "command" in entry else ("command", "args")) if key in present]
-    return [*contrary, "type"] if contrary and "type" in present and "type" not in entry else contrary
-
-
-def ours(entry: object) -> bool:
-    """Return whether an entry may be overwritten: it starts Carrel, or has only a URL."""
-    if not isinstance(entry, dict):
-        return False
-    url = entry.get("url")
-    if isinstance(url, str):
-        return set(entry) <= {"type", "url"}
-    command, arguments = entry.get("command"), entry.get("args")
-    if not isinstance(command, str) or not isinstance(arguments, list):
-        return False
-    program = re.split(r"[\\/]", command)[-1].lower().removesuffix(".exe")
-    return program == "carrel" or arguments[:2] == ["-m", "carrel"]
-
-
 def difference(file: Path, before: str, after: str) -> str:
     """Return the change as a unified diff."""
     from difflib import unified_diff
 
     old = str(file) if before else "/dev/null"
+    if before == after:
+        return "Only values of environment variables or headers change, which are not shown.\n"
     lines = unified_diff(before.splitlines(), after.splitlines(), old, str(file), lineterm="")
     return "\n".join(lines) + "\n"
-
-
-def confirmed(file: Path) -> bool:
-    """Ask for confirmation on the terminal, and return whether it was given.
-
-    Raises:
-        ConfigError: standard input is not a terminal.
-    """
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError("there is no terminal to ask on; add --yes to make the change, or --dry-run to only see it")
-    sys.stderr.write(f"Write this to {file}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def say(text: str) -> None:
-    """Print a text, escaping characters that the encoding of the terminal does not have."""
-    if text:
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()

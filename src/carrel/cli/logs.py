@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sys
+from typing import TextIO
 
 from carrel.printable import printable_lines
 
-__all__ = ["FORMATS", "LEVELS", "configure"]
+__all__ = ["FORMATS", "LEVELS", "add_log_options", "configure"]
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -46,8 +48,26 @@ class JSONLines(logging.Formatter):
         return encode(line).decode()
 
 
+class StandardError(logging.StreamHandler[TextIO]):
+    """Handler that writes to what standard error is now: above a progress bar, while there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options ``--log-format`` and ``--log-level``."""
+    group = parser.add_argument_group("logs, on standard error")
+    group.add_argument(
+        "--log-format", choices=FORMATS, default=None, help="text for people, or JSON lines (default: text)"
+    )
+    group.add_argument("--log-level", choices=LEVELS, default=None, help="the least that is told (default: warning)")
+
+
 def configure(form: str, level: str) -> None:
     """Log records of ``level`` and above to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StandardError(sys.stderr)
     handler.setFormatter(JSONLines() if form == "json" else TextLines("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -8,10 +8,8 @@ import argparse
 from collections.abc import Iterable
 from typing import NoReturn
 
-import msgspec
-
 from carrel.cli.source_flags import SourceFlags
-from carrel.cli.values import positive
+from carrel.cli.values import near, positive, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
 from carrel.sources.registry import SOURCES, Source, find, installed, scheme_of
@@ -19,15 +17,45 @@ from carrel.sources.registry import SOURCES, Source, find, installed, scheme_of
 __all__ = [
     "PAGE_SIZE",
     "Parser",
+    "add_config_option",
     "add_limit_option",
     "add_sharing_options",
     "add_source_flags",
     "as_arguments",
-    "read_limits",
+    "read_limit",
     "sources_of",
 ]
 
 PAGE_SIZE = 100
+#: Beginning of the message of argparse about missing arguments.
+REQUIRED = "the following arguments are required: "
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formatter that keeps the lines of texts; those that are too wide go on in a new line, between words."""
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(heading and self._fill_text(heading, self._width, ""))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(part for line in text.splitlines() for part in broken(indent + line, width))
+
+
+def broken(line: str, width: int) -> list[str]:
+    """Return a line of a help text as lines of at most ``width``; the comment of an example goes below its command."""
+    if len(line) <= width:
+        return [line]
+    from textwrap import wrap  # imported only for help on a narrow terminal
+
+    text = line.lstrip()
+    indent = line[: len(line) - len(text)]
+    command, gap, comment = text.partition("  ")
+    if gap and comment:
+        return [f"{indent}{command}", *broken(f"{indent}    {comment.lstrip()}", width)]
+    later = f"{indent}  " if indent else ""
+    return wrap(
+        text, width, initial_indent=indent, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,13 +65,30 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"carrel {command}",
             description=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
             allow_abbrev=False,
             **options,  # type: ignore[arg-type]
         )
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith(REQUIRED):
+            message = f"{REQUIRED}{', '.join(self._needed(message.removeprefix(REQUIRED).split(', ')))}"
         raise ConfigError(f"{message} (see {self.prog} --help)")
+
+    def _needed(self, names: list[str]) -> list[str]:
+        """Return those of the missing arguments that are needed; argparse names the ones that may be left out too."""
+        optional = {str(action.metavar) for action in self._actions if action.nargs in ("*", "?")}
+        return [name for name in names if name not in optional] or names
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--config``."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="read settings from this file (docs/configuration.md); without it, ./carrel.toml is read where nothing "
+        "else is named",
+    )
 
 
 def add_sharing_options(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +108,13 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="offer list, read and search as read-only tools too, for applications "
         "whose model cannot see resources (default: --tools)",
+    )
+    group.add_argument(
+        "--search",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="index names and full text of everything that is shared, on this machine, and offer search over it "
+        "(docs/search.md; default: --no-search)",
     )
     group.add_argument(
         "--page-size",
@@ -101,7 +153,7 @@ def is_usable(source: Source) -> bool:
 
 
 def add_limit_option(parser: argparse.ArgumentParser) -> None:
-    """Add the ``--limit`` option; ``read_limits`` parses its values."""
+    """Add the ``--limit`` option; ``read_limit`` parses a value."""
     parser.add_argument_group("limits").add_argument(
         "--limit",
         metavar="NAME=VALUE",
@@ -111,30 +163,35 @@ def add_limit_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_limits(settings: list[str], others: Limits | None = None) -> Limits:
-    """Parse limits given as NAME=VALUE; those that are not given are of ``others``.
+def read_limit(setting: str) -> tuple[str, float]:
+    """Parse a limit given as NAME=VALUE; of bytes, VALUE may be a size such as 20MiB.
 
     Raises:
-        ConfigError: there is no limit of that name, or the value is not a number above 0.
+        ConfigError: there is no limit of that name, or the value is not a number.
     """
+    name, _, value = setting.partition("=")
     kinds = Limits.__annotations__
-    limits: dict[str, float] = {}
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        if name not in kinds:
-            raise ConfigError(f"--limit {setting}: there is no limit {name!r}; docs/limits.md has all of them")
-        try:
-            limits[name] = float(value) if kinds[name] == "float" else int(value)
-        except ValueError:
-            raise ConfigError(f"--limit {setting}: {value!r} is not a number") from None
-    return msgspec.structs.replace(others or Limits(), **limits)
+    if name not in kinds:
+        hint = near(name, kinds, "; docs/limits.md has all of them")
+        raise ConfigError(f"--limit {setting}: there is no limit {name!r}{hint}")
+    try:
+        if "_bytes" in name and not value.lstrip("+-").isdigit():
+            return name, size(value)
+        return name, float(value) if kinds[name] == "float" else int(value)
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"--limit {setting}: {error}") from None
+    except ValueError:
+        raise ConfigError(f"--limit {setting}: {value!r} is not a number") from None
 
 
-def as_arguments(options: argparse.Namespace, skills: list[str], flags: SourceFlags) -> list[str]:
-    """Return the options of ``add_sharing_options`` as command-line arguments; defaults are omitted."""
+def as_arguments(
+    options: argparse.Namespace, skills: list[str], flags: SourceFlags, *, hide: bool = False
+) -> list[str]:
+    """Return the options of ``add_sharing_options`` as arguments, without defaults; secrets may be hidden."""
     arguments = [f"--name={options.name}"] if options.name else []
     arguments += [f"--skills={folder}" for folder in skills]
-    arguments += flags.arguments(options)
+    arguments += flags.arguments(options, hide=hide)
     arguments += ["--no-tools"] if options.tools is False else []
+    arguments += ["--search"] if getattr(options, "search", None) else []
     arguments += [f"--page-size={options.page_size}"] if options.page_size is not None else []
     return arguments

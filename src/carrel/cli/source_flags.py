@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from carrel.cli.values import glob, number, positive, shown_size, size, whole
-from carrel.sources.registry import SOURCES, Source
+from carrel.cli.values import folder, glob, number, positive, shown_size, size, whole
+from carrel.sources.registry import SOURCES, Source, find
 
 __all__ = ["Flag", "SourceFlags", "flags_of"]
 
@@ -23,7 +23,7 @@ KINDS: tuple[tuple[type[inspect.Type], str, Callable[[str], Any]], ...] = (
     (inspect.FloatType, "NUMBER", number),
     (inspect.StrType, "TEXT", str),
 )
-NAMED: dict[str, Callable[[str], Any]] = {"SIZE": size, "GLOB": glob}
+NAMED: dict[str, Callable[[str], Any]] = {"SIZE": size, "GLOB": glob, "FOLDER": folder}
 MANY = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType)
 
 
@@ -128,19 +128,33 @@ class SourceFlags:
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Add the flags to a parser, in a group for each source."""
         added: set[str] = set()
+        alike: dict[tuple[str, ...], str] = {}
         for source in self._sources:
             flags = self.by_scheme[source.scheme]
-            shared = ", ".join(flag.flag for flag in flags if flag.flag in added)
+            names = tuple(flag.flag for flag in flags)
+            same = alike.setdefault(names, source.scheme)
+            shared = ", ".join(name for name in names if name in added)
+            note = f"also {shared}" if same == source.scheme else f"the same options as {same}:"
             heading = f"{source.scheme}: {source.summary}"
-            group = parser.add_argument_group(heading, f"also {shared}" if shared else None)
+            group = parser.add_argument_group(heading, note if shared else None)
             for flag in flags:
                 if flag.flag not in added:
                     added.add(flag.flag)
                     self._add(group, flag)
 
-    @staticmethod
-    def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
-        note = f" (default: {flag.fallback})" if flag.fallback else ""
+    def fallback(self, flag: Flag) -> str:
+        """Return the default of a flag as text, and those of sources that have another one."""
+        found: dict[str, list[str]] = {}
+        for scheme, flags in self.by_scheme.items():
+            for one in flags:
+                if one.flag == flag.flag:
+                    found.setdefault(one.fallback, []).append(f"{scheme}:")
+        first, *others = found
+        return "; ".join([first, *(f"{', '.join(found[other])} {other or 'none'}" for other in others)])
+
+    def _add(self, group: argparse._ArgumentGroup, flag: Flag) -> None:
+        fallback = self.fallback(flag)
+        note = f" (default: {fallback})" if fallback else ""
         text = f"{flag.description}{note}".replace("%", "%%")
         if flag.read is None:
             group.add_argument(
@@ -160,23 +174,28 @@ class SourceFlags:
 
     def options(self, given: argparse.Namespace, scheme: str) -> dict[str, Any]:
         """Return the options of a source that are given on the command line."""
-        values = {flag.name: getattr(given, flag.flag) for flag in self.by_scheme[scheme]}
+        source = find(scheme)
+        owner = scheme if source is None else source.scheme
+        values = {flag.name: getattr(given, flag.flag) for flag in self.by_scheme.get(owner, ())}
         return {name: value for name, value in values.items() if value is not None}
 
-    def arguments(self, given: argparse.Namespace) -> list[str]:
-        """Return the flags that are given as command-line arguments."""
+    def arguments(self, given: argparse.Namespace, *, hide: bool = False) -> list[str]:
+        """Return the flags that are given as command-line arguments, with stars for secrets where these are hidden."""
         arguments: dict[str, None] = {}
         for flag in (flag for flags in self.by_scheme.values() for flag in flags):
             value = getattr(given, flag.flag)
             if value is not None and flag.read is None:
                 arguments[flag.flag] = None
+            elif value is not None and hide and flag.metavar == "SECRET":
+                arguments[f"{flag.flag}=********"] = None
             elif value is not None:
                 arguments |= dict.fromkeys(f"{flag.flag}={one}" for one in (value if flag.repeated else [value]))
         return list(arguments)
 
     def unused(self, given: argparse.Namespace, schemes: Iterable[str]) -> list[str]:
         """Return the flags that are given, and are options of none of these sources."""
-        used = {flag.flag for scheme in schemes for flag in self.by_scheme[scheme]}
+        owners = {source.scheme for scheme in schemes if (source := find(scheme)) is not None}
+        used = {flag.flag for scheme in owners for flag in self.by_scheme.get(scheme, ())}
         every = {flag.flag: None for flags in self.by_scheme.values() for flag in flags}
         return [flag for flag in every if flag not in used and getattr(given, flag) is not None]
 
@@ -188,7 +207,7 @@ class SourceFlags:
             for flag in flags:
                 schemes.setdefault(first.setdefault(flag.flag, flag), []).append(f"`{scheme}:`")
         rows = [
-            f"| `{flag.usage}` | `{flag.name}` | {', '.join(owners)} | {flag.description} | {flag.fallback} |"
+            f"| `{flag.usage}` | `{flag.name}` | {', '.join(owners)} | {flag.description} | {self.fallback(flag)} |"
             for flag, owners in schemes.items()
         ]
         return "\n".join(["| flag | key | source | | default |", "| --- | --- | --- | --- | --- |", *rows])

@@ -7,27 +7,40 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carrel.cli.http_options import warn
 from carrel.cli.source_flags import SourceFlags
+from carrel.cli.values import without_password
 from carrel.errors import ConfigError
 from carrel.sources.registry import find, no_source, scheme_of
 from carrel.uri.parse import UriError, file_path
 
-__all__ = ["Target", "Targets", "check_paths", "check_skills", "default_name", "read_targets"]
+if TYPE_CHECKING:
+    from carrel.catalog.provider import Provider
+    from carrel.cli.config_read import Configuration
+    from carrel.server.app import Server
+
+__all__ = ["Target", "Targets", "app_place", "check_paths", "check_skills", "default_name", "read_targets", "share"]
 
 
 class Target(NamedTuple):
-    """Something to share: its scheme, its absolute path or its URL, and the options of its source."""
+    """Something to share: its scheme, its absolute path or its URL, and the options of its source.
+
+    An ``optional`` one is left out, with a warning, where it cannot be opened.
+    """
 
     scheme: str
     place: str
     options: dict[str, Any]
+    optional: bool = False
 
 
 class Targets(list[Target]):
-    """All that is shared."""
+    """All that is shared. ``flags`` are those with which the command line shares it, without secrets."""
+
+    flags: Sequence[str] = ()
 
     def places(self, *schemes: str) -> list[str]:
         """Return the paths, or the URLs, of these schemes."""
@@ -35,8 +48,8 @@ class Targets(list[Target]):
 
     @property
     def shared(self) -> list[str]:
-        """The paths and URLs, without skills."""
-        return [target.place for target in self if target.scheme != "skills"]
+        """The paths, and the URLs without their passwords; skills are not among them."""
+        return [without_password(target.place) for target in self if target.scheme != "skills"]
 
     @property
     def skills(self) -> list[str]:
@@ -50,38 +63,97 @@ def target_of(target: str, options: dict[str, Any], folder: str = "") -> Target:
     Raises:
         ConfigError: there is no source for it.
     """
+    if "\0" in target:
+        raise ConfigError(f"a path or URL ({target.partition(':')[0][:20]!r}…) has a NUL in it")
     scheme = scheme_of(target)
     if scheme not in ("file", "skills"):
-        if find(scheme) is None:
+        source = find(scheme)
+        if source is None:
             raise no_source(target)
-        return Target(scheme, target, options)
+        return Target(source.scheme, source.absolute(target, folder), options)
     path = path_of(target) if scheme == "file" else target.partition(":")[2]
     return Target(scheme, os.path.join(folder, os.path.expanduser(path)), options)
 
 
-def read_targets(
-    given: argparse.Namespace, flags: SourceFlags, others: Iterable[tuple[str, dict[str, Any]]] = (), folder: str = ""
-) -> Targets:
-    """Return what the command line shares, and others, whose paths are relative to a folder.
+def read_targets(given: argparse.Namespace, flags: SourceFlags, configuration: Configuration | None = None) -> Targets:
+    """Return what the command line shares, and then what the configuration does. A flag is for both.
 
     Raises:
         ConfigError: a path cannot be shared, there is no source for a URL, or a flag is for none of them.
     """
     skills = [f"skills:{path}" for path in given.skills]
     here = [target_of(target, {}) for target in (*given.targets, *skills)]
-    schemes = {target.scheme for target in here}
-    for flag in flags.unused(given, schemes) if here else ():
+    found = [target._replace(options=flags.options(given, target.scheme)) for target in here]
+    found += [
+        target._replace(options={**target.options, **flags.options(given, target.scheme)})
+        for target in ([] if configuration is None else configured(configuration))
+    ]
+    for flag in flags.unused(given, {target.scheme for target in found}) if found else ():
         owners = [f"{scheme}:" for scheme, some in flags.by_scheme.items() if flag in [one.flag for one in some]]
         raise ConfigError(f"{flag} is an option of {' and '.join(owners)}, and nothing of that kind is shared")
-    found = [Target(scheme, place, flags.options(given, scheme)) for scheme, place, _ in here]
-    found += [target_of(target, options, folder) for target, options in others]
+    found = [target for target in found if not (target.optional and is_missing(target))]
     checked = {
-        "file": iter(check_paths([place for scheme, place, _ in found if scheme == "file"])),
-        "skills": iter(check_skills([place for scheme, place, _ in found if scheme == "skills"])),
+        "file": iter(check_paths([target.place for target in found if target.scheme == "file"])),
+        "skills": iter(check_skills([target.place for target in found if target.scheme == "skills"])),
     }
     return Targets(
         target._replace(place=next(checked[target.scheme])) if target.scheme in checked else target for target in found
     )
+
+
+def configured(configuration: Configuration) -> list[Target]:
+    """Return what a configuration shares.
+
+    Raises:
+        ConfigError: a URL names no path on this machine.
+    """
+    found = [
+        target_of(source.place, source.options, configuration.folder)._replace(optional=source.optional)
+        for source in configuration.sources
+    ]
+    return found + [target_of(f"skills:{folder}", {}) for folder in configuration.settings.skills.folders]
+
+
+def app_place(configuration: Configuration, file: str) -> str:
+    """Return the ``file`` of ``[app]``: a Python file relative to the configuration, or a module by its name."""
+    if file.endswith(".py") or ".py:" in file:
+        return os.path.join(configuration.folder, os.path.expanduser(file))
+    return file
+
+
+def share(app: Server[Any], targets: Targets) -> list[Provider]:
+    """Add the targets to a server. Return the providers of those that are not skills.
+
+    Raises:
+        ConfigError: a source that is not optional cannot be opened.
+    """
+    from carrel import sources
+
+    providers: list[Provider] = []
+    for target in targets:
+        if target.scheme == "skills":
+            continue
+        try:
+            opened = sources.open(target.place, **target.options)
+        except ConfigError as error:
+            if not target.optional:
+                raise
+            warn(f"{without_password(target.place)} is left out: {error}")
+            continue
+        provider = app.add_provider(opened, optional=target.optional).provider
+        providers += [] if provider in providers else [provider]
+    for target in targets:
+        if target.scheme == "skills":
+            app.skills(target.place, **target.options)
+    return providers
+
+
+def is_missing(target: Target) -> bool:
+    """Return whether a path does not exist, and warn of it."""
+    if target.scheme not in ("file", "skills") or os.path.exists(target.place):
+        return False
+    warn(f"{target.place} is left out: there is no such file or folder")
+    return True
 
 
 def path_of(target: str) -> str:
@@ -138,8 +210,11 @@ def inside(path: str, folder: str) -> bool:
 
 
 def default_name(paths: list[str]) -> str:
-    """Return the default name of a server that shares these paths."""
-    return os.path.basename(paths[0]) or "carrel"
+    """Return the default name of a server that shares these paths and URLs: without users and options of URLs."""
+    name = paths[0]
+    if "://" in name and not os.path.lexists(name):
+        name = name.partition("?")[0].rpartition("@")[2]
+    return os.path.basename(name) or "carrel"
 
 
 def nearest(path: str) -> str:

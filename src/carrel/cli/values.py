@@ -1,10 +1,34 @@
-"""Values on the command line: numbers and sizes."""
+"""Values on the command line: numbers, sizes and addresses, hints for misspelt names, URLs without passwords."""
+
+# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
+# ruff: noqa: PTH100, PTH111
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
+from collections.abc import Iterable
 
-__all__ = ["glob", "number", "positive", "shown_size", "size", "whole"]
+from carrel.errors import ConfigError
+
+__all__ = [
+    "MASK",
+    "folder",
+    "glob",
+    "near",
+    "number",
+    "positive",
+    "read_address",
+    "shown_size",
+    "size",
+    "whole",
+    "without_password",
+]
+
+MASK = "********"
+#: URL with a password, which may not be percent-encoded: ``imap://user:password@host``.
+PASSWORD = re.compile(r"(?P<before>\b[A-Za-z][\w+.-]*://[^\s/?#:@]*:)[^\s]+(?=@)")
 
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -49,6 +73,11 @@ def glob(text: str) -> str:
     return text
 
 
+def folder(text: str) -> str:
+    """Return the path of a folder as an absolute one."""
+    return os.path.abspath(os.path.expanduser(text))
+
+
 def positive(text: str) -> int:
     """Parse a whole number from 1 up."""
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
@@ -62,3 +91,33 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def read_address(text: str) -> tuple[str | None, int]:
+    """Parse PORT or HOST:PORT; an IPv6 host is in brackets. The host is None if it is not given.
+
+    Raises:
+        ConfigError: the text is neither.
+    """
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigError(f"--http {text}: an address is [HOST:]PORT, an IPv6 host in brackets: [::1]:8000")
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535):
+        raise ConfigError(f"--http {text}: {port!r} is not a port (0 to 65535)")
+    return host or None, int(port)
+
+
+def without_password(text: str) -> str:
+    """Return a text with the passwords of URLs in it hidden."""
+    return PASSWORD.sub(rf"\g<before>{MASK}", text)
+
+
+def near(name: str, names: Iterable[str], otherwise: str = "; there is {}") -> str:
+    """Return a "did you mean" hint for a name that there is not; else ``otherwise`` with all names."""
+    from difflib import get_close_matches  # imported only after a mistake
+
+    every = list(names)
+    close = get_close_matches(name, every, n=1)
+    return f"; did you mean {close[0]}?" if close else otherwise.format(", ".join(every))

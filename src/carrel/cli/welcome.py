@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import which
 
 from carrel import __version__
 from carrel.protocol.encoding import encode
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import LATEST
+from carrel.server.greeting import entry_of
 from carrel.wire.base import ClientCapabilities, Implementation, RequestMeta
 from carrel.wire.resources import ReadResourceParams, Resource
 
 __all__ = ["choose", "curl", "welcome"]
 
 SMALL = 8 * 1024
+#: Longest line of a command, where it can be broken.
+LINE = 72
 
 
 def welcome(
@@ -28,17 +31,18 @@ def welcome(
     old: str | None = None,
     skills: Sequence[str] = (),
     tokens: str | None = None,
+    flags: Sequence[str] = (),
 ) -> str:
     """Return the startup message.
 
     ``example`` is a shared resource, ``old`` the URL of the HTTP+SSE transport, ``tokens`` the file of accepted tokens,
-    if there is one.
+    or who issues them, if callers need one; ``flags`` are those with which the paths are shared.
     """
     shared = "\n".join(f"             {path}" for path in (*paths, *(f"{path} (skills)" for path in skills))).lstrip()
-    arguments = (*paths, *(f"--skills={path}" for path in skills))
+    arguments = (*paths, *(f"--skills={path}" for path in skills), *flags)
     install = f"{this_program()} install"
-    remote = f"--http {quote(url)} --name {quote(name)}"
-    entry = {"url": url} if tokens is None else {"url": url, "headers": {"Authorization": "Bearer TOKEN"}}
+    remote = f"{quote(url)} --name {quote(name)}"
+    headers = None if tokens is None else {"Authorization": "Bearer TOKEN"}
     lines = [
         "",
         f"  carrel {__version__} is ready: {name!r}",
@@ -50,19 +54,16 @@ def welcome(
         "    stop     Ctrl-C",
         "",
         "  Connect an application (Claude Desktop starts a server of its own):",
-        "",
         *([] if tokens else [f"    {install} vscode {remote}", f"    {install} cursor {remote}"]),
         f"    {install} claude-desktop {' '.join(quote(argument) for argument in arguments)}",
-        "",
         "  or any other by hand:",
-        "",
-        indent(json.dumps({"mcpServers": {name: entry}}, indent=2, ensure_ascii=False)),
+        indent(entry_of(name, url, headers)),
         "",
     ]
     if example is None:
         lines += ["  There is no file to read yet. New ones are noticed as they come.", ""]
     else:
-        lines += [f"  Read {example.name} with curl:", "", indent(curl(url, example.uri, token=tokens is not None)), ""]
+        lines += [f"  Read {example.name} with curl:", indent(curl(url, example.uri, token=tokens is not None)), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -97,12 +98,20 @@ def curl(url: str, uri: str, *, token: bool = False) -> str:
         *(["Authorization: Bearer TOKEN"] if token else []),
     ]
     parts = [f"curl -s {quote(url)}", *(f"-H {quote(header)}" for header in headers), f"-d {quote(body.decode())}"]
-    return (" " if sys.platform == "win32" else " \\\n  ").join(parts)
+    if sys.platform == "win32":
+        return " ".join(parts)
+    lines = parts[:1]
+    for part in parts[1:]:
+        fits = len(lines[-1]) + len(part) < LINE
+        lines[-1:] = [f"{lines[-1]} {part}"] if fits else [f"{lines[-1]} \\", f"  {part}"]
+    return "\n".join(lines)
 
 
 def this_program() -> str:
     """Return the command as it was invoked, so that it can be copied from the terminal."""
     program = Path(sys.argv[0])
+    if which(program.name) == str(program) and program.stem == "carrel":
+        return program.stem
     return quote(str(program)) if program.stem == "carrel" else f"{quote(sys.executable)} -m carrel"
 
 

@@ -1,0 +1,173 @@
+"""``carrel completion``: prints a script with which a shell completes commands, options, files and names.
+
+The script is made by shtab from the argument parsers, and completes commands, options and files without starting
+anything. For names of servers, and of what a server has, it calls this command with ``--line``, which
+``carrel.cli.candidates`` answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+
+from carrel.cli.asking import parsers as parsers_of_asking
+from carrel.cli.options import Parser
+from carrel.errors import ConfigError
+
+__all__ = ["SHELLS", "parser", "run", "whole_parser"]
+
+SUMMARY = "Print a script for your shell, which completes commands, options and files of carrel."
+SHELLS = ("bash", "zsh", "fish")
+EXAMPLES = """\
+examples:
+  carrel completion bash > ~/.local/share/bash-completion/completions/carrel
+  carrel completion zsh > ~/.zfunc/_carrel      with fpath+=~/.zfunc before compinit in ~/.zshrc
+  carrel completion fish > ~/.config/fish/completions/carrel.fish
+"""
+MISSING = "carrel completion needs shtab: pip install 'carrel[completion]'"
+
+#: Additions to the scripts. Standard input is empty: nothing may ask here.
+BASH = r"""
+_carrel_words() {
+  local word found=()
+  _shtab_carrel "$@"
+  case "${COMP_WORDS[1]}" in COMMANDS) ;; *) return 0 ;; esac
+  while IFS= read -r word; do found+=("$word"); done < <(
+    "${1:-carrel}" completion bash --line="${COMP_LINE:0:COMP_POINT}" --word="${COMP_WORDS[COMP_CWORD]}" \
+      </dev/null 2>/dev/null)
+  [ ${#found[@]} -gt 1 ] || return 0
+  if [ "${found[0]}" = only ]; then
+    COMPREPLY=()
+    compopt +o filenames 2>/dev/null || :
+  fi
+  COMPREPLY+=("${found[@]:1}")
+  [[ ${#COMPREPLY[@]} = 1 && "${COMPREPLY[0]}" == *= ]] && { compopt -o nospace 2>/dev/null || :; }
+  return 0
+}
+"""
+ZSH = r"""
+_carrel_words() {
+  local -a carrel_found
+  case "${words[2]}" in
+    (COMMANDS)
+      (( CURRENT > 2 )) && carrel_found=("${(@f)$(
+        carrel completion zsh --line="${(j: :)words[1,CURRENT]}" </dev/null 2>/dev/null)}") ;;
+  esac
+  if (( $#carrel_found > 1 )); then
+    local carrel_kind="$carrel_found[1]"
+    shift carrel_found
+    compadd -S '' -- ${(M)carrel_found:#*=}
+    compadd -- ${carrel_found:#*=}
+    [[ "$carrel_kind" == only ]] && return 0
+  fi
+  _shtab_carrel "$@"
+}
+"""
+FISH = r"""
+complete -c carrel -n '__fish_seen_subcommand_from COMMANDS' \
+  -a '(carrel completion fish --line (commandline -cp | string collect) </dev/null 2>/dev/null | tail -n +2)'
+"""
+
+#: Arguments whose values are files, and those whose values are folders.
+FILES = ("targets", "target", "config", "tokens", "file", "files")
+FOLDERS = ("skills", "folder")
+
+
+def parser() -> Parser:
+    """Return the argument parser of ``carrel completion``."""
+    reader = Parser("completion", SUMMARY, epilog=EXAMPLES)
+    reader.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish")
+    reader.add_argument(
+        "--line", metavar="LINE", help="print the words that may follow a command line; the script calls this itself"
+    )
+    reader.add_argument("--word", metavar="WORD", default="", help="with --line: the last word, as bash splits it")
+    return reader
+
+
+def run(arguments: list[str], summaries: Mapping[str, str]) -> int:
+    """Run ``carrel completion``; ``summaries`` has all commands.
+
+    Raises:
+        ConfigError: there is no such shell, or shtab is not installed.
+    """
+    options = parser().parse_args(arguments)
+    if options.line is not None:
+        return show_words(options)
+    try:
+        import shtab
+    except ImportError:
+        raise ConfigError(MISSING) from None
+    whole = whole_parser(summaries)
+    for command in (whole, *parsers_in(whole)):
+        for action in command._actions:
+            if action.dest in FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+            elif action.dest in FOLDERS:
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    sys.stdout.write(with_words(shtab.complete(whole, options.shell), options.shell) + "\n")
+    return 0
+
+
+def show_words(options: argparse.Namespace) -> int:
+    """Print what may follow a command line, a word a line, after "only", or "more" where files may follow too."""
+    from carrel.cli.candidates import candidates, for_bash
+
+    try:
+        found = candidates(options.line)
+    except ConfigError:  # such as a configuration that cannot be read; the command itself says so
+        return 0
+    words = for_bash(options.line, options.word, found) if options.shell == "bash" else found.words
+    if words:
+        sys.stdout.write("\n".join(["only" if found.alone else "more", *words]) + "\n")
+    return 0
+
+
+def with_words(script: str, shell: str) -> str:
+    """Return the script of a shell with what asks for words while a command line is typed."""
+    from carrel.cli.candidates import COMMANDS
+
+    if shell == "fish":
+        return script + FISH.replace("COMMANDS", " ".join(COMMANDS))
+    if shell == "zsh":
+        head, mark, tail = script.partition("\ntypeset -A opt_args\n")
+        tail = tail.replace("compdef _shtab_carrel", "compdef _carrel_words").replace(
+            "  _shtab_carrel ", "  _carrel_words "
+        )
+        return head + ZSH.replace("COMMANDS", "|".join(COMMANDS)) + mark + tail
+    return script.replace("-F _shtab_carrel carrel", "-F _carrel_words carrel").replace(
+        "\ncomplete -o", BASH.replace("COMMANDS", "|".join(COMMANDS)) + "\ncomplete -o"
+    )
+
+
+def whole_parser(summaries: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Return one parser with all commands and their options."""
+    whole = argparse.ArgumentParser("carrel", description="The Model Context Protocol.", allow_abbrev=False)
+    whole.add_argument("--version", "-V", action="store_true", help="print the version")
+    whole.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    commands = whole.add_subparsers(dest="command")
+    parsers = parsers_of_commands()
+    for name, summary in summaries.items():
+        commands.add_parser(name, help=summary, parents=[parsers[name]], add_help=False)
+    return whole
+
+
+def parsers_of_commands() -> Mapping[str, argparse.ArgumentParser]:
+    """Return the parsers of all commands by name. All of their modules are imported."""
+    from carrel.cli import call, cat, config, dev, gateway, import_, init, install, ls, run, serve
+
+    modules = {"run": run, "dev": dev, "call": call, "ls": ls, "cat": cat, "config": config, "init": init}
+    modules["import"], modules["gateway"] = import_, gateway
+    found: dict[str, argparse.ArgumentParser] = {name: module.parser() for name, module in modules.items()}
+    return {**found, **parsers_of_asking()} | {
+        "serve": serve.parser()[0],
+        "install": install.parser()[0],
+        "completion": parser(),
+    }
+
+
+def parsers_in(whole: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield the parsers of the commands in a parser."""
+    for action in whole._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()

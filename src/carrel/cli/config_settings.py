@@ -1,0 +1,356 @@
+"""Settings of ``carrel.toml``: one struct for each section, with types, defaults and descriptions.
+
+From these structs come the checks of the file, the environment variables, the JSON schema, ``carrel config show`` and
+the tables of docs/configuration.md. ``[[sources]]`` have the options structs of their sources.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import Meta
+
+from carrel.limits import Limits
+from carrel.search.options import SearchOptions
+from carrel.sources.options import Count, Secret
+
+__all__ = [
+    "HOST_SECTIONS",
+    "SECTIONS",
+    "AppSettings",
+    "AuthSettings",
+    "Field",
+    "GatewaySettings",
+    "HTTPSettings",
+    "IntrospectionSettings",
+    "LoggingSettings",
+    "Origin",
+    "SearchSettings",
+    "ServerSettings",
+    "Settings",
+    "SkillsSettings",
+    "SourceEntry",
+    "fields",
+    "fields_of",
+    "table",
+]
+
+Texts = tuple[str, ...]
+Rules = dict[str, str | Texts]
+Seconds = Annotated[float, Meta(ge=0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+FilePath = Annotated[str, Meta(extra={"path": True})]
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Identity of the server, and how it lists."""
+
+    name: Annotated[
+        str | None, Meta(description="what the server is called (default: the name of the first source)")
+    ] = None
+    title: Annotated[str | None, Meta(description="the name that people see")] = None
+    description: Annotated[str | None, Meta(description="what the server is for, in a sentence")] = None
+    version: Annotated[str | None, Meta(description="the version of the server (default: that of Carrel)")] = None
+    instructions: Annotated[str | None, Meta(description="how a model should use the server")] = None
+    website_url: Annotated[str | None, Meta(description="a page about the server")] = None
+    page_size: Annotated[Count, Meta(description="how many resources a listing returns at a time")] = 100
+    tools: Annotated[bool, Meta(description="offer list, read and search as read-only tools too")] = True
+
+
+class AppSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A server in Python, for ``carrel run``."""
+
+    file: Annotated[
+        str | None,
+        Meta(description="the Python file or module with the server: server.py, server.py:app or package.module:app"),
+    ] = None
+
+
+class SkillsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Skills; those with options are ``[[sources]]`` with a URL ``skills:FOLDER``."""
+
+    folders: Annotated[tuple[FilePath, ...], Meta(description="folders of skills (directories with a SKILL.md)")] = ()
+
+
+class SearchSettings(SearchOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Full-text search over everything that is shared."""
+
+    enabled: Annotated[bool, Meta(description="index everything that is shared, and offer search")] = False
+
+
+class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP transport. Without a port, the server speaks on stdio."""
+
+    port: Annotated[Port | None, Meta(description="the port to listen on, 0 for any free one (default: stdio)")] = None
+    host: Annotated[str, Meta(description="the address to listen on; 0.0.0.0 or :: for all of this machine")] = (
+        "127.0.0.1"
+    )
+    path: Annotated[str, Meta(description="the path of the URL")] = "/mcp"
+    allowed_hosts: Annotated[
+        Texts, Meta(description="names besides this machine's own that requests may be sent to")
+    ] = ()
+    allowed_origins: Annotated[Texts, Meta(description="origins of web pages whose requests are accepted")] = ()
+    trusted_proxies: Annotated[
+        Texts, Meta(description="reverse proxies, or networks of them, that name the client")
+    ] = ()
+    sse: Annotated[bool, Meta(description="serve the deprecated HTTP+SSE transport at /sse too")] = False
+    keep_alive: Annotated[float, Meta(gt=0, description="seconds after which a comment is sent on a silent stream")] = (
+        15.0
+    )
+    patience: Annotated[
+        Seconds, Meta(description="seconds that a response may take before a stream is begun for it")
+    ] = 0.5
+
+
+class IntrospectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Introspection of opaque tokens at the authorization server (RFC 7662)."""
+
+    client_id: Annotated[str, Meta(description="what this server is registered as there")]
+    client_secret: Annotated[Secret, Meta(description="its secret there")]
+    url: Annotated[str | None, Meta(description="the introspection endpoint (default: from the issuer's metadata)")] = (
+        None
+    )
+    method: Annotated[
+        Literal["basic", "post"], Meta(description="how id and secret are sent: in a header, or in the form")
+    ] = "basic"
+
+
+class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Authentication of clients over HTTP: a file of tokens, or an authorization server (an issuer)."""
+
+    tokens: Annotated[FilePath | None, Meta(description="a file with the hashes of accepted tokens")] = None
+    issuer: Annotated[str | Texts | None, Meta(description="the URL of the authorization server; or several")] = None
+    resource: Annotated[
+        str | None, Meta(description="the URL that clients use (default: the first audience, else local callers only)")
+    ] = None
+    audience: Annotated[
+        str | Texts | None, Meta(description="what tokens have as their audience (default: resource)")
+    ] = None
+    scopes: Annotated[Rules, Meta(description="which scopes requests need")] = {}
+    implies: Annotated[Rules, Meta(description="which scopes hold others")] = {}
+    jwks_uri: Annotated[str | None, Meta(description="where the keys are, if the issuer has no metadata")] = None
+    algorithms: Annotated[Texts, Meta(description="accepted signature algorithms (default: all that are safe)")] = ()
+    leeway: Annotated[Seconds, Meta(description="seconds by which the issuer's clock may differ")] = 10.0
+    remember: Annotated[
+        Seconds | None, Meta(description="seconds for which a verified token is cached (default: 60, introspected 10)")
+    ] = None
+    keys_ttl: Annotated[Seconds, Meta(description="seconds after which keys are fetched again")] = 3600.0
+    keys_pause: Annotated[Seconds, Meta(description="seconds between two fetches for unknown keys")] = 5.0
+    name: Annotated[str | None, Meta(description="the name of the server in its metadata document")] = None
+    documentation: Annotated[str | None, Meta(description="a page for developers, in the metadata document")] = None
+    introspection: Annotated[
+        IntrospectionSettings | None, Meta(description="ask the issuer about each token (opaque tokens)")
+    ] = None
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sessions and logins of ``carrel gateway`` at its servers."""
+
+    public_url: Annotated[
+        str | None, Meta(description="the URL at which browsers reach the gateway (default: that of --http)")
+    ] = None
+    logins: Annotated[bool, Meta(description="let users log in at servers that want it, each for themselves")] = True
+    client_id: Annotated[
+        str | None,
+        Meta(description="what the gateway is registered as at the issuer of [auth], for logins of browsers"),
+    ] = None
+    client_secret: Annotated[Secret | None, Meta(description="its secret there")] = None
+    keys: Annotated[
+        Secret | None,
+        Meta(description="64 hexadecimal digits, with which grants are encrypted; older keys follow after commas"),
+    ] = None
+    max_sessions: Annotated[Count, Meta(description="sessions with each server, and so its processes")] = 100
+    max_sessions_per_principal: Annotated[Count, Meta(description="those of one authenticated caller")] = 20
+    idle_seconds: Annotated[Seconds, Meta(description="seconds for which a session without requests is kept")] = 1800.0
+
+
+class LoggingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Logs, on standard error."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least that is told")] = (
+        "warning"
+    )
+    format: Annotated[Literal["text", "json"], Meta(description="text for people, or JSON lines")] = "text"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings besides ``[[sources]]``."""
+
+    server: ServerSettings = ServerSettings()
+    app: AppSettings = AppSettings()
+    skills: SkillsSettings = SkillsSettings()
+    search: SearchSettings = SearchSettings()
+    http: HTTPSettings = HTTPSettings()
+    auth: AuthSettings = AuthSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    limits: Limits = Limits()
+    logging: LoggingSettings = LoggingSettings()
+
+
+#: Structs of the sections, by their names in the file.
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "server": ServerSettings,
+    "app": AppSettings,
+    "skills": SkillsSettings,
+    "search": SearchSettings,
+    "http": HTTPSettings,
+    "auth": AuthSettings,
+    "auth.introspection": IntrospectionSettings,
+    "gateway": GatewaySettings,
+    "limits": Limits,
+    "logging": LoggingSettings,
+}
+#: Sections of hosts and gateways, with the servers that they connect to: ``carrel.host.config`` reads them.
+HOST_SECTIONS = ("servers", "inputs")
+
+
+class Origin(NamedTuple):
+    """Where a value comes from, and whether it is a secret."""
+
+    text: str
+    is_secret: bool = False
+
+
+class SourceEntry(NamedTuple):
+    """Table of ``[[sources]]``: its path or URL, the options of its source, and where it is.
+
+    ``shown`` is the path or URL as it is written, with references; ``origins`` has those of the options. An
+    ``optional`` source is left out, with a warning, where it cannot be opened.
+    """
+
+    place: str
+    options: dict[str, Any]
+    where: str
+    shown: str
+    origins: dict[str, Origin]
+    optional: bool = False
+
+
+class Field(NamedTuple):
+    """One setting. ``kind`` is the type that its value is converted to, ``marks`` what ``Meta`` says of it."""
+
+    section: str
+    name: str
+    kind: Any
+    default: object
+    marks: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        """The name with its section, such as ``http.port``."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable, such as ``CARREL_HTTP_PORT``."""
+        return f"CARREL_{self.path.replace('.', '_').upper()}"
+
+    @property
+    def description(self) -> str:
+        """The description."""
+        return str(self.marks.get("description", ""))
+
+    @property
+    def is_size(self) -> bool:
+        """Whether the value may be written as 20MiB."""
+        return self.marks.get("title") == "SIZE" or (self.section == "limits" and "_bytes" in self.name)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value must not be in the file, and is never printed."""
+        return bool(self.marks.get("secret"))
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the value is a path, or several, relative to the file."""
+        return bool(self.marks.get("path"))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that there are to choose from, if they are named."""
+        inner = getattr(self.kind, "__origin__", self.kind)
+        return get_args(inner) if getattr(inner, "__origin__", None) is Literal else ()
+
+    @property
+    def values(self) -> str:
+        """The values that there are, in words."""
+        if self.choices:
+            return ", ".join(f"`{choice}`" for choice in self.choices)
+        if self.is_secret:
+            return "a secret"
+        names: dict[object, str] = {
+            str: "a path" if self.is_path else "text",
+            tuple: f"list of {'paths' if self.is_path else 'texts'}",
+        }
+        names |= {int: "whole number", float: "number", bool: "true, false", dict: "table"}
+        return " or ".join(name for kind, name in names.items() if kind in self.types)
+
+    @property
+    def fallback(self) -> str:
+        """The default as TOML; empty if there is none."""
+        if self.default in (None, (), msgspec.NODEFAULT) or self.default == {}:
+            return ""
+        return f"`{msgspec.json.encode(self.default).decode()}`"
+
+    @property
+    def types(self) -> set[object]:
+        """The types that the value may be of, without ``None``."""
+        return alternatives(self.kind) - {type(None)}
+
+
+@cache
+def fields() -> dict[str, Field]:
+    """Return all settings besides those of sources, by path."""
+    every = (field for name, section in SECTIONS.items() for field in fields_of(section, name).values())
+    return {field.path: field for field in every if field.path not in SECTIONS}
+
+
+def table(section: str) -> str:
+    """Return the settings of a section as a table in Markdown, for the documentation."""
+    rows = [
+        f"| `{field.name}` | {field.values} | {field.description} | {field.fallback} |"
+        for field in fields().values()
+        if field.section == section
+    ]
+    return "\n".join(["| setting | values | | default |", "| --- | --- | --- | --- |", *rows])
+
+
+def fields_of(struct: type[msgspec.Struct], section: str) -> dict[str, Field]:
+    """Return the fields of a struct by name."""
+    return {
+        info.name: Field(section, info.name, info.type, default_of(info), marks_of(info.type))
+        for info in msgspec.structs.fields(struct)
+    }
+
+
+def default_of(info: msgspec.structs.FieldInfo) -> object:
+    """Return the default of a field; ``msgspec.NODEFAULT`` if it has none."""
+    return info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory()
+
+
+def marks_of(kind: Any) -> dict[str, Any]:
+    """Return what the ``Meta`` of a type, and of the types in it, say. The outer ones win."""
+    found: dict[str, Any] = {}
+    for inner in get_args(kind):
+        found |= marks_of(inner)
+    for meta in getattr(kind, "__metadata__", ()):
+        if isinstance(meta, Meta):
+            some = {"description": meta.description, "title": meta.title, **(meta.extra or {})}
+            found |= {name: value for name, value in some.items() if value is not None}
+    return found
+
+
+def alternatives(kind: Any) -> set[object]:
+    """Return the types of a union, without ``Annotated`` and parameters: ``{str, tuple}``."""
+    if hasattr(kind, "__metadata__"):
+        return alternatives(kind.__origin__)
+    if isinstance(kind, type) and not get_args(kind):
+        return {kind}
+    origin = getattr(kind, "__origin__", None)
+    if isinstance(origin, type):
+        return {origin}
+    if origin is Literal:
+        return {str}
+    return set().union(*map(alternatives, get_args(kind)))

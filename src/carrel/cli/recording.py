@@ -1,0 +1,197 @@
+"""Recorded sessions: a JSONL file with every message, and the answers of a recording to requests.
+
+A line is ``{"time": seconds, "direction": "in" or "out", "message": …}``, as seen by the server.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from carrel.errors import INVALID_PARAMS, METHOD_NOT_FOUND, ConfigError
+
+__all__ = ["Recorder", "Recording"]
+
+#: Methods whose recorded answer is given whatever the parameters: they open a session, or only check it.
+OPENING = ("initialize", "server/discover", "ping", "logging/setLevel")
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+class Recorder:
+    """Writer of a recording. Messages may come from several threads."""
+
+    def __init__(self, file: str) -> None:
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self.count = 0
+        try:
+            self._file: IO[bytes] = Path(file).open("wb")  # noqa: SIM115  # closed by ``close``
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+
+    def add(self, direction: str, data: bytes) -> None:
+        """Write a message; what is no JSON is written as text."""
+        if not data.strip():
+            return
+        try:
+            message: Any = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            message = data.decode("utf-8", "backslashreplace")
+        entry = {"time": round(time.monotonic() - self._started, 4), "direction": direction, "message": message}
+        with self._lock:
+            if not self._file.closed:
+                self._file.write(msgspec.json.encode(entry) + b"\n")
+                self._file.flush()
+                self.count += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+
+class Exchange(msgspec.Struct):
+    """Recorded request, the notifications that belong to it, and the response; None if there was none."""
+
+    request: dict[str, Any]
+    notices: list[dict[str, Any]]
+    response: dict[str, Any] | None = None
+
+
+class Recording:
+    """Recorded exchanges, by request. Equal requests get their answers in order, and then the last one again.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not a recording.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._exchanges: dict[str, list[Exchange]] = {}
+        self._given: dict[str, int] = {}
+        self.count = 0
+        pending: dict[Any, Exchange] = {}
+        for direction, message in read(file):
+            for part in message if isinstance(message, list) else [message]:
+                if not isinstance(part, dict):
+                    continue
+                if direction == "in" and "method" in part and "id" in part:
+                    pending[key(part["id"])] = exchange = Exchange(part, [])
+                    self._exchanges.setdefault(request_key(part), []).append(exchange)
+                    self.count += 1
+                elif direction == "out" and "method" not in part:
+                    found = pending.get(key(part.get("id")))
+                    if found is not None:
+                        found.response = part
+                elif direction == "out":
+                    for exchange in pending.values():
+                        if exchange.response is None and belongs(part, exchange.request):
+                            exchange.notices.append(part)
+
+    def answer(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the messages that answer a request: notifications, then the response, if there was one."""
+        name = request_key(request)
+        exchanges = self._exchanges.get(name) or self._alike(request)
+        if not exchanges:
+            return [self._refusal(request)]
+        number = self._given.get(name, 0)
+        self._given[name] = number + 1
+        exchange = exchanges[min(number, len(exchanges) - 1)]
+        messages = [renamed(notice, exchange.request, request) for notice in exchange.notices]
+        if exchange.response is not None:
+            messages.append({**renamed(exchange.response, exchange.request, request), "id": request["id"]})
+        return messages
+
+    def _alike(self, request: dict[str, Any]) -> list[Exchange]:
+        if request.get("method") not in OPENING:
+            return []
+        every = [exchange for exchanges in self._exchanges.values() for exchange in exchanges]
+        return [exchange for exchange in every if exchange.request["method"] == request["method"]]
+
+    def _refusal(self, request: dict[str, Any]) -> dict[str, Any]:
+        method = request.get("method")
+        if method == "ping":
+            return {"jsonrpc": "2.0", "id": request["id"], "result": {}}
+        known = [one for every in self._exchanges.values() for one in every if one.request["method"] == method]
+        params = without_meta(request.get("params"))
+        asked = f"{method} {msgspec.json.encode(params).decode()}"[:300]
+        others = [msgspec.json.encode(without_meta(one.request.get("params"))).decode()[:200] for one in known[:5]]
+        hint = f"; recorded are {', '.join(others)}" if others else ""
+        error = {
+            "code": INVALID_PARAMS if known else METHOD_NOT_FOUND,
+            "message": f"This request was not recorded: {asked}{hint}",
+        }
+        return {"jsonrpc": "2.0", "id": request["id"], "error": error}
+
+
+def read(file: str) -> list[tuple[str, Any]]:
+    """Return the directions and messages of a recording.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not a recording.
+    """
+    try:
+        lines = Path(file).read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = msgspec.json.decode(line)
+            found.append((entry["direction"], entry["message"]))
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+            raise ConfigError(f"{file} is not a recording of carrel record: line {number}") from None
+    return found
+
+
+def key(id: Any) -> str:
+    return msgspec.json.encode(id).decode()
+
+
+def without_meta(params: Any) -> Any:
+    return {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else params
+
+
+def request_key(request: dict[str, Any]) -> str:
+    """Return what makes requests equal: method and parameters, but neither id nor ``_meta`` nor the client's info."""
+    params = without_meta(request.get("params")) or {}
+    if request["method"] == "initialize" and isinstance(params, dict):
+        params = {"protocolVersion": params.get("protocolVersion")}
+    return msgspec.json.encode([request["method"], params], order="deterministic").decode()
+
+
+def belongs(notice: dict[str, Any], request: dict[str, Any]) -> bool:
+    """Return whether a notification belongs to a request: by its progress token, or as one of its subscription."""
+    params = notice.get("params")
+    if "id" in notice or not isinstance(params, dict):
+        return False
+    token = progress_token(request)
+    meta = params.get("_meta")
+    subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
+    return (token is not None and params.get("progressToken") == token) or (
+        subscription is not None and subscription == request["id"]
+    )
+
+
+def progress_token(request: dict[str, Any]) -> Any:
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta.get("progressToken") if isinstance(meta, dict) else None
+
+
+def renamed(message: dict[str, Any], before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Return a recorded message with the progress token and the subscription id of the new request."""
+    field = "params" if "params" in message else "result"
+    params = message.get(field)
+    if not isinstance(params, dict):
+        return message
+    params = dict(params)
+    if "progressToken" in params and params["progressToken"] == progress_token(before):
+        params["progressToken"] = progress_token(now)
+    meta = params.get("_meta")
+    if isinstance(meta, dict) and meta.get(SUBSCRIPTION) == before["id"]:
+        params["_meta"] = {**meta, SUBSCRIPTION: now["id"]}
+    return {**message, field: params}

@@ -1,0 +1,149 @@
+"""Inline metadata of Python scripts: the packages that a file needs, and an environment of uv that has them.
+
+    # /// script
+    # requires-python = ">=3.12"
+    # dependencies = ["httpx", "rich>=13"]
+    # ///
+
+https://packaging.python.org/en/latest/specifications/inline-script-metadata/
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+from carrel import __version__
+from carrel.errors import ConfigError
+
+__all__ = ["Script", "enter", "find_uv", "missing", "read_script", "uv_command"]
+
+#: Variable that names the file whose environment this process runs in, so that it is entered once.
+ENTERED = "CARREL_SCRIPT"
+#: The Python versions that Carrel itself runs on.
+REQUIRES_PYTHON = ">=3.11"
+BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+#: Extras of Carrel, by a module that each installs: an environment of uv gets those that are installed here.
+EXTRAS = {
+    "ask": "cryptography",
+    "auth": "joserfc",
+    "client": "aiohttp",
+    "compat": "pydantic",
+    "files": "watchfiles",
+    "http": "uvicorn",
+    "skills": "yaml",
+}
+#: Folders in which uv is installed, and that applications started from a desktop may not have in PATH.
+FOLDERS = ("~/.local/bin", "~/.cargo/bin", "/opt/homebrew/bin", "/usr/local/bin")
+
+
+class Script(NamedTuple):
+    """Metadata of a script: the packages and the Python version that it needs."""
+
+    dependencies: list[str]
+    requires_python: str | None
+
+
+def read_script(file: str) -> Script | None:
+    """Return the metadata at the top of a file; None if it has none.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or is there twice.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        return None  # with a declaration of another encoding, which Python understands
+    blocks = [match for match in BLOCK.finditer(text.replace("\r\n", "\n")) if match["type"] == "script"]
+    if not blocks:
+        return None
+    if len(blocks) > 1:
+        raise ConfigError(f"{file} has several blocks '# /// script'; there may be one")
+    lines = blocks[0]["content"].splitlines(keepends=True)
+    try:
+        found = tomllib.loads("".join(line.removeprefix("# ") if line.startswith("# ") else line[1:] for line in lines))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: the block '# /// script' is not TOML: {error}") from error
+    dependencies, requires = found.get("dependencies", []), found.get("requires-python")
+    if not isinstance(dependencies, list) or not all(isinstance(one, str) for one in dependencies):
+        raise ConfigError(f"{file}: dependencies of the block '# /// script' must be a list of text")
+    if not isinstance(requires, str | None):
+        raise ConfigError(f"{file}: requires-python of the block '# /// script' must be text")
+    return Script(dependencies, requires)
+
+
+def enter(file: str | None, arguments: list[str]) -> None:
+    """Run this command again in an environment with the packages that a file needs, if uv is here to make it.
+
+    Returns without it if the file names no packages, or if there is no uv: then they may be installed here.
+
+    Raises:
+        ConfigError: the metadata of the file is not valid.
+    """
+    script = None if file is None else read_script(file)
+    if script is None or not script.dependencies or os.environ.get(ENTERED) == file:
+        return
+    uv = find_uv()
+    if uv is None:
+        return
+    command = [uv, *uv_command(script), "python", "-m", "carrel", *arguments]
+    environment = {**os.environ, ENTERED: str(file)}
+    if sys.platform == "win32":  # it has no exec that keeps the standard streams and the process id
+        sys.exit(subprocess.call(command, env=environment))  # noqa: S603
+    os.execve(uv, command, environment)  # noqa: S606
+
+
+def uv_command(script: Script) -> list[str]:
+    """Return the arguments of uv that run a program in an environment with what a script needs, and this Carrel.
+
+    https://docs.astral.sh/uv/reference/cli/#uv-run
+    """
+    python = f"{script.requires_python},{REQUIRES_PYTHON}" if script.requires_python else REQUIRES_PYTHON
+    packages = [argument for package in script.dependencies for argument in ("--with", package)]
+    named = any(re.match(r"carrel\b(?![-_.])", package.strip(), re.IGNORECASE) for package in script.dependencies)
+    return ["run", "--quiet", "--no-project", "--isolated", "--python", python, *packages, *([] if named else own())]
+
+
+def own() -> list[str]:
+    """Return the arguments of uv that install this Carrel: from where it was installed, with the same extras."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    import msgspec
+
+    extras = ",".join(extra for extra, module in EXTRAS.items() if importlib.util.find_spec(module) is not None)
+    extras = f"[{extras}]" if extras else ""
+    try:
+        origin = distribution("carrel").read_text("direct_url.json")
+    except PackageNotFoundError:
+        origin = None
+    if origin is None:
+        return ["--with", f"carrel{extras}=={__version__}"]
+    place = msgspec.json.decode(origin)
+    if place.get("dir_info", {}).get("editable"):
+        return ["--with-editable", f"{Path(__file__).parents[3]}{extras}"]
+    return ["--with", f"carrel{extras} @ {place['url']}"]
+
+
+def find_uv() -> str | None:
+    """Return the path of uv, also where the PATH of a desktop does not lead; None if it is not installed."""
+    folders = os.pathsep.join(str(Path(folder).expanduser()) for folder in FOLDERS)
+    return shutil.which("uv") or shutil.which("uv", path=folders)
+
+
+def missing(shown: str, file: str | None, module: str) -> str:
+    """Return the error message for a package that code needs, and how it is installed."""
+    script = None if file is None else read_script(file)
+    package = module.partition(".")[0]
+    if script is not None and script.dependencies and find_uv() is None:
+        packages = " ".join(f"'{one}'" if re.search(r"[^\w.\-]", one) else one for one in script.dependencies)
+        return f"{shown} needs {package}: install uv, which reads the packages from the file, or pip install {packages}"
+    return f"{shown} needs {package}, which is not installed here: pip install {package}, or uv run --with {package}"

@@ -1,0 +1,170 @@
+"""Servers by the names that they have in ./carrel.toml and in the configurations of applications."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from carrel.errors import ConfigError
+from carrel.host.config import ConfigFile, ServerConfig, discover, read_file
+from carrel.host.config.inputs import Inputs
+from carrel.host.config.server_config import Input
+from carrel.host.config.variables import resolve
+from carrel.near_names import did_you_mean
+from carrel.printable import printable
+
+__all__ = ["MARK", "find_server", "names_of_servers", "resolved_server", "url_of"]
+
+#: What a target begins with that is the name of a server and nothing else.
+MARK = "@"
+
+
+def configurations() -> list[ConfigFile]:
+    """Return the configurations on this machine: ./carrel.toml, then those of applications."""
+    own = read_file(Path("carrel.toml"))
+    return [own, *discover()]
+
+
+def names_of_servers(files: Sequence[ConfigFile] | None = None) -> dict[str, list[ServerConfig]]:
+    """Return all servers by their names, those of ./carrel.toml first; different ones of one name are several.
+
+    Of several, each has the name of its application behind its own too: ``github-cursor``.
+    """
+    found: dict[str, list[ServerConfig]] = {}
+    for file in configurations() if files is None else files:
+        for server in file.servers:
+            others = found.setdefault(server.name, [])
+            if not any(one.same_as(server) for one in others):
+                others.append(server)
+    for name, servers in list(found.items()):
+        for server in servers if len(servers) > 1 else ():
+            application = server.origin.application if server.origin is not None else "carrel"
+            found.setdefault(f"{name}-{application}", []).append(server)
+    return found
+
+
+def find_server(target: str) -> ServerConfig | None:
+    """Return the server that a target names, ``@NAME`` or NAME; None for what looks like anything else.
+
+    One in ./carrel.toml goes before those of applications.
+
+    Raises:
+        ConfigError: there is none of that name, there are different ones, it is disabled, or it is a file as well.
+    """
+    name = target.removeprefix(MARK)
+    if not target.startswith(MARK) and not is_plain(target):
+        return None
+    files = configurations()
+    servers = names_of_servers(files)
+    found = servers.get(name, [])
+    if not found:
+        if not target.startswith(MARK) and is_module(name):
+            return None
+        problem = next((str(each) for file in files for each in file.problems if each.entry in (name, None)), None)
+        raise ConfigError(unknown(name, list(servers)) + (f" ({problem})" if problem else ""))
+    if not target.startswith(MARK) and (clash := place_of(name)) is not None:
+        raise ConfigError(
+            f"{name} is {clash}, and a server of {shown_place(found[0])}: write ./{clash_name(name)} or @{name}"
+        )
+    chosen = found[0]
+    if len(found) > 1 and not is_own(chosen):
+        every = " or ".join(f"{name}-{application_of(one)} ({shown_place(one)})" for one in found)
+        raise ConfigError(f"there are {len(found)} different servers {name!r}: write {every}")
+    if chosen.disabled:
+        raise ConfigError(f"the server {name!r} is disabled in {shown_place(chosen)}")
+    return chosen
+
+
+def resolved_server(server: ServerConfig) -> ServerConfig:
+    """Return a configuration with all variables replaced; inputs that are not in the keyring are asked for.
+
+    Raises:
+        ConfigError: a variable has no value; the message names it, and where it is.
+    """
+    can_ask = sys.stdin is not None and sys.stdin.isatty()
+    return asyncio.run(resolve(server, inputs=Inputs(ask_for_input if can_ask else None)))
+
+
+def url_of(target: str) -> str | None:
+    """Return the URL of the server that a target names; None for what is no such name.
+
+    Raises:
+        ConfigError: it has no URL, or is not to be found (``find_server``).
+    """
+    server = find_server(target)
+    if server is None:
+        return None
+    url = resolved_server(msgspec.structs.replace(server, headers={}, env={})).url
+    if url is None:
+        raise ConfigError(f"{target} is a command ({shown_place(server)}): only servers over HTTP have logins")
+    return url
+
+
+async def ask_for_input(wanted: Input, server: ServerConfig) -> str | None:
+    """Ask for an input at the terminal; a password is not shown."""
+    about = printable(f"{server.name} needs {wanted.description or wanted.id}: ", 300)
+
+    def read() -> str:
+        if wanted.password:
+            import getpass
+
+            return getpass.getpass(about)
+        return input(about)
+
+    return await asyncio.to_thread(read) or wanted.default
+
+
+def is_plain(target: str) -> bool:
+    """Return whether a target is a name, and neither a path, a URL nor a file with a colon."""
+    return not any(mark in target for mark in "/\\: ") and target not in ("", ".", "..") and not target.endswith(".py")
+
+
+def is_module(name: str) -> bool:
+    """Return whether a name is that of a module in this folder, or that is installed."""
+    head = name.partition(".")[0]
+    if place_of(name) is not None or place_of(head) is not None:
+        return True
+    try:
+        return head.isidentifier() and importlib.util.find_spec(head) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def place_of(name: str) -> str | None:
+    """Return what of this name is in this folder: a file, a folder or a module; None if there is nothing."""
+    if Path(name).is_dir():
+        return "a folder here"
+    if Path(name).exists():
+        return "a file here"
+    return "a module here" if Path(f"{name}.py").exists() else None
+
+
+def clash_name(name: str) -> str:
+    """Return the name of a file or folder by which the target is meant in place of a server."""
+    return name if Path(name).exists() else f"{name}.py"
+
+
+def unknown(name: str, names: list[str]) -> str:
+    """Return the error for a name that there is not."""
+    known = printable(", ".join(sorted(names)), 300)
+    hint = did_you_mean(name, names) or (f"; there are: {known}" if names else "; none is configured")
+    places = "no file, folder or module, and no server in carrel.toml or an application"
+    return f"{name!r} is {places}{hint}"
+
+
+def is_own(server: ServerConfig) -> bool:
+    return application_of(server) == "carrel"
+
+
+def application_of(server: ServerConfig) -> str:
+    return "carrel" if server.origin is None else server.origin.application
+
+
+def shown_place(server: ServerConfig) -> str:
+    """Return where a server is configured."""
+    return "carrel.toml" if server.origin is None else str(server.origin)

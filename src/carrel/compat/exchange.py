@@ -1,0 +1,108 @@
+"""Exchange: one request that is being answered, as the faces of other packages need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.types.base import INTERNAL_ERROR, INVALID_REQUEST, ErrorData
+from carrel.compat.wire import struct_of
+from carrel.errors import MissingCapability, PeerError, ProtocolError, TransportError
+from carrel.protocol.channel import Channel
+from carrel.protocol.server import Call
+from carrel.server.context import Context
+from carrel.server.elicitation.input_required import ask, use_state
+from carrel.server.elicitation.questions import Question
+from carrel.server.runtime import Runtime
+from carrel.wire.client_features import CreateMessageParams, ElicitParams, ListRootsParams
+
+__all__ = ["Exchange", "current_exchange", "http_scope", "notification"]
+
+
+@dataclass
+class Exchange:
+    """One request: its call, and the channel for messages that belong to it."""
+
+    runtime: Runtime
+    call: Call
+    channel: Channel
+    session: Any = field(default=None)
+
+    @cached_property
+    def context(self) -> Context[Any]:
+        """Context of the request in Carrel's terms."""
+        return Context(self.runtime, self.call, self.channel, repeatable=False)
+
+    async def begin(self) -> None:
+        """Take the answers that a stateless client sends with its request."""
+        if getattr(self.call.params, "request_state", None) is not None:
+            await use_state(self.context)
+
+    def end(self) -> None:
+        """Check that no question was swallowed by the handler."""
+        if "context" in self.__dict__:
+            self.context._over = True
+            self.context._insist()
+
+    async def ask(self, method: str, params: BaseModel | None, result: Any) -> Any:
+        """Put a question to the client, and return its answer as a model of the type ``result``.
+
+        Raises:
+            McpError: the client cannot be asked that, or answered with an error.
+        """
+        question = _question_of(method, params, result, self.call.peer.revision.questions)
+        try:
+            return (await ask(self.context, {None: question}))[0]
+        except MissingCapability as error:
+            raise McpError(ErrorData(code=INVALID_REQUEST, message=str(error), data=error.data)) from None
+        except PeerError as error:
+            raise McpError(ErrorData(code=error.code, message=error.message, data=error.data)) from None
+        except (ProtocolError, TransportError) as error:
+            raise McpError(ErrorData(code=INTERNAL_ERROR, message=str(error))) from None
+
+
+def _question_of(method: str, params: BaseModel | None, result: Any, known: Mapping[str, Any]) -> Question:
+    """Return the question of a request to the client."""
+
+    def read(answer: Any) -> Any:
+        try:
+            return result.model_validate(answer)
+        except ValidationError as error:
+            raise ValueError(str(error)) from None
+
+    wire: ElicitParams | CreateMessageParams | ListRootsParams
+    if method == "roots/list" or params is None:
+        return Question("list_roots", ListRootsParams(), {"roots": {}}, read, again=False)
+    if method == "elicitation/create":
+        wire = struct_of(params, ElicitParams)
+        mode = "url" if wire.mode == "url" else "form"
+        names = ("elicit_page",) if mode == "url" else ("elicit_several", "elicit")
+        return Question(_first(names, known), wire, {"elicitation": {mode: {}}}, read, again=False)
+    wire = struct_of(params, CreateMessageParams)
+    tools = wire.tools is not None or wire.tool_choice is not None
+    names = ("sample_with_tools",) if tools else ("sample_with_audio", "sample")
+    return Question(_first(names, known), wire, {"sampling": {"tools": {}} if tools else {}}, read, again=False)
+
+
+def _first(names: tuple[str, ...], known: Mapping[str, Any]) -> str:
+    return next((name for name in names if name in known), names[-1])
+
+
+def notification(method: str, params: bytes | None) -> bytes:
+    """Return the JSON-RPC notification of a method."""
+    name = msgspec.json.encode(method)
+    return b'{"jsonrpc":"2.0","method":%b%b}' % (name, b"" if params is None else b',"params":' + params)
+
+
+current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")
+"""The request that the running handler answers."""
+
+http_scope: ContextVar[Any] = ContextVar("http_scope", default=None)
+"""ASGI scope of the HTTP request that the running handler answers; None on other transports."""

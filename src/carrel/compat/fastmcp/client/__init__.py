@@ -1,0 +1,29 @@
+"""Clients."""
+
+from carrel.compat.fastmcp.client.client import Client
+from carrel.compat.fastmcp.client.transports import (
+    ClientTransport,
+    FastMCPTransport,
+    MCPConfigTransport,
+    NodeStdioTransport,
+    NpxStdioTransport,
+    PythonStdioTransport,
+    SSETransport,
+    StdioTransport,
+    StreamableHttpTransport,
+    UvxStdioTransport,
+)
+
+__all__ = [
+    "Client",
+    "ClientTransport",
+    "FastMCPTransport",
+    "MCPConfigTransport",
+    "NodeStdioTransport",
+    "NpxStdioTransport",
+    "PythonStdioTransport",
+    "SSETransport",
+    "StdioTransport",
+    "StreamableHttpTransport",
+    "UvxStdioTransport",
+]

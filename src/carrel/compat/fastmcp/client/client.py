@@ -1,0 +1,333 @@
+"""Client: session with a server, over any transport, with handlers for what the server asks."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from contextlib import AsyncExitStack
+from typing import Any, Generic, TypeVar
+
+import pydantic_core
+
+from carrel.compat.fastmcp.client.elicitation import ElicitationHandler, elicitation_callback
+from carrel.compat.fastmcp.client.logging import LogHandler, default_log_handler
+from carrel.compat.fastmcp.client.messages import MessageHandlerT
+from carrel.compat.fastmcp.client.progress import ProgressHandler, default_progress_handler
+from carrel.compat.fastmcp.client.results import CallToolResult, Reader
+from carrel.compat.fastmcp.client.roots import RootsHandler, RootsList, roots_callback
+from carrel.compat.fastmcp.client.sampling import SamplingHandler, sampling_callback
+from carrel.compat.fastmcp.client.transports import HTTPClientTransport, infer_transport
+from carrel.compat.fastmcp.exceptions import ToolError
+from carrel.compat.fastmcp.settings import settings
+from carrel.compat.mcp.client.session import ClientSession
+from carrel.compat.mcp.types import base, lifecycle, server_features, unions
+
+__all__ = ["CallToolResult", "Client"]
+
+TransportT = TypeVar("TransportT")
+PAGES = 250
+
+
+def _delta(seconds: datetime.timedelta | float | None) -> datetime.timedelta | None:
+    return datetime.timedelta(seconds=seconds) if isinstance(seconds, int | float) else seconds
+
+
+class Client(Generic[TransportT]):
+    """Client of one server. Enter it, then send requests; it can be entered again while it is."""
+
+    def __init__(
+        self,
+        transport: Any,
+        name: str | None = None,
+        roots: RootsList | RootsHandler | None = None,
+        sampling_handler: SamplingHandler | None = None,
+        sampling_capabilities: Any = None,
+        elicitation_handler: ElicitationHandler | None = None,
+        log_handler: LogHandler | None = None,
+        message_handler: MessageHandlerT | None = None,
+        progress_handler: ProgressHandler | None = None,
+        timeout: datetime.timedelta | float | None = None,
+        auto_initialize: bool = True,
+        init_timeout: datetime.timedelta | float | None = None,
+        client_info: base.Implementation | None = None,
+        auth: Any = None,
+    ) -> None:
+        self.name = name or "Client"
+        self.transport = infer_transport(transport)
+        if auth is not None and isinstance(self.transport, HTTPClientTransport):
+            self.transport.set_auth(auth)
+        self._options: dict[str, Any] = {
+            "logging_callback": log_handler or default_log_handler,
+            "message_handler": message_handler,
+            "read_timeout_seconds": _delta(timeout),
+            "client_info": client_info,
+        }
+        if roots is not None:
+            self.set_roots(roots)
+        if sampling_handler is not None:
+            self.set_sampling_callback(sampling_handler, sampling_capabilities)
+        if elicitation_handler is not None:
+            self.set_elicitation_callback(elicitation_handler)
+        self._progress_handler = progress_handler or default_progress_handler
+        self._auto_initialize = auto_initialize
+        self._init_timeout = settings.client_init_timeout if init_timeout is None else init_timeout
+        self._session: ClientSession | None = None
+        self._initialized: lifecycle.InitializeResult | None = None
+        self._entered = 0
+        self._leave = AsyncExitStack()
+        self._lock = asyncio.Lock()
+        self._schemas: dict[str, dict[str, Any] | None] = {}
+        self._reader = Reader()
+
+    def __repr__(self) -> str:
+        return f"<Client {self.name!r} on {self.transport!r}>"
+
+    # The session
+
+    async def __aenter__(self) -> Client[TransportT]:
+        async with self._lock:
+            if self._entered == 0:
+                try:
+                    self._session = await self._leave.enter_async_context(
+                        self.transport.connect_session(**self._options)
+                    )
+                    if self._auto_initialize:
+                        await self.initialize()
+                except BaseException as error:
+                    await self._close()
+                    if isinstance(error, OSError):
+                        raise RuntimeError(f"Client failed to connect: {error}") from error
+                    raise
+            self._entered += 1
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        async with self._lock:
+            self._entered = max(0, self._entered - 1)
+            if self._entered == 0:
+                await self._close()
+
+    async def _close(self) -> None:
+        leave, self._leave = self._leave, AsyncExitStack()
+        self._session = self._initialized = None
+        await leave.aclose()
+
+    async def close(self) -> None:
+        """End the session."""
+        async with self._lock:
+            self._entered = 0
+            await self._close()
+
+    def new(self) -> Client[TransportT]:
+        """Return a client with the same settings and a session of its own."""
+        other: Client[TransportT] = Client.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._session = other._initialized = None
+        other._entered, other._leave, other._lock = 0, AsyncExitStack(), asyncio.Lock()
+        return other
+
+    @property
+    def session(self) -> ClientSession:
+        """The session.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        if self._session is None:
+            raise RuntimeError("Client is not connected. Use the 'async with client:' context manager first.")
+        return self._session
+
+    @property
+    def initialize_result(self) -> lifecycle.InitializeResult | None:
+        """Declaration of the server; None before that."""
+        return self._initialized
+
+    def is_connected(self) -> bool:
+        """Return whether there is a session."""
+        return self._session is not None
+
+    async def initialize(self, timeout: datetime.timedelta | float | None = None) -> lifecycle.InitializeResult:
+        """Open the session, unless it is open.
+
+        Raises:
+            RuntimeError: the server does not respond in time.
+        """
+        if self._initialized is None:
+            limit = _delta(self._init_timeout if timeout is None else timeout)
+            try:
+                async with asyncio.timeout(None if limit is None else limit.total_seconds()):
+                    self._initialized = await self.session.initialize()
+            except TimeoutError:
+                raise RuntimeError("Failed to initialize server session") from None
+        return self._initialized
+
+    def set_roots(self, roots: RootsList | RootsHandler) -> None:
+        """Set the roots, for sessions to come."""
+        self._options["list_roots_callback"] = roots_callback(roots)
+
+    def set_sampling_callback(self, sampling_callback_: SamplingHandler, sampling_capabilities: Any = None) -> None:
+        """Set the handler of sampling requests, for sessions to come."""
+        self._options["sampling_callback"] = sampling_callback(sampling_callback_)
+        self._options["sampling_capabilities"] = sampling_capabilities
+
+    def set_elicitation_callback(self, elicitation_callback_: ElicitationHandler) -> None:
+        """Set the handler of forms, for sessions to come."""
+        self._options["elicitation_callback"] = elicitation_callback(elicitation_callback_)
+
+    # Requests
+
+    async def ping(self) -> bool:
+        """Send a ping."""
+        return isinstance(await self.session.send_ping(), base.EmptyResult)
+
+    async def cancel(self, request_id: str | int, reason: str | None = None) -> None:
+        """Cancel a request."""
+        params = lifecycle.CancelledNotificationParams(requestId=request_id, reason=reason)
+        await self.session.send_notification(unions.ClientNotification(lifecycle.CancelledNotification(params=params)))
+
+    async def progress(
+        self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Send a progress notification."""
+        await self.session.send_progress_notification(progress_token, progress, total, message)
+
+    async def set_logging_level(self, level: lifecycle.LoggingLevel) -> None:
+        """Set the level from which on the server sends log messages."""
+        await self.session.set_logging_level(level)
+
+    async def send_roots_list_changed(self) -> None:
+        """Notify the server that the roots have changed."""
+        await self.session.send_roots_list_changed()
+
+    async def _all(self, method: str, field: str) -> list[Any]:
+        """Return all pages of a list."""
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            page = await getattr(self.session, method)(cursor)
+            found += getattr(page, field)
+            if not page.nextCursor or page.nextCursor == cursor:
+                break
+            cursor = page.nextCursor
+        return found
+
+    async def list_tools(self) -> list[server_features.Tool]:
+        """Return the tools."""
+        found = await self._all("list_tools", "tools")
+        self._schemas = {tool.name: tool.outputSchema for tool in found}
+        return found
+
+    async def list_tools_mcp(self, *, cursor: str | None = None) -> server_features.ListToolsResult:
+        """Return a page of the tools."""
+        return await self.session.list_tools(cursor)
+
+    async def list_resources(self) -> list[server_features.Resource]:
+        """Return the resources."""
+        return await self._all("list_resources", "resources")
+
+    async def list_resources_mcp(self, *, cursor: str | None = None) -> server_features.ListResourcesResult:
+        """Return a page of the resources."""
+        return await self.session.list_resources(cursor)
+
+    async def list_resource_templates(self) -> list[server_features.ResourceTemplate]:
+        """Return the resource templates."""
+        return await self._all("list_resource_templates", "resourceTemplates")
+
+    async def list_resource_templates_mcp(
+        self, *, cursor: str | None = None
+    ) -> server_features.ListResourceTemplatesResult:
+        """Return a page of the resource templates."""
+        return await self.session.list_resource_templates(cursor)
+
+    async def list_prompts(self) -> list[server_features.Prompt]:
+        """Return the prompts."""
+        return await self._all("list_prompts", "prompts")
+
+    async def list_prompts_mcp(self, *, cursor: str | None = None) -> server_features.ListPromptsResult:
+        """Return a page of the prompts."""
+        return await self.session.list_prompts(cursor)
+
+    async def call_tool_mcp(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        progress_handler: ProgressHandler | None = None,
+        timeout: datetime.timedelta | float | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> server_features.CallToolResult:
+        """Call a tool, and return the result of the protocol."""
+        params = server_features.CallToolRequestParams(name=name, arguments=arguments or {})
+        if meta is not None:
+            params.meta = base.RequestParams.Meta(**meta)
+        return await self.session.send_request(
+            server_features.CallToolRequest(params=params),
+            server_features.CallToolResult,
+            _delta(timeout),
+            progress_callback=progress_handler or self._progress_handler,
+        )
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        timeout: datetime.timedelta | float | None = None,
+        progress_handler: ProgressHandler | None = None,
+        raise_on_error: bool = True,
+        meta: dict[str, Any] | None = None,
+        version: str | None = None,
+        **_: Any,
+    ) -> CallToolResult:
+        """Call a tool.
+
+        Raises:
+            ToolError: it failed, and ``raise_on_error`` is true.
+            McpError: the server sent an error response, did not respond in time, or is gone.
+        """
+        if version is not None:
+            meta = {**(meta or {}), "fastmcp": {"version": version}}
+        result = await self.call_tool_mcp(name, arguments, progress_handler, timeout, meta)
+        if result.isError and raise_on_error:
+            text = getattr(result.content[0], "text", None) if result.content else None
+            raise ToolError(text if text is not None else f"Tool '{name}' returned an error")
+        if result.structuredContent and not result.isError and name not in self._schemas:
+            await self.list_tools()
+        return self._reader.read(name, result, self._schemas.get(name))
+
+    async def read_resource_mcp(self, uri: Any, **_: Any) -> server_features.ReadResourceResult:
+        """Read a resource, and return the result of the protocol."""
+        return await self.session.read_resource(uri)
+
+    async def read_resource(
+        self, uri: Any, **_: Any
+    ) -> list[server_features.TextResourceContents | server_features.BlobResourceContents]:
+        """Return the contents of a resource."""
+        return list((await self.session.read_resource(uri)).contents)
+
+    async def get_prompt_mcp(
+        self, name: str, arguments: dict[str, Any] | None = None, **_: Any
+    ) -> server_features.GetPromptResult:
+        """Return the messages of a prompt. Arguments that are no text are sent as JSON."""
+        given = {
+            key: value if isinstance(value, str) else pydantic_core.to_json(value).decode()
+            for key, value in (arguments or {}).items()
+        }
+        return await self.session.get_prompt(name, given if arguments else None)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, **_: Any
+    ) -> server_features.GetPromptResult:
+        """Return the messages of a prompt. Arguments that are no text are sent as JSON."""
+        return await self.get_prompt_mcp(name, arguments)
+
+    async def complete_mcp(
+        self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None
+    ) -> server_features.CompleteResult:
+        """Return suggestions for an argument, as the result of the protocol."""
+        return await self.session.complete(ref, argument, context_arguments)
+
+    async def complete(
+        self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None
+    ) -> server_features.Completion:
+        """Return suggestions for an argument."""
+        return (await self.complete_mcp(ref, argument, context_arguments)).completion

@@ -1,0 +1,309 @@
+"""Transports of a client, and which one is meant by a server, a path, a URL or a configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlparse
+
+from carrel.compat.fastmcp.client.auth import BearerAuth
+from carrel.compat.fastmcp.server.server import FastMCP
+from carrel.compat.mcp.client.session import ClientSession
+from carrel.compat.mcp.client.sse import sse_client
+from carrel.compat.mcp.client.stdio import StdioServerParameters, stdio_client
+from carrel.compat.mcp.client.streamable_http import streamablehttp_client
+from carrel.compat.mcp.server.fastmcp.server import FastMCP as FastMCP1
+from carrel.compat.streams import ClientStream
+from carrel.transports.memory import MemoryTransport
+
+__all__ = [
+    "ClientTransport",
+    "FastMCPTransport",
+    "MCPConfigTransport",
+    "NodeStdioTransport",
+    "NpxStdioTransport",
+    "PythonStdioTransport",
+    "SSETransport",
+    "StdioTransport",
+    "StreamableHttpTransport",
+    "UvxStdioTransport",
+    "infer_transport",
+]
+
+
+class ClientTransport:
+    """Way to a server. Subclasses have ``connect_session``."""
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
+        """Yield a session that is not initialized yet."""
+        raise NotImplementedError
+        yield
+
+    async def close(self) -> None:
+        """Do nothing: the transport is closed with the session."""
+
+
+class FastMCPTransport(ClientTransport):
+    """Transport to a server in this process."""
+
+    def __init__(self, mcp: Any, raise_exceptions: bool = False) -> None:
+        self.server = mcp
+        self.raise_exceptions = raise_exceptions
+
+    def __repr__(self) -> str:
+        return f"<FastMCPTransport(server='{self.server.name}')>"
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
+        """Yield a session with the server, within its lifespan."""
+        low_level = self.server._mcp_server
+        app = low_level.application(raise_exceptions=self.raise_exceptions)
+        stream = ClientStream(lambda: MemoryTransport(app))
+        async with ClientSession(stream, stream, **options) as session:
+            yield session
+
+
+class StdioTransport(ClientTransport):
+    """Transport to a process, which is started for each session."""
+
+    def __init__(
+        self,
+        command: str,
+        args: list[str],
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        keep_alive: bool | None = None,
+        log_file: Path | Any = None,
+    ) -> None:
+        self.command, self.args, self.env, self.cwd = command, args, env, cwd
+        self.keep_alive, self.log_file = keep_alive, log_file
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}(command='{self.command}', args={self.args})>"
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
+        """Yield a session with the process."""
+        parameters = StdioServerParameters(command=self.command, args=self.args, env=self.env, cwd=self.cwd)
+        async with contextlib.AsyncExitStack() as stack:
+            log: Any = self.log_file
+            if isinstance(log, str | Path):
+                log = stack.enter_context(Path(log).open("a"))  # noqa: ASYNC230, SIM115
+            read, write = await stack.enter_async_context(stdio_client(parameters, errlog=log))
+            yield await stack.enter_async_context(ClientSession(read, write, **options))
+
+
+def _script(path: str | Path, suffix: str) -> str:
+    found = Path(path).resolve()
+    if not found.is_file():
+        raise FileNotFoundError(f"Script not found: {path}")
+    if found.suffix != suffix:
+        raise ValueError(f"Not a {suffix} script: {path}")
+    return str(found)
+
+
+class PythonStdioTransport(StdioTransport):
+    """Transport to a Python file. Within ``carrel run --compat``, the file is run like that too."""
+
+    def __init__(
+        self,
+        script_path: str | Path,
+        args: list[str] | None = None,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        python_cmd: str = sys.executable,
+        **options: Any,
+    ) -> None:
+        self.script_path = _script(script_path, ".py")
+        compat = ["-m", "carrel.compat"] if python_cmd == sys.executable else []
+        super().__init__(python_cmd, [*compat, self.script_path, *(args or [])], env, cwd, **options)
+
+
+class NodeStdioTransport(StdioTransport):
+    """Transport to a JavaScript file."""
+
+    def __init__(
+        self,
+        script_path: str | Path,
+        args: list[str] | None = None,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        node_cmd: str = "node",
+        **options: Any,
+    ) -> None:
+        self.script_path = _script(script_path, ".js")
+        super().__init__(node_cmd, [self.script_path, *(args or [])], env, cwd, **options)
+
+
+class UvxStdioTransport(StdioTransport):
+    """Transport to a tool of a Python package, run with ``uvx``."""
+
+    def __init__(
+        self,
+        tool_name: str,
+        tool_args: list[str] | None = None,
+        project_directory: str | None = None,
+        python_version: str | None = None,
+        with_packages: list[str] | None = None,
+        from_package: str | None = None,
+        env_vars: dict[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        arguments = ["--python", python_version] if python_version else []
+        arguments += [each for package in with_packages or () for each in ("--with", package)]
+        arguments += ["--from", from_package] if from_package else []
+        arguments += [tool_name, *(tool_args or [])]
+        super().__init__("uvx", arguments, env_vars, project_directory, **options)
+
+
+class NpxStdioTransport(StdioTransport):
+    """Transport to an npm package, run with ``npx``."""
+
+    def __init__(
+        self,
+        package: str,
+        args: list[str] | None = None,
+        project_directory: str | None = None,
+        env_vars: dict[str, str] | None = None,
+        use_package_lock: bool = True,
+        **options: Any,
+    ) -> None:
+        if shutil.which("npx") is None:
+            raise ValueError("Command 'npx' not found")
+        arguments = [*(["--prefer-offline"] if use_package_lock else []), package, *(args or [])]
+        super().__init__("npx", arguments, env_vars, project_directory, **options)
+
+
+class HTTPClientTransport(ClientTransport):
+    """Transport to a URL, with headers and a bearer token."""
+
+    def __init__(
+        self,
+        url: Any,
+        headers: dict[str, str] | None = None,
+        auth: Any = None,
+        sse_read_timeout: Any = None,
+        httpx_client_factory: Any = None,
+        **_: Any,
+    ) -> None:
+        self.url = str(url)
+        self.headers = dict(headers or {})
+        self.set_auth(auth)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}(url='{self.url}')>"
+
+    def set_auth(self, auth: Any) -> None:
+        """Take a bearer token.
+
+        Raises:
+            NotImplementedError: it is another kind of authentication.
+        """
+        if auth is None:
+            return
+        token = auth.token if isinstance(auth, BearerAuth) else auth
+        if not isinstance(token, str) or token in ("oauth",):
+            _refuse_auth()
+        self.headers["Authorization"] = f"Bearer {token}"
+
+
+def _refuse_auth() -> NoReturn:
+    raise NotImplementedError(
+        "OAuth and auth of httpx are not mirrored by carrel.compat: use carrel.Client with carrel.security.client "
+        "(docs/client-authorization.md)"
+    )
+
+
+class StreamableHttpTransport(HTTPClientTransport):
+    """Transport over Streamable HTTP."""
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
+        """Yield a session with the URL."""
+        async with (
+            streamablehttp_client(self.url, self.headers) as (read, write, get_session_id),
+            ClientSession(read, write, **options) as session,
+        ):
+            self.get_session_id = get_session_id
+            yield session
+
+
+class SSETransport(HTTPClientTransport):
+    """Transport over HTTP+SSE."""
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
+        """Yield a session with the URL."""
+        async with (
+            sse_client(self.url, self.headers) as (read, write),
+            ClientSession(read, write, **options) as session,
+        ):
+            yield session
+
+
+class MCPConfigTransport(ClientTransport):
+    """Transport to the one server of a configuration (``{"mcpServers": {…}}``).
+
+    Raises:
+        ValueError: there is no server in it.
+        NotImplementedError: there are several.
+    """
+
+    def __init__(self, config: Any, name_as_prefix: bool = True) -> None:
+        self.config = config
+        servers = config.get("mcpServers", config)
+        if not servers:
+            raise ValueError("No MCP servers defined in the config")
+        if len(servers) > 1:
+            raise NotImplementedError(
+                "A configuration with several servers is not mirrored by carrel.compat: use carrel.host"
+            )
+        self.transport = _transport_of(next(iter(servers.values())))
+
+    @contextlib.asynccontextmanager
+    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
+        """Yield a session with the server."""
+        async with self.transport.connect_session(**options) as session:
+            yield session
+
+
+def _transport_of(server: dict[str, Any]) -> ClientTransport:
+    if "url" in server:
+        wanted = server.get("transport") or server.get("type")
+        kind = SSETransport if wanted == "sse" or (not wanted and _is_sse(server["url"])) else StreamableHttpTransport
+        return kind(server["url"], server.get("headers"), server.get("auth"))
+    return StdioTransport(server["command"], server.get("args", []), server.get("env"), server.get("cwd"))
+
+
+def _is_sse(url: str) -> bool:
+    return bool(re.search(r"/sse(/|\?|&|$)", urlparse(url).path))
+
+
+def infer_transport(given: Any) -> ClientTransport:
+    """Return the transport for a server in this process, a file, a URL or a configuration.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(given, ClientTransport):
+        return given
+    if isinstance(given, FastMCP | FastMCP1):
+        return FastMCPTransport(given)
+    text = str(given)
+    if isinstance(given, str | Path) and Path(text).exists():
+        if text.endswith(".py"):
+            return PythonStdioTransport(text)
+        if text.endswith(".js"):
+            return NodeStdioTransport(text)
+        raise ValueError(f"Unsupported script type: {given}")
+    if text.startswith("http"):
+        return SSETransport(text) if _is_sse(text) else StreamableHttpTransport(text)
+    if isinstance(given, dict):
+        return MCPConfigTransport(given)
+    raise ValueError(f"Could not infer a valid transport from: {given}")

@@ -1,0 +1,331 @@
+"""Context of a request, for functions with a parameter of this type."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Generator, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from pydantic import AnyUrl
+
+from carrel.compat.application import request_ctx
+from carrel.compat.fastmcp.server.elicitation import CancelledElicitation, DeclinedElicitation, form_of
+from carrel.compat.fastmcp.server.sampling import SamplingResult, messages_of, preferences_of
+from carrel.compat.fastmcp.server.visibility import Visibility
+from carrel.compat.mcp.types import client_features, lifecycle, server_features
+
+__all__ = ["Context", "current_context", "request_ctx", "set_log_level"]
+
+Level = lifecycle.LoggingLevel
+
+current_context: ContextVar[Context | None] = ContextVar("current_context", default=None)
+"""Context of the request that is being answered."""
+
+#: State by session; sessions of stateless clients live as long as one request.
+_states: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_session_ids: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_visibilities: WeakKeyDictionary[Any, Visibility] = WeakKeyDictionary()
+_levels: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def set_log_level(session: Any, level: str) -> None:
+    """Set the level from which on a session gets log messages."""
+    _levels[session] = LEVELS.index(level)
+
+
+class Done:
+    """Awaitable of something that is done already, so that it may be awaited or not."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return iter(())  # type: ignore[return-value]
+
+
+@dataclass
+class LogData:
+    """Data of a log message."""
+
+    msg: str
+    extra: dict[str, Any] | None = None
+
+
+class Context:
+    """Context of a request: log messages, progress, questions to the client, state, and the server's own resources."""
+
+    def __init__(self, fastmcp: Any, session: Any = None) -> None:
+        self._fastmcp = fastmcp
+        self._session = session
+        self._own_state: dict[str, Any] = {}
+        self._tokens: list[Token[Context | None]] = []
+
+    async def __aenter__(self) -> Context:
+        outer = current_context.get()
+        if outer is not None:
+            self._own_state = outer._own_state
+            self._session = self._session or outer._session
+        self._tokens.append(current_context.set(self))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        current_context.reset(self._tokens.pop())
+
+    @property
+    def fastmcp(self) -> Any:
+        """The server."""
+        return self._fastmcp
+
+    @property
+    def request_context(self) -> Any:
+        """The context in the terms of the low-level server; None outside of a request."""
+        return request_ctx.get(None)
+
+    @property
+    def lifespan_context(self) -> Any:
+        """Value that the lifespan of the server yielded."""
+        found = self._fastmcp._lifespan_result
+        return {} if found is None else found
+
+    @property
+    def session(self) -> Any:
+        """Session of the client.
+
+        Raises:
+            RuntimeError: no request is being answered.
+        """
+        found = self.request_context
+        if found is not None:
+            return found.session
+        if self._session is None:
+            raise RuntimeError("session is not available because the MCP session has not been established yet.")
+        return self._session
+
+    @property
+    def transport(self) -> str | None:
+        """The transport that the server runs on; None in tests."""
+        found: str | None = self._fastmcp._transport
+        return found
+
+    @property
+    def request_id(self) -> str:
+        """Id of the request.
+
+        Raises:
+            RuntimeError: no request is being answered.
+        """
+        found = self.request_context
+        if found is None:
+            raise RuntimeError("request_id is not available because the MCP session has not been established yet.")
+        return str(found.request_id)
+
+    @property
+    def client_id(self) -> str | None:
+        """The ``client_id`` in ``_meta`` of the request."""
+        found = self.request_context
+        return None if found is None or found.meta is None else getattr(found.meta, "client_id", None)
+
+    @property
+    def session_id(self) -> str:
+        """Id of the session: that of the transport, or one made up for it."""
+        found = self.request_context
+        request = None if found is None else found.request
+        given = None if request is None else request.headers.get("mcp-session-id")
+        return given or _session_ids.setdefault(self.session, str(uuid.uuid4()))
+
+    # Log messages and progress
+
+    async def log(
+        self,
+        message: str,
+        level: Level | None = None,
+        logger_name: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Send a log message to the client."""
+        if LEVELS.index(level or "info") < _levels.get(self.session, 0):
+            return
+        data = {"msg": message, "extra": None if extra is None else dict(extra)}
+        await self.session.send_log_message(level or "info", data, logger_name, related_request_id=self.request_id)
+
+    async def debug(self, message: str, logger_name: str | None = None, extra: dict[str, Any] | None = None) -> None:
+        """Send a log message of level debug."""
+        await self.log(message, "debug", logger_name, extra)
+
+    async def info(self, message: str, logger_name: str | None = None, extra: dict[str, Any] | None = None) -> None:
+        """Send a log message of level info."""
+        await self.log(message, "info", logger_name, extra)
+
+    async def warning(self, message: str, logger_name: str | None = None, extra: dict[str, Any] | None = None) -> None:
+        """Send a log message of level warning."""
+        await self.log(message, "warning", logger_name, extra)
+
+    async def error(self, message: str, logger_name: str | None = None, extra: dict[str, Any] | None = None) -> None:
+        """Send a log message of level error."""
+        await self.log(message, "error", logger_name, extra)
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Send a progress notification, if the client asked for progress."""
+        found = self.request_context
+        meta = None if found is None else found.meta
+        if meta is not None and meta.progressToken is not None:
+            await self.session.send_progress_notification(
+                meta.progressToken, progress, total, message, related_request_id=self.request_id
+            )
+
+    async def send_notification(self, notification: Any) -> None:
+        """Send a notification to the client."""
+        await self.session.send_notification(notification)
+
+    async def send_tool_list_changed(self) -> None:
+        """Notify the client that the list of tools has changed."""
+        await self.session.send_tool_list_changed()
+
+    async def send_resource_list_changed(self) -> None:
+        """Notify the client that the list of resources has changed."""
+        await self.session.send_resource_list_changed()
+
+    async def send_prompt_list_changed(self) -> None:
+        """Notify the client that the list of prompts has changed."""
+        await self.session.send_prompt_list_changed()
+
+    async def close_sse_stream(self) -> None:
+        """Close the SSE stream of the request: the client reconnects for the rest."""
+        close = None if self.request_context is None else self.request_context.close_sse_stream
+        if close is not None:
+            await close()
+
+    # The server's own
+
+    async def list_resources(self) -> list[server_features.Resource]:
+        """Return the resources of the server."""
+        return [each.to_mcp_resource() for each in await self._fastmcp.list_resources()]
+
+    async def list_prompts(self) -> list[server_features.Prompt]:
+        """Return the prompts of the server."""
+        return [each.to_mcp_prompt() for each in await self._fastmcp.list_prompts()]
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> server_features.GetPromptResult:
+        """Return the messages of a prompt of the server."""
+        found: server_features.GetPromptResult = (
+            await self._fastmcp.render_prompt(name, arguments)
+        ).to_mcp_prompt_result()
+        return found
+
+    async def read_resource(self, uri: str | AnyUrl) -> Any:
+        """Read a resource of the server."""
+        return await self._fastmcp.read_resource(str(uri))
+
+    # State
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            return _states.setdefault(self.session, {})
+        except RuntimeError:
+            return self._own_state
+
+    def set_state(self, key: str, value: Any, *, serializable: bool = True) -> Awaitable[None]:
+        """Keep a value: for the session, or if it is not ``serializable`` for the request. Need not be awaited."""
+        (self._state() if serializable else self._own_state)[key] = value
+        return Done()
+
+    async def get_state(self, key: str) -> Any:
+        """Return a value; None if there is none."""
+        return self._own_state.get(key, self._state().get(key))
+
+    async def delete_state(self, key: str) -> None:
+        """Forget a value."""
+        self._own_state.pop(key, None)
+        self._state().pop(key, None)
+
+    # Visibility
+
+    @property
+    def visibility(self) -> Visibility | None:
+        """Rules of the session; None without any."""
+        found = self.request_context
+        return None if found is None else _visibilities.get(found.session)
+
+    async def enable_components(self, **what: Any) -> None:
+        """Show components to this session by ``names``, ``keys``, ``tags`` or kind (``components``)."""
+        await self._change_visibility(True, what)
+
+    async def disable_components(self, **what: Any) -> None:
+        """Hide components from this session by ``names``, ``keys``, ``tags`` or kind (``components``)."""
+        await self._change_visibility(False, what)
+
+    async def reset_visibility(self) -> None:
+        """Forget the rules of this session."""
+        _visibilities.pop(self.session, None)
+        await self._notify(None)
+
+    async def _change_visibility(self, shown: bool, what: dict[str, Any]) -> None:
+        rules = _visibilities.setdefault(self.session, Visibility())
+        rules.add(shown, **{key: each for key, each in what.items() if key != "version"})
+        await self._notify(what.get("components"))
+
+    async def _notify(self, kinds: Any) -> None:
+        """Notify the client of the lists that have changed."""
+        if kinds is None or "tool" in kinds:
+            await self.send_tool_list_changed()
+        if kinds is None or "resource" in kinds or "template" in kinds:
+            await self.send_resource_list_changed()
+        if kinds is None or "prompt" in kinds:
+            await self.send_prompt_list_changed()
+
+    # Questions to the client
+
+    async def list_roots(self) -> list[client_features.Root]:
+        """Return the roots of the client."""
+        found: list[client_features.Root] = (await self.session.list_roots()).roots
+        return found
+
+    async def elicit(self, message: str, response_type: Any = dict, *, schema: Any = None, **_: Any) -> Any:
+        """Ask the user to fill in a form.
+
+        Raises:
+            TypeError: a form cannot have a field of the type.
+        """
+        kind = response_type if schema is None else schema
+        form = form_of(None if kind is dict else kind)
+        found = await self.session.elicit(message, form.schema, related_request_id=self.request_id)
+        if found.action == "accept":
+            return form.read(found.content or {})
+        return DeclinedElicitation() if found.action == "decline" else CancelledElicitation()
+
+    async def sample(
+        self,
+        messages: str | Sequence[str | client_features.SamplingMessage],
+        system_prompt: str | None = None,
+        include_context: Literal["none", "thisServer", "allServers"] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        model_preferences: Any = None,
+        *,
+        tools: Any = None,
+        result_type: Any = None,
+        **_: Any,
+    ) -> SamplingResult[Any]:
+        """Ask the client's model for a message.
+
+        Raises:
+            NotImplementedError: ``tools`` or ``result_type`` are given, which are not mirrored.
+        """
+        if tools is not None or (result_type is not None and result_type is not str):
+            raise NotImplementedError(
+                "tools and result_type of Context.sample are not mirrored by carrel.compat: "
+                "use carrel.Server and Context.sample there (docs/sampling.md)"
+            )
+        given = messages_of(messages)
+        answer = await self.session.create_message(
+            given,
+            max_tokens=max_tokens or 512,
+            system_prompt=system_prompt,
+            include_context=include_context,
+            temperature=temperature,
+            model_preferences=preferences_of(model_preferences),
+            related_request_id=self.request_id,
+        )
+        reply = client_features.SamplingMessage(role=answer.role, content=answer.content)
+        return SamplingResult.of(answer.content, [*given, reply])

@@ -1,0 +1,185 @@
+"""ASGI applications of a server, and transports to run it on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from carrel.compat.fastmcp.settings import settings
+from carrel.compat.mcp.server.lowlevel.server import NotificationOptions, Server
+from carrel.compat.mcp.server.stdio import stdio_server
+
+__all__ = ["Running"]
+
+Transport = Literal["stdio", "http", "sse", "streamable-http"]
+TRANSPORTS = ("stdio", "http", "sse", "streamable-http")
+
+
+class Running:
+    """Transports of a server: stdio, Streamable HTTP and HTTP+SSE, with routes of the author's own."""
+
+    name: str
+    _mcp_server: Server[Any, Any]
+
+    def __init__(self, defaults: dict[str, Any]) -> None:
+        self._routes: list[Any] = []
+        self._defaults = {key: value for key, value in defaults.items() if value is not None}
+        self._transport: str | None = None
+
+    def _default(self, name: str, given: Any) -> Any:
+        return given if given is not None else self._defaults.get(name, getattr(settings, name, None))
+
+    def custom_route(
+        self, path: str, methods: list[str], name: str | None = None, include_in_schema: bool = True
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register the decorated function for requests to a path beside the endpoint: Starlette request to response."""
+        from starlette.routing import Route
+
+        def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+            route = Route(path, function, methods=methods, name=name, include_in_schema=include_in_schema)
+            self._routes.append(route)
+            return function
+
+        return decorator
+
+    def http_app(
+        self,
+        path: str | None = None,
+        middleware: Sequence[Any] | None = None,
+        json_response: bool | None = None,
+        stateless_http: bool | None = None,
+        transport: Literal["http", "streamable-http", "sse"] = "http",
+        **_: Any,
+    ) -> Any:
+        """Return the server as a Starlette application, to be run or mounted with its ``lifespan``.
+
+        Raises:
+            ValueError: there is no such transport.
+        """
+        if transport not in TRANSPORTS[1:]:
+            raise ValueError(f"Unknown transport: {transport}")
+        self._mcp_server.served = True
+        self._transport = "sse" if transport == "sse" else "streamable-http"
+        if transport == "sse":
+            return self._sse_app(self._default("sse_path", path), middleware or ())
+        return self._streamable_app(self._default("streamable_http_path", path), middleware or ())
+
+    def _streamable_app(self, path: str, middleware: Sequence[Any]) -> Any:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        manager = StreamableHTTPSessionManager(self._mcp_server)
+        app = Starlette(
+            debug=bool(self._default("debug", None)),
+            routes=[Route(path, Endpoint(manager)), *self._routes],
+            middleware=list(middleware),
+            lifespan=lambda _: manager.run(),
+        )
+        app.state.path = path
+        app.lifespan = app.router.lifespan_context  # type: ignore[attr-defined]
+        return app
+
+    def _sse_app(self, path: str, middleware: Sequence[Any]) -> Any:
+        from starlette.applications import Starlette
+        from starlette.responses import Response
+        from starlette.routing import Mount, Route
+
+        from carrel.compat.mcp.server.sse import SseServerTransport
+
+        server, messages = self._mcp_server, self._default("message_path", None)
+        transport = SseServerTransport(messages)
+
+        async def listen(scope: Any, receive: Any, send: Any) -> None:
+            async with transport.connect_sse(scope, receive, send) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+
+        async def respond(request: Any) -> Response:
+            await listen(request.scope, request.receive, request._send)
+            return Sent()
+
+        class Sent(Response):
+            """Response of an endpoint that has responded already."""
+
+            async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+                """Do nothing."""
+
+        app = Starlette(
+            debug=bool(self._default("debug", None)),
+            routes=[
+                Route(path, respond, methods=["GET"]),
+                Mount(messages, transport.handle_post_message),
+                *self._routes,
+            ],
+            middleware=list(middleware),
+        )
+        app.state.path = path
+        app.lifespan = app.router.lifespan_context  # type: ignore[attr-defined]
+        return app
+
+    def run(self, transport: Transport | None = None, show_banner: bool | None = None, **options: Any) -> None:
+        """Serve on a transport until the client is gone or the process is told to stop.
+
+        Raises:
+            ValueError: there is no such transport.
+        """
+        asyncio.run(self.run_async(transport, show_banner, **options))
+
+    async def run_async(
+        self, transport: Transport | None = None, show_banner: bool | None = None, **options: Any
+    ) -> None:
+        """Serve on a transport until the client is gone or the process is told to stop.
+
+        Raises:
+            ValueError: there is no such transport.
+        """
+        chosen = self._default("transport", transport)
+        if chosen not in TRANSPORTS:
+            raise ValueError(f"Unknown transport: {chosen}")
+        if chosen == "stdio":
+            await self.run_stdio_async()
+        else:
+            await self.run_http_async(transport=chosen, **options)
+
+    async def run_stdio_async(self, show_banner: bool = True, log_level: str | None = None, **_: Any) -> None:
+        """Serve on standard input and output until the client is gone."""
+        self._transport = "stdio"
+        async with stdio_server() as (read, write):
+            options = self._mcp_server.create_initialization_options(NotificationOptions(tools_changed=True))
+            await self._mcp_server.run(read, write, options)
+
+    async def run_http_async(
+        self,
+        show_banner: bool = True,
+        transport: Literal["http", "streamable-http", "sse"] = "http",
+        host: str | None = None,
+        port: int | None = None,
+        log_level: str | None = None,
+        path: str | None = None,
+        uvicorn_config: dict[str, Any] | None = None,
+        middleware: Sequence[Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Serve over HTTP until the process is told to stop."""
+        import uvicorn
+
+        app = self.http_app(path, middleware, transport=transport)
+        options: dict[str, Any] = {
+            "host": self._default("host", host),
+            "port": self._default("port", port),
+            "log_level": self._default("log_level", log_level).lower(),
+            **(uvicorn_config or {}),
+        }
+        await uvicorn.Server(uvicorn.Config(app, **options)).serve()
+
+
+class Endpoint:
+    """Endpoint of Streamable HTTP as an ASGI application."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._manager.handle_request(scope, receive, send)

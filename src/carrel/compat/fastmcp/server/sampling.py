@@ -1,0 +1,52 @@
+"""Sampling: messages and preferences as programs give them, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from carrel.compat.mcp.types.client_features import ModelHint, ModelPreferences, SamplingMessage
+from carrel.compat.mcp.types.server_features import TextContent
+
+__all__ = ["SamplingResult", "messages_of", "preferences_of"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class SamplingResult(Generic[T]):
+    """Message of the client's model: its text, its content, and the messages up to it."""
+
+    text: str | None
+    result: T
+    history: list[SamplingMessage]
+
+    @classmethod
+    def of(cls, content: Any, history: list[SamplingMessage]) -> SamplingResult[Any]:
+        """Return the result of a content block."""
+        text = content.text if isinstance(content, TextContent) else None
+        return SamplingResult(text, content if text is None else text, history)
+
+
+def messages_of(given: str | Sequence[str | SamplingMessage]) -> list[SamplingMessage]:
+    """Return the messages of a text, or of texts and messages."""
+    each_given = [given] if isinstance(given, str) else given
+    return [
+        SamplingMessage(role="user", content=TextContent(type="text", text=each)) if isinstance(each, str) else each
+        for each in each_given
+    ]
+
+
+def preferences_of(given: Any) -> ModelPreferences | None:
+    """Return the preferences of the name of a model, or of several names.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if given is None or isinstance(given, ModelPreferences):
+        return given
+    names = [given] if isinstance(given, str) else given
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return ModelPreferences(hints=[ModelHint(name=name) for name in names])
+    raise ValueError("model_preferences must be one of: ModelPreferences, str, list[str], or None.")

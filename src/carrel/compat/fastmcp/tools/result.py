@@ -1,0 +1,91 @@
+"""Results of tools: content blocks, structured content and ``_meta``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pydantic_core
+from pydantic import BaseModel
+
+from carrel.compat.fastmcp.utilities.types import Audio, File, Image
+from carrel.compat.mcp.types.server_features import (
+    AudioContent,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+
+__all__ = ["BLOCKS", "MEDIA", "WRAPPED", "Serializer", "ToolResult", "content_of"]
+
+BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+MEDIA = (Image, Audio, File)
+WRAPPED = "x-fastmcp-wrap-result"
+"""Key of output schemas whose structured result is ``{"result": …}``."""
+
+Serializer = Callable[[Any], str]
+
+
+def _block_of(given: Any, serializer: Serializer | None) -> ContentBlock:
+    if isinstance(given, BLOCKS):
+        return given
+    if isinstance(given, Image):
+        return given.to_image_content()
+    if isinstance(given, Audio):
+        return given.to_audio_content()
+    if isinstance(given, File):
+        return given.to_resource_content()
+    if isinstance(given, str):
+        return TextContent(type="text", text=given)
+    text = serializer(given) if serializer is not None else pydantic_core.to_json(given, fallback=str).decode()
+    return TextContent(type="text", text=text)
+
+
+def content_of(given: Any, serializer: Serializer | None = None) -> list[ContentBlock]:
+    """Return the content for what a tool returned. A list is one block, unless it has blocks or media in it."""
+    if given is None:
+        return []
+    if isinstance(given, list | tuple) and (not given or any(isinstance(each, BLOCKS + MEDIA) for each in given)):
+        return [_block_of(each, serializer) for each in given]
+    return [_block_of(list(given) if isinstance(given, tuple) else given, serializer)]
+
+
+class ToolResult(BaseModel):
+    """Result of a tool: content, structured content, or both, and ``_meta``.
+
+    Raises:
+        ValueError: there is neither, or structured content that is no dict.
+    """
+
+    content: list[ContentBlock]
+    structured_content: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
+    is_error: bool = False
+
+    def __init__(
+        self,
+        content: Any = None,
+        structured_content: Any = None,
+        meta: dict[str, Any] | None = None,
+        is_error: bool = False,
+    ) -> None:
+        if content is None and structured_content is None:
+            raise ValueError("Either content or structured_content must be provided")
+        structured = None if structured_content is None else pydantic_core.to_jsonable_python(structured_content)
+        if structured is not None and not isinstance(structured, dict):
+            raise ValueError(
+                f"structured_content must be a dict or None. Got {type(structured).__name__}: {structured!r}. "
+                "Tools should wrap non-dict values based on their output_schema."
+            )
+        blocks = content_of(structured_content if content is None else content)
+        super().__init__(content=blocks, structured_content=structured, meta=meta, is_error=is_error)
+
+    def to_mcp_result(self) -> CallToolResult:
+        """Return the result in the terms of the protocol."""
+        details: dict[str, Any] = {} if self.meta is None else {"_meta": self.meta}
+        return CallToolResult(
+            content=self.content, structuredContent=self.structured_content, isError=self.is_error, **details
+        )

@@ -1,0 +1,125 @@
+"""Functions of programs as tools, resources and prompts: their schema, and calls with the arguments of clients."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import re
+from collections.abc import Callable, Collection
+from contextlib import AsyncExitStack
+from functools import cached_property
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
+
+from carrel.compat.fastmcp.server.dependencies import find_dependencies, resolved
+from carrel.server.schema.docstring import read_docstring
+
+__all__ = ["Callee"]
+
+SECTION = re.compile(r"\s*(?:[A-Z][a-z]+ ?[A-Za-z]*:\s*$|:\w+.*:|@\w+.*:)")
+NUMPY = re.compile(r"\n[A-Z]\w*\n-{3,}")
+
+
+class Callee:
+    """Function with its parameters: those that clients give, and those that the server fills in.
+
+    Raises:
+        ValueError: there is no parameter of a name in ``exclude``, or it has no default.
+    """
+
+    def __init__(self, function: Any, exclude: Collection[str] = ()) -> None:
+        self.name: str = getattr(function, "__name__", None) or type(function).__name__
+        outer = inspect.getdoc(function)
+        if not inspect.isroutine(function) and not isinstance(function, functools.partial):
+            function = function.__call__
+        if isinstance(function, staticmethod):
+            function = function.__func__
+        self.function: Callable[..., Any] = function
+        self.needs = find_dependencies(function)
+        self.signature = inspect.signature(function)
+        _check_excluded(self.signature, exclude)
+        hidden = {*self.needs, *exclude}
+        self.parameters = {name: each for name, each in self.signature.parameters.items() if name not in hidden}
+        self.is_async = inspect.iscoroutinefunction(_unwrapped(function))
+        self._docs = outer, inspect.getdoc(function)
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        """Annotations of the function, evaluated."""
+        try:
+            return get_type_hints(_unwrapped(self.function), include_extras=True)
+        except Exception:
+            return dict(getattr(self.function, "__annotations__", {}))
+
+    @cached_property
+    def description(self) -> str | None:
+        """The docstring, without its sections if one of them is on parameters."""
+        outer, inner = self._docs
+        doc = outer or inner
+        if not doc or not read_docstring(doc)[1]:
+            return doc or None
+        head = NUMPY.split(doc)[0].splitlines()
+        end = next((index for index, line in enumerate(head) if SECTION.match(line)), len(head))
+        return "\n".join(head[:end]).strip() or None
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Validator of arguments, which gives them back by name."""
+
+        names = list(self.parameters)
+
+        def collect(*values: Any, **arguments: Any) -> dict[str, Any]:
+            return {**dict(zip(names, values, strict=False)), **arguments}
+
+        function: Any = collect
+        function.__signature__ = inspect.Signature(list(self.parameters.values()))
+        function.__annotations__ = {name: hint for name, hint in self.hints.items() if name in self.parameters}
+        function.__name__ = function.__qualname__ = self.name
+        function.__module__ = getattr(self.function, "__module__", __name__)
+        return TypeAdapter(function)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments."""
+        return self.adapter.json_schema()
+
+    def described(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return a schema with the descriptions of parameters from the docstring, where it has none."""
+        told = read_docstring(self._docs[1])[1]
+        for name, field in schema.get("properties", {}).items():
+            if name in told and "description" not in field:
+                field["description"] = told[name]
+        return schema
+
+    async def call(self, arguments: dict[str, Any], *, thread: bool = True) -> Any:
+        """Call the function with valid arguments; one that is not asynchronous in a thread, unless told otherwise."""
+        if not self.needs:
+            return await self._call(arguments, thread)
+        async with AsyncExitStack() as stack:
+            return await self._call({**arguments, **await resolved(self.needs, stack, {})}, thread)
+
+    async def _call(self, arguments: dict[str, Any], thread: bool) -> Any:
+        positional: list[Any] = []
+        for name, each in self.signature.parameters.items():
+            if each.kind is each.POSITIONAL_ONLY and name in arguments:
+                positional.append(arguments.pop(name))
+        if self.is_async or not thread:
+            found = self.function(*positional, **arguments)
+        else:
+            found = await asyncio.to_thread(self.function, *positional, **arguments)
+        return await found if inspect.isawaitable(found) else found
+
+
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _check_excluded(signature: inspect.Signature, exclude: Collection[str]) -> None:
+    for name in exclude:
+        if name not in signature.parameters:
+            raise ValueError(f"Parameter '{name}' in exclude_args does not exist in function.")
+        if signature.parameters[name].default is inspect.Parameter.empty:
+            raise ValueError(f"Parameter '{name}' in exclude_args must have a default value.")

@@ -1,0 +1,80 @@
+"""Face of the package ``mcp`` 1.x. Its names are imported when they are asked for."""
+
+from typing import TYPE_CHECKING
+
+from carrel.compat.lazy import lazily
+
+TYPES = (
+    "CallToolRequest",
+    "ClientCapabilities",
+    "ClientNotification",
+    "ClientRequest",
+    "ClientResult",
+    "CompleteRequest",
+    "CreateMessageRequest",
+    "CreateMessageResult",
+    "CreateMessageResultWithTools",
+    "ErrorData",
+    "GetPromptRequest",
+    "GetPromptResult",
+    "Implementation",
+    "IncludeContext",
+    "InitializeRequest",
+    "InitializeResult",
+    "InitializedNotification",
+    "JSONRPCError",
+    "JSONRPCRequest",
+    "JSONRPCResponse",
+    "ListPromptsRequest",
+    "ListPromptsResult",
+    "ListResourcesRequest",
+    "ListResourcesResult",
+    "ListToolsResult",
+    "LoggingLevel",
+    "LoggingMessageNotification",
+    "Notification",
+    "PingRequest",
+    "ProgressNotification",
+    "PromptsCapability",
+    "ReadResourceRequest",
+    "ReadResourceResult",
+    "Resource",
+    "ResourceUpdatedNotification",
+    "ResourcesCapability",
+    "RootsCapability",
+    "SamplingCapability",
+    "SamplingContent",
+    "SamplingContextCapability",
+    "SamplingMessage",
+    "SamplingMessageContentBlock",
+    "SamplingToolsCapability",
+    "ServerCapabilities",
+    "ServerNotification",
+    "ServerRequest",
+    "ServerResult",
+    "SetLevelRequest",
+    "StopReason",
+    "SubscribeRequest",
+    "Tool",
+    "ToolChoice",
+    "ToolResultContent",
+    "ToolUseContent",
+    "ToolsCapability",
+    "UnsubscribeRequest",
+)
+NAMES = {
+    "ClientSession": "client.session",
+    "StdioServerParameters": "client.stdio",
+    "stdio_client": "client.stdio",
+    "ServerSession": "server.session",
+    "stdio_server": "server.stdio",
+    "McpError": "shared.exceptions",
+    "UrlElicitationRequiredError": "shared.exceptions",
+    **dict.fromkeys(TYPES, "types"),
+    **{module: module for module in ("client", "server", "shared", "types")},
+}
+
+__all__ = sorted(NAMES)
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(__name__, NAMES, {"ClientSessionGroup": "use carrel.host"})

@@ -1,0 +1,1 @@
+"""Clients: the face of ``mcp.client``."""

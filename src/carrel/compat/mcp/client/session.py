@@ -1,0 +1,350 @@
+"""Session of a client, in the terms of ``mcp`` 1.x, over a connection of Carrel's client."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from pydantic import AnyUrl, BaseModel
+
+from carrel.client.connection import ClientConnection
+from carrel.client.handlers import ClientCall
+from carrel.client.negotiation import shake_hands
+from carrel.client.pending_request import Waiter
+from carrel.compat.exchange import notification as encode_notification
+from carrel.compat.mcp.client.callbacks import Callbacks
+from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.shared.session import ProgressFnT
+from carrel.compat.mcp.types import base, capabilities, lifecycle, server_features, unions
+from carrel.compat.streams import ClientStream, StreamTransport
+from carrel.compat.validation import Validators
+from carrel.compat.wire import json_of, model_of, struct_of
+from carrel.errors import MethodNotFound, PeerError, RequestTimeout, TransportError
+from carrel.log import Log
+from carrel.protocol.client import Connection, Notification, OutgoingMessage, Question
+from carrel.protocol.revisions import LATEST_HANDSHAKE, REQUESTS
+from carrel.wire.base import Implementation, PageParams
+from carrel.wire.utilities import LoggingMessageParams
+
+__all__ = ["ClientSession"]
+
+logger = Log("client")
+
+M = TypeVar("M", bound=BaseModel)
+Callback: TypeAlias = Callable[..., Awaitable[Any]]
+TIMED_OUT = 408
+
+
+class ClientSession:
+    """Session with a server. Enter it, call ``initialize``, then send requests."""
+
+    def __init__(
+        self,
+        read_stream: Any,
+        write_stream: Any,
+        read_timeout_seconds: timedelta | None = None,
+        sampling_callback: Callback | None = None,
+        elicitation_callback: Callback | None = None,
+        list_roots_callback: Callback | None = None,
+        logging_callback: Callback | None = None,
+        message_handler: Callback | None = None,
+        client_info: base.Implementation | None = None,
+        *,
+        sampling_capabilities: capabilities.SamplingCapability | None = None,
+        experimental_task_handlers: Any = None,
+    ) -> None:
+        self._streams = read_stream, write_stream
+        self._timeout = None if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
+        self._callbacks = Callbacks(
+            self,
+            sampling=sampling_callback,
+            elicitation=elicitation_callback,
+            roots=list_roots_callback,
+            logging=logging_callback,
+            message=message_handler,
+            sampling_capabilities=sampling_capabilities,
+        )
+        self._info = client_info or base.Implementation(name="mcp", version="0.1.0")
+        self._connection: ClientConnection | None = None
+        self._server_capabilities: capabilities.ServerCapabilities | None = None
+        self._schemas: dict[str, dict[str, Any] | None] = {}
+        self._validators = Validators()
+
+    async def __aenter__(self) -> ClientSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._callbacks.stop()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    # Opening
+
+    async def initialize(self) -> lifecycle.InitializeResult:
+        """Open the connection, with the handshake of the newest revision that has one.
+
+        Raises:
+            McpError: the server refuses, or is gone.
+            RuntimeError: there is no revision that both sides support.
+        """
+        connection = await self._open()
+        try:
+            facts = await shake_hands(connection, LATEST_HANDSHAKE, timeout=self._timeout or math.inf)
+        except (PeerError, TransportError) as error:
+            raise _converted(error, "InitializeRequest", self._timeout) from None
+        declared = model_of(facts.capabilities, capabilities.ServerCapabilities)
+        self._server_capabilities = declared
+        return lifecycle.InitializeResult(
+            protocolVersion=facts.revision.name,
+            capabilities=declared,
+            serverInfo=model_of(facts.info or Implementation("unknown", "0"), base.Implementation),
+            instructions=facts.instructions,
+        )
+
+    async def _open(self) -> ClientConnection:
+        read, write = self._streams
+        transport = read.open() if isinstance(read, ClientStream) else StreamTransport(read, write)
+        protocol: Connection[Waiter] = Connection(struct_of(self._info, Implementation), self._callbacks.capabilities())
+        connection = self._connection = ClientConnection(transport, protocol, self)
+        self._callbacks.start()
+        await connection.open()
+        return connection
+
+    def get_server_capabilities(self) -> capabilities.ServerCapabilities | None:
+        """Return the capabilities of the server; None before ``initialize``."""
+        return self._server_capabilities
+
+    # Requests
+
+    async def send_request(
+        self,
+        request: Any,
+        result_type: type[M],
+        request_read_timeout_seconds: timedelta | None = None,
+        metadata: Any = None,
+        progress_callback: ProgressFnT | None = None,
+    ) -> M:
+        """Send a request, and return its result.
+
+        Raises:
+            McpError: the server sent an error response, did not respond in time, or is gone.
+        """
+        message: Any = getattr(request, "root", request)
+        seconds = request_read_timeout_seconds
+        timeout = self._timeout if seconds is None else seconds.total_seconds()
+        row = REQUESTS.get(message.method)
+        connection = self._connection
+        name = type(message).__name__
+        if connection is None:
+            raise McpError(base.ErrorData(code=base.CONNECTION_CLOSED, message="Connection closed"))
+        if row is None:
+            raise McpError(base.ErrorData(code=base.METHOD_NOT_FOUND, message=f"Unknown method {message.method}"))
+        params = message.params
+        meta = None if params is None or params.meta is None else params.meta.model_dump(exclude_none=True)
+        struct = row.params() if issubclass(row.params, PageParams) else None
+        if params is not None:
+            struct = struct_of(json_of(params), row.params)
+        elif struct is None:
+            struct = row.params()
+        progress = None if progress_callback is None else self._callbacks.progress(progress_callback)
+        try:
+            result = await connection.call(row, struct, timeout=timeout, meta=meta, progress=progress)
+        except (PeerError, TransportError, MethodNotFound) as error:
+            raise _converted(error, name, timeout) from None
+        return model_of(result, result_type)
+
+    async def _page(self, kind: Any, result: type[M], cursor: str | None, params: Any) -> M:
+        if cursor is not None and params is not None:
+            raise ValueError("Cannot specify both cursor and params")
+        given = base.PaginatedRequestParams(cursor=cursor) if cursor is not None else params
+        return await self.send_request(kind(params=given), result)
+
+    async def send_ping(self) -> base.EmptyResult:
+        """Send a ping."""
+        return await self.send_request(lifecycle.PingRequest(), base.EmptyResult)
+
+    async def set_logging_level(self, level: lifecycle.LoggingLevel) -> base.EmptyResult:
+        """Set the log level of the server."""
+        params = lifecycle.SetLevelRequestParams(level=level)
+        return await self.send_request(lifecycle.SetLevelRequest(params=params), base.EmptyResult)
+
+    async def list_resources(
+        self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
+    ) -> server_features.ListResourcesResult:
+        """Return a page of the resources."""
+        return await self._page(
+            server_features.ListResourcesRequest, server_features.ListResourcesResult, cursor, params
+        )
+
+    async def list_resource_templates(
+        self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
+    ) -> server_features.ListResourceTemplatesResult:
+        """Return a page of the resource templates."""
+        return await self._page(
+            server_features.ListResourceTemplatesRequest, server_features.ListResourceTemplatesResult, cursor, params
+        )
+
+    async def read_resource(self, uri: AnyUrl | str) -> server_features.ReadResourceResult:
+        """Read a resource."""
+        params = server_features.ReadResourceRequestParams.model_validate({"uri": uri})
+        request = server_features.ReadResourceRequest(params=params)
+        return await self.send_request(request, server_features.ReadResourceResult)
+
+    async def subscribe_resource(self, uri: AnyUrl | str) -> base.EmptyResult:
+        """Subscribe to a resource."""
+        params = server_features.SubscribeRequestParams.model_validate({"uri": uri})
+        return await self.send_request(server_features.SubscribeRequest(params=params), base.EmptyResult)
+
+    async def unsubscribe_resource(self, uri: AnyUrl | str) -> base.EmptyResult:
+        """End the subscription to a resource."""
+        params = server_features.UnsubscribeRequestParams.model_validate({"uri": uri})
+        return await self.send_request(server_features.UnsubscribeRequest(params=params), base.EmptyResult)
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        read_timeout_seconds: timedelta | None = None,
+        progress_callback: ProgressFnT | None = None,
+        *,
+        meta: dict[str, Any] | None = None,
+    ) -> server_features.CallToolResult:
+        """Call a tool.
+
+        Raises:
+            McpError: the server sent an error response, did not respond in time, or is gone.
+            RuntimeError: the structured result does not fit the schema of the tool.
+        """
+        params = server_features.CallToolRequestParams(name=name, arguments=arguments)
+        if meta is not None:
+            params.meta = base.RequestParams.Meta(**meta)
+        result = await self.send_request(
+            server_features.CallToolRequest(params=params),
+            server_features.CallToolResult,
+            read_timeout_seconds,
+            progress_callback=progress_callback,
+        )
+        if not result.isError:
+            await self._check(name, result)
+        return result
+
+    async def _check(self, name: str, result: server_features.CallToolResult) -> None:
+        if name not in self._schemas:
+            await self.list_tools()
+        schema = self._schemas.get(name)
+        if schema is None:
+            return
+        if result.structuredContent is None:
+            raise RuntimeError(f"Tool {name} has an output schema but did not return structured content")
+        problem = self._validators.error_of(result.structuredContent, schema)
+        if problem is not None:
+            raise RuntimeError(f"Invalid structured content returned by tool {name}: {problem}")
+
+    async def list_tools(
+        self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
+    ) -> server_features.ListToolsResult:
+        """Return a page of the tools."""
+        result = await self._page(server_features.ListToolsRequest, server_features.ListToolsResult, cursor, params)
+        self._schemas.update((tool.name, tool.outputSchema) for tool in result.tools)
+        return result
+
+    async def list_prompts(
+        self, cursor: str | None = None, *, params: base.PaginatedRequestParams | None = None
+    ) -> server_features.ListPromptsResult:
+        """Return a page of the prompts."""
+        return await self._page(server_features.ListPromptsRequest, server_features.ListPromptsResult, cursor, params)
+
+    async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> server_features.GetPromptResult:
+        """Return the messages of a prompt."""
+        params = server_features.GetPromptRequestParams(name=name, arguments=arguments)
+        request = server_features.GetPromptRequest(params=params)
+        return await self.send_request(request, server_features.GetPromptResult)
+
+    async def complete(
+        self,
+        ref: server_features.ResourceTemplateReference | server_features.PromptReference,
+        argument: dict[str, str],
+        context_arguments: dict[str, str] | None = None,
+    ) -> server_features.CompleteResult:
+        """Return suggestions for an argument of a prompt or a variable of a template."""
+        context = None
+        if context_arguments is not None:
+            context = server_features.CompletionContext(arguments=context_arguments)
+        params = server_features.CompleteRequestParams(
+            ref=ref, argument=server_features.CompletionArgument(**argument), context=context
+        )
+        request = server_features.CompleteRequest(params=params)
+        return await self.send_request(request, server_features.CompleteResult)
+
+    # Notifications
+
+    async def send_notification(self, notification: Any, related_request_id: base.RequestId | None = None) -> None:
+        """Send a notification."""
+        message = getattr(notification, "root", notification)
+        params = message.params
+        encoded = json_of(params) if isinstance(params, BaseModel) else msgspec.json.encode(params or {})
+        connection = self._connection
+        if connection is not None:
+            data = encode_notification(message.method, encoded)
+            full = connection.transport.send(
+                OutgoingMessage(data, message.method, revision=connection.connection.revision)
+            )
+            if full is not None:
+                await full
+
+    async def send_progress_notification(
+        self, progress_token: str | int, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Send a progress notification."""
+        params = lifecycle.ProgressNotificationParams(
+            progressToken=progress_token, progress=progress, total=total, message=message
+        )
+        await self.send_notification(unions.ClientNotification(lifecycle.ProgressNotification(params=params)))
+
+    async def send_roots_list_changed(self) -> None:
+        """Notify the server that the roots have changed."""
+        await self.send_notification(base.Notification(method="notifications/roots/list_changed", params=None))
+
+    # Callbacks of the connection
+
+    def take_notice(self, notice: Notification) -> None:
+        """Pass a notification on to the callbacks, in the order of arrival."""
+        self._callbacks.take_notice(notice)
+
+    def take_log(
+        self, params: LoggingMessageParams, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
+    ) -> None:
+        """Pass a log message on to the callbacks, in the order of arrival."""
+        self._callbacks.take("message", params)
+
+    async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
+        """Return the answer of a callback to a request of the server."""
+        return await self._callbacks.answer(question)
+
+    def broken(self) -> None:
+        """Do nothing: a request notices whether the server is gone."""
+
+    def interrupted(self) -> None:
+        """Do nothing: nothing is kept that notifications keep fresh."""
+
+    def lost(self, link: ClientConnection) -> None:
+        """Do nothing: requests fail by themselves."""
+
+
+def _converted(error: Exception, request: str, timeout: float | None) -> McpError:
+    """Return the exception of the face for one of Carrel."""
+    if isinstance(error, PeerError):
+        return McpError(base.ErrorData(code=error.code, message=error.message, data=error.data))
+    if isinstance(error, RequestTimeout):
+        waited = f"Timed out while waiting for response to {request}. Waited {timeout} seconds."
+        return McpError(base.ErrorData(code=TIMED_OUT, message=waited))
+    if isinstance(error, MethodNotFound):
+        return McpError(base.ErrorData(code=base.METHOD_NOT_FOUND, message=str(error)))
+    return McpError(base.ErrorData(code=base.CONNECTION_CLOSED, message="Connection closed", data=str(error)))

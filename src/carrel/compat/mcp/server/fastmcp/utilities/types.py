@@ -1,0 +1,79 @@
+"""Images and audio as results of tools."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from carrel.compat.mcp.types.server_features import AudioContent, ImageContent
+
+__all__ = ["Audio", "Image"]
+
+UNKNOWN = "application/octet-stream"
+IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+SOUNDS = {
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+    ".aac": "audio/aac",
+    ".m4a": "audio/mp4",
+}
+
+
+def _type_of(kind: str, known: dict[str, str], path: Path | None, format: str | None, default: str) -> str:
+    if format:
+        return f"{kind}/{format.lower()}"
+    return default if path is None else known.get(path.suffix.lower(), UNKNOWN)
+
+
+def _encoded(path: Path | None, data: bytes | None) -> str:
+    return base64.b64encode(path.read_bytes() if path is not None else data or b"").decode()
+
+
+class Image:
+    """Image in a file or in memory. ``format`` is such as "png".
+
+    Raises:
+        ValueError: there is neither a path nor data, or there are both.
+    """
+
+    def __init__(self, path: str | Path | None = None, data: bytes | None = None, format: str | None = None) -> None:
+        if path is None and data is None:
+            raise ValueError("Either path or data must be provided")
+        if path is not None and data is not None:
+            raise ValueError("Only one of path or data can be provided")
+        self.path = Path(path) if path else None
+        self.data = data
+        self._format = format
+        self._mime_type = _type_of("image", IMAGES, self.path, format, "image/png")
+
+    def to_image_content(self) -> ImageContent:
+        """Return the image as content."""
+        return ImageContent(type="image", data=_encoded(self.path, self.data), mimeType=self._mime_type)
+
+
+class Audio:
+    """Audio in a file or in memory. ``format`` is such as "wav".
+
+    Raises:
+        ValueError: there is neither a path nor data, or there are both.
+    """
+
+    def __init__(self, path: str | Path | None = None, data: bytes | None = None, format: str | None = None) -> None:
+        if bool(path) == bool(data):
+            raise ValueError("Either path or data can be provided")
+        self.path = Path(path) if path else None
+        self.data = data
+        self._format = format
+        self._mime_type = _type_of("audio", SOUNDS, self.path, format, "audio/wav")
+
+    def to_audio_content(self) -> AudioContent:
+        """Return the audio as content."""
+        return AudioContent(type="audio", data=_encoded(self.path, self.data), mimeType=self._mime_type)

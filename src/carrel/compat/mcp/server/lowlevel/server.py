@@ -1,0 +1,374 @@
+"""Low-level server: a handler for each request, registered with decorators.
+
+Its requests are received, dispatched and answered by a server of Carrel, see ``carrel.compat.application``.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Generic, TypeVar, get_type_hints
+
+from pydantic import AnyUrl, BaseModel
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from carrel.compat.application import Application, Handler, request_ctx
+from carrel.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
+from carrel.compat.mcp.server.models import InitializationOptions
+from carrel.compat.mcp.server.session import ServerSession
+from carrel.compat.mcp.shared.context import RequestContext
+from carrel.compat.mcp.shared.exceptions import UrlElicitationRequiredError
+from carrel.compat.mcp.types import base, capabilities, lifecycle, server_features, tasks, unions
+from carrel.compat.streams import ServerStream, serve_streams
+from carrel.compat.validation import Validators
+from carrel.log import Log
+from carrel.protocol import VERSION
+
+__all__ = ["NotificationOptions", "Server", "request_ctx"]
+
+LifespanResultT = DefaultTypeVar("LifespanResultT", default=Any)
+RequestT = DefaultTypeVar("RequestT", default=Any)
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+logger = Log(__name__)
+
+
+class NotificationOptions:
+    """Lists whose changes are notified."""
+
+    def __init__(
+        self, prompts_changed: bool = False, resources_changed: bool = False, tools_changed: bool = False
+    ) -> None:
+        self.prompts_changed = prompts_changed
+        self.resources_changed = resources_changed
+        self.tools_changed = tools_changed
+
+
+@asynccontextmanager
+async def lifespan(_: Any) -> AsyncIterator[dict[str, Any]]:
+    """Lifespan of a server without one."""
+    yield {}
+
+
+class Server(Generic[LifespanResultT, RequestT]):
+    """Server with a handler for each request. Each ``run`` serves one client, with a lifespan of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str | None = None,
+        instructions: str | None = None,
+        website_url: str | None = None,
+        icons: list[base.Icon] | None = None,
+        lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] = lifespan,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.instructions = instructions
+        self.website_url = website_url
+        self.icons = icons
+        self.lifespan = lifespan
+        self.request_handlers: dict[type, Handler] = {}
+        self.notification_handlers: dict[type, Handler] = {}
+        self._tools: dict[str, server_features.Tool] = {}
+        self._validators = Validators()
+        self.served = False
+        """Whether a transport was set up for it."""
+
+    # What it declares
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """Return what the server declares. Without a version of its own, that is Carrel's."""
+        return InitializationOptions(
+            server_name=self.name,
+            server_version=self.version or VERSION,
+            capabilities=self.get_capabilities(
+                notification_options or NotificationOptions(), experimental_capabilities or {}
+            ),
+            instructions=self.instructions,
+            website_url=self.website_url,
+            icons=self.icons,
+        )
+
+    def get_capabilities(
+        self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
+    ) -> capabilities.ServerCapabilities:
+        """Return the capabilities that follow from the handlers."""
+        has = self.request_handlers.__contains__
+        changes = notification_options
+        found = capabilities.ServerCapabilities(experimental=experimental_capabilities)
+        if has(server_features.ListPromptsRequest):
+            found.prompts = capabilities.PromptsCapability(listChanged=changes.prompts_changed)
+        if has(server_features.ListResourcesRequest):
+            found.resources = capabilities.ResourcesCapability(subscribe=False, listChanged=changes.resources_changed)
+        if has(server_features.ListToolsRequest):
+            found.tools = capabilities.ToolsCapability(listChanged=changes.tools_changed)
+        if has(lifecycle.SetLevelRequest):
+            found.logging = capabilities.LoggingCapability()
+        if has(server_features.CompleteRequest):
+            found.completions = capabilities.CompletionsCapability()
+        return found
+
+    @property
+    def request_context(self) -> RequestContext[ServerSession, LifespanResultT, RequestT]:
+        """Context of the request that is being answered.
+
+        Raises:
+            LookupError: none is.
+        """
+        return request_ctx.get()
+
+    # Handlers
+
+    def _register(self, kind: type[BaseModel], make: Callable[[Callable[..., Any]], Handler]) -> Decorator[Any]:
+        def decorator(function: Any) -> Any:
+            self.request_handlers[kind] = make(function)
+            return function
+
+        return decorator
+
+    def _list(self, kind: type[BaseModel], result: type[BaseModel], field: str) -> Decorator[Any]:
+        """Register a handler of a list, which returns the list or its result."""
+
+        def make(function: Callable[..., Any]) -> Handler:
+            call = _with_request(function, kind)
+
+            async def handler(request: Any) -> Any:
+                found = await call(request)
+                whole: Any = found if isinstance(found, result) else result(**{field: found})
+                return unions.ServerResult.model_construct(whole)
+
+            return handler
+
+        return self._register(kind, make)
+
+    def list_prompts(self) -> Decorator[Any]:
+        """Register the handler of prompts/list."""
+        return self._list(server_features.ListPromptsRequest, server_features.ListPromptsResult, "prompts")
+
+    def list_resources(self) -> Decorator[Any]:
+        """Register the handler of resources/list."""
+        return self._list(server_features.ListResourcesRequest, server_features.ListResourcesResult, "resources")
+
+    def list_resource_templates(self) -> Decorator[Any]:
+        """Register the handler of resources/templates/list."""
+        return self._list(
+            server_features.ListResourceTemplatesRequest,
+            server_features.ListResourceTemplatesResult,
+            "resourceTemplates",
+        )
+
+    def list_tools(self) -> Decorator[Any]:
+        """Register the handler of tools/list. Its schemas are those that calls are held to."""
+        kind = server_features.ListToolsRequest
+
+        def make(function: Callable[..., Any]) -> Handler:
+            call = _with_request(function, kind)
+
+            async def handler(request: Any) -> Any:
+                found = await call(request)
+                if not isinstance(found, server_features.ListToolsResult):
+                    self._tools.clear()
+                    found = server_features.ListToolsResult(tools=found)
+                self._tools.update((tool.name, tool) for tool in found.tools)
+                return unions.ServerResult.model_construct(found)
+
+            return handler
+
+        return self._register(kind, make)
+
+    def get_prompt(self) -> Decorator[Any]:
+        """Register the handler of prompts/get: name and arguments to a ``GetPromptResult``."""
+        return self._plain(server_features.GetPromptRequest, lambda params: (params.name, params.arguments))
+
+    def set_logging_level(self) -> Decorator[Any]:
+        """Register the handler of logging/setLevel."""
+        return self._plain(lifecycle.SetLevelRequest, lambda params: (params.level,))
+
+    def subscribe_resource(self) -> Decorator[Any]:
+        """Register the handler of resources/subscribe."""
+        return self._plain(server_features.SubscribeRequest, lambda params: (params.uri,))
+
+    def unsubscribe_resource(self) -> Decorator[Any]:
+        """Register the handler of resources/unsubscribe."""
+        return self._plain(server_features.UnsubscribeRequest, lambda params: (params.uri,))
+
+    def _plain(self, kind: type[BaseModel], arguments: Callable[[Any], tuple[Any, ...]]) -> Decorator[Any]:
+        """Register a handler that gets parts of the parameters, and returns a result, or None for an empty one."""
+
+        def make(function: Callable[..., Any]) -> Handler:
+            async def handler(request: Any) -> Any:
+                found = await function(*arguments(request.params))
+                return unions.ServerResult(base.EmptyResult() if found is None else found)
+
+            return handler
+
+        return self._register(kind, make)
+
+    def completion(self) -> Decorator[Any]:
+        """Register the handler of completion/complete: reference, argument and context to a ``Completion`` or None."""
+
+        def make(function: Callable[..., Any]) -> Handler:
+            async def handler(request: server_features.CompleteRequest) -> Any:
+                params = request.params
+                found = await function(params.ref, params.argument, params.context)
+                completion = server_features.Completion(values=[]) if found is None else found
+                return unions.ServerResult(server_features.CompleteResult(completion=completion))
+
+            return handler
+
+        return self._register(server_features.CompleteRequest, make)
+
+    def read_resource(self) -> Decorator[Any]:
+        """Register the handler of resources/read: a URI to text, bytes or several ``ReadResourceContents``."""
+
+        def make(function: Callable[[AnyUrl], Awaitable[Any]]) -> Handler:
+            async def handler(request: server_features.ReadResourceRequest) -> Any:
+                uri = request.params.uri
+                found = await function(uri)
+                if isinstance(found, str | bytes):
+                    found = [ReadResourceContents(found)]
+                if not isinstance(found, Iterable):
+                    raise ValueError(f"Unexpected return type from read_resource: {type(found)}")
+                contents = [_contents_of(uri, each) for each in found]
+                return unions.ServerResult(server_features.ReadResourceResult(contents=contents))
+
+            return handler
+
+        return self._register(server_features.ReadResourceRequest, make)
+
+    def call_tool(self, *, validate_input: bool = True) -> Decorator[Any]:
+        """Register the handler of tools/call: name and arguments to content, a dict, both, or a ``CallToolResult``.
+
+        Arguments are validated against the schema of the tool unless ``validate_input`` is false; structured results
+        always are.
+        """
+
+        def make(function: Callable[..., Any]) -> Handler:
+            async def handler(request: server_features.CallToolRequest) -> Any:
+                try:
+                    return await self._call_tool(function, request, validate_input)
+                except UrlElicitationRequiredError:
+                    raise
+                except Exception as error:
+                    return _failed(str(error))
+
+            return handler
+
+        return self._register(server_features.CallToolRequest, make)
+
+    async def _call_tool(
+        self, function: Callable[..., Any], request: server_features.CallToolRequest, validate_input: bool
+    ) -> unions.ServerResult:
+        name, arguments = request.params.name, request.params.arguments or {}
+        tool = await self._find_tool(name)
+        if validate_input and tool is not None:
+            problem = self._validators.error_of(arguments, tool.inputSchema)
+            if problem is not None:
+                return _failed(f"Input validation error: {problem}")
+        found = await function(name, arguments)
+        if isinstance(found, server_features.CallToolResult | tasks.CreateTaskResult):
+            return unions.ServerResult.model_construct(found)
+        structured: dict[str, Any] | None = None
+        if isinstance(found, tuple) and len(found) == 2:
+            content, structured = found
+        elif isinstance(found, dict):
+            structured = found
+            content = [server_features.TextContent(type="text", text=json.dumps(found, indent=2))]
+        elif hasattr(found, "__iter__"):
+            content = found
+        else:
+            return _failed(f"Unexpected return type from tool: {type(found).__name__}")
+        if tool is not None and tool.outputSchema is not None:
+            if structured is None:
+                return _failed("Output validation error: outputSchema defined but no structured output returned")
+            problem = self._validators.error_of(structured, tool.outputSchema)
+            if problem is not None:
+                return _failed(f"Output validation error: {problem}")
+        return unions.ServerResult(
+            server_features.CallToolResult(content=list(content), structuredContent=structured, isError=False)
+        )
+
+    async def _find_tool(self, name: str) -> server_features.Tool | None:
+        """Return a tool as it was listed last; tools are listed if it was not."""
+        lister = self.request_handlers.get(server_features.ListToolsRequest)
+        if name not in self._tools and lister is not None:
+            await lister(None)
+        return self._tools.get(name)
+
+    def progress_notification(self) -> Decorator[Any]:
+        """Register the handler of notifications/progress. Clients do not send them: servers send no progress tokens."""
+
+        def decorator(function: Any) -> Any:
+            self.notification_handlers[lifecycle.ProgressNotification] = function
+            return function
+
+        return decorator
+
+    # Running
+
+    def application(
+        self, options: InitializationOptions | None = None, *, raise_exceptions: bool = False
+    ) -> Application:
+        """Return a server of Carrel that answers with the handlers of this one."""
+        self.served = True
+        options = options or self.create_initialization_options()
+        return Application(
+            self.request_handlers, options, lambda: self.lifespan(self), raise_exceptions=raise_exceptions
+        )
+
+    async def run(
+        self,
+        read_stream: Any,
+        write_stream: Any,
+        initialization_options: InitializationOptions,
+        raise_exceptions: bool = False,
+        stateless: bool = False,
+    ) -> None:
+        """Serve the client at the other end of the streams, until it is gone."""
+        app = self.application(initialization_options, raise_exceptions=raise_exceptions)
+        if isinstance(read_stream, ServerStream):
+            await read_stream.serve(app)
+        else:
+            await serve_streams(app, read_stream, write_stream)
+
+
+def _failed(message: str) -> unions.ServerResult:
+    content = server_features.TextContent(type="text", text=message)
+    return unions.ServerResult(server_features.CallToolResult(content=[content], isError=True))
+
+
+def _contents_of(uri: AnyUrl, given: Any) -> Any:
+    meta = getattr(given, "meta", None)
+    details: dict[str, Any] = {} if meta is None else {"_meta": meta}
+    if isinstance(given.content, str):
+        return server_features.TextResourceContents(
+            uri=uri, text=given.content, mimeType=given.mime_type or "text/plain", **details
+        )
+    blob = base64.b64encode(given.content).decode()
+    return server_features.BlobResourceContents(
+        uri=uri, blob=blob, mimeType=given.mime_type or "application/octet-stream", **details
+    )
+
+
+def _with_request(function: Callable[..., Any], kind: type) -> Callable[[Any], Awaitable[Any]]:
+    """Return a function that passes the request on to ``function`` if it has a parameter of that type."""
+    try:
+        parameters = inspect.signature(function).parameters
+        hints = get_type_hints(function)
+    except (ValueError, TypeError, NameError):
+        return lambda _: function()
+    for name, parameter in parameters.items():
+        if hints.get(name) is kind and parameter.default is inspect.Parameter.empty:
+            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+                return lambda request: function(request)
+            return lambda request, name=name: function(**{name: request})  # type: ignore[misc]
+    return lambda _: function()

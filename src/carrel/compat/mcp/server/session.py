@@ -1,0 +1,224 @@
+"""Session of a client, as handlers of the face of ``mcp`` see it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import AnyUrl, BaseModel
+from typing_extensions import TypeVar
+
+from carrel.compat.exchange import Exchange, current_exchange, notification
+from carrel.compat.mcp.shared.exceptions import McpError
+from carrel.compat.mcp.types import base, capabilities, client_features, lifecycle, server_features, unions
+from carrel.compat.wire import json_of, model_of
+from carrel.protocol.channel import Channel
+from carrel.protocol.connection import Peer
+from carrel.protocol.server import Connection
+from carrel.wire.base import ClientCapabilities, Implementation
+
+__all__ = ["ServerSession", "ServerSessionT"]
+
+ServerSessionT = TypeVar("ServerSessionT", bound="ServerSession", default="ServerSession")
+ListName: TypeAlias = Literal["resources", "tools", "prompts"]
+
+
+class ServerSession:
+    """Session of one client: what it declared, and messages and questions to it."""
+
+    def __init__(self, connection: Connection, peer: Peer) -> None:
+        self._connection = connection
+        self._peer = peer
+        self.last: Exchange | None = None
+        self._params: lifecycle.InitializeRequestParams | None = None
+
+    @property
+    def client_params(self) -> lifecycle.InitializeRequestParams | None:
+        """Capabilities and version that the client declared in its first request."""
+        if self._params is None:
+            peer = self._peer
+            self._params = lifecycle.InitializeRequestParams(
+                protocolVersion=peer.revision.name,
+                capabilities=model_of(peer.capabilities or ClientCapabilities(), capabilities.ClientCapabilities),
+                clientInfo=model_of(peer.client or Implementation("unknown", "0"), base.Implementation),
+            )
+        return self._params
+
+    def check_client_capability(self, capability: capabilities.ClientCapabilities) -> bool:
+        """Return whether the client declared everything that ``capability`` has."""
+        assert self.client_params is not None
+        declared = self.client_params.capabilities.model_dump(exclude_none=True)
+        return _includes(declared, capability.model_dump(exclude_none=True))
+
+    # Notifications
+
+    async def send_notification(self, notification: Any, related_request_id: base.RequestId | None = None) -> None:
+        """Send a notification, on the stream of the request that it is related to."""
+        message = getattr(notification, "root", notification)
+        await self._send(message.method, message.params, related=related_request_id is not None)
+
+    async def _send(self, method: str, params: BaseModel | None, *, related: bool = False) -> None:
+        channel = self._channel(related=related)
+        if channel is not None:
+            channel.send(notification(method, None if params is None else json_of(params)))
+            await channel.drain()
+
+    def _channel(self, *, related: bool) -> Channel | None:
+        exchange = self._exchange()
+        own = self._connection.channel
+        if exchange is not None and (related or own is None):
+            return exchange.channel
+        return own
+
+    def _exchange(self) -> Exchange | None:
+        """Return the request of this session that is being answered."""
+        exchange = current_exchange.get(None)
+        return exchange if exchange is not None and exchange.call.connection is self._connection else None
+
+    async def send_log_message(
+        self,
+        level: lifecycle.LoggingLevel,
+        data: Any,
+        logger: str | None = None,
+        related_request_id: base.RequestId | None = None,
+    ) -> None:
+        """Send a log message."""
+        params = lifecycle.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+        await self._send("notifications/message", params, related=related_request_id is not None)
+
+    async def send_progress_notification(
+        self,
+        progress_token: str | int,
+        progress: float,
+        total: float | None = None,
+        message: str | None = None,
+        related_request_id: base.RequestId | None = None,
+    ) -> None:
+        """Send a progress notification."""
+        params = lifecycle.ProgressNotificationParams(
+            progressToken=progress_token, progress=progress, total=total, message=message
+        )
+        await self._send("notifications/progress", params, related=related_request_id is not None)
+
+    async def send_resource_updated(self, uri: AnyUrl) -> None:
+        """Notify the client that a resource has changed."""
+        params = server_features.ResourceUpdatedNotificationParams(uri=uri)
+        await self._send("notifications/resources/updated", params)
+
+    async def send_resource_list_changed(self) -> None:
+        """Notify the client that the list of resources has changed."""
+        await self._send("notifications/resources/list_changed", None)
+
+    async def send_tool_list_changed(self) -> None:
+        """Notify the client that the list of tools has changed."""
+        await self._send("notifications/tools/list_changed", None)
+
+    async def send_prompt_list_changed(self) -> None:
+        """Notify the client that the list of prompts has changed."""
+        await self._send("notifications/prompts/list_changed", None)
+
+    async def send_elicit_complete(self, elicitation_id: str, related_request_id: base.RequestId | None = None) -> None:
+        """Notify the client that the page of an elicitation is done with."""
+        params = client_features.ElicitCompleteNotificationParams(elicitationId=elicitation_id)
+        await self._send("notifications/elicitation/complete", params, related=related_request_id is not None)
+
+    # Questions
+
+    async def send_request(self, request: Any, result_type: Any, *args: Any, **options: Any) -> Any:
+        """Send a request to the client, and return its result.
+
+        Raises:
+            McpError: the client cannot be asked that, or answered with an error.
+        """
+        message = request.root if isinstance(request, unions.ServerRequest) else request
+        return await self._ask(message.method, message.params, result_type)
+
+    async def _ask(self, method: str, params: BaseModel | None, result: Any) -> Any:
+        exchange = self._exchange() or self.last
+        if exchange is None:
+            raise McpError(base.ErrorData(code=base.INVALID_REQUEST, message="There is no request to ask on"))
+        return await exchange.ask(method, params, result)
+
+    async def create_message(
+        self,
+        messages: list[client_features.SamplingMessage],
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        include_context: client_features.IncludeContext | None = None,
+        temperature: float | None = None,
+        stop_sequences: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        model_preferences: client_features.ModelPreferences | None = None,
+        tools: list[server_features.Tool] | None = None,
+        tool_choice: client_features.ToolChoice | None = None,
+        related_request_id: base.RequestId | None = None,
+    ) -> Any:
+        """Ask the client's model for a message (sampling)."""
+        params = client_features.CreateMessageRequestParams(
+            messages=messages,
+            maxTokens=max_tokens,
+            systemPrompt=system_prompt,
+            includeContext=include_context,
+            temperature=temperature,
+            stopSequences=stop_sequences,
+            metadata=metadata,
+            modelPreferences=model_preferences,
+            tools=tools,
+            toolChoice=tool_choice,
+        )
+        plain = tools is None and tool_choice is None
+        result = client_features.CreateMessageResult if plain else client_features.CreateMessageResultWithTools
+        return await self._ask("sampling/createMessage", params, result)
+
+    async def list_roots(self) -> client_features.ListRootsResult:
+        """Ask for the client's roots."""
+        found: client_features.ListRootsResult = await self._ask("roots/list", None, client_features.ListRootsResult)
+        return found
+
+    async def elicit(
+        self,
+        message: str,
+        requestedSchema: client_features.ElicitRequestedSchema,
+        related_request_id: base.RequestId | None = None,
+    ) -> client_features.ElicitResult:
+        """Ask the user to fill in a form."""
+        return await self.elicit_form(message, requestedSchema, related_request_id)
+
+    async def elicit_form(
+        self,
+        message: str,
+        requestedSchema: client_features.ElicitRequestedSchema,
+        related_request_id: base.RequestId | None = None,
+    ) -> client_features.ElicitResult:
+        """Ask the user to fill in a form."""
+        params = client_features.ElicitRequestFormParams(message=message, requestedSchema=requestedSchema)
+        found: client_features.ElicitResult = await self._ask(
+            "elicitation/create", params, client_features.ElicitResult
+        )
+        return found
+
+    async def elicit_url(
+        self, message: str, url: str, elicitation_id: str, related_request_id: base.RequestId | None = None
+    ) -> client_features.ElicitResult:
+        """Ask the user to visit a page."""
+        params = client_features.ElicitRequestURLParams(message=message, url=url, elicitationId=elicitation_id)
+        found: client_features.ElicitResult = await self._ask(
+            "elicitation/create", params, client_features.ElicitResult
+        )
+        return found
+
+    async def send_ping(self) -> base.EmptyResult:
+        """Return at once: transports notice by themselves when a client is gone."""
+        return base.EmptyResult()
+
+
+def _includes(declared: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether the capabilities in ``wanted`` are all in ``declared``."""
+    for name, value in wanted.items():
+        if name not in declared:
+            return False
+        if isinstance(value, dict) and not _includes(declared[name] or {}, value):
+            return False
+        if value is True and declared[name] is not True:
+            return False
+    return True

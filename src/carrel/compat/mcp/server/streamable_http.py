@@ -1,0 +1,37 @@
+"""Event stores of programs, which Carrel has one of its own for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from carrel.compat.mcp.types.base import JSONRPCMessage
+
+__all__ = ["EventCallback", "EventId", "EventMessage", "EventStore", "StreamId"]
+
+StreamId = str
+EventId = str
+
+
+@dataclass
+class EventMessage:
+    """Message with the id of its event."""
+
+    message: JSONRPCMessage
+    event_id: str | None = None
+
+
+EventCallback = Callable[[EventMessage], Awaitable[None]]
+
+
+class EventStore(ABC):
+    """Store of events, for programs that have one. It is not asked: Carrel replays from its own state."""
+
+    @abstractmethod
+    async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
+        """Store an event."""
+
+    @abstractmethod
+    async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
+        """Replay the events after one."""

@@ -1,0 +1,79 @@
+"""Streamable HTTP of a server, as an ASGI endpoint to be mounted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from carrel.compat.exchange import http_scope
+from carrel.compat.mcp.server.lowlevel.server import Server
+from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from carrel.transports.server.http import StreamableHTTP
+
+__all__ = ["StreamableHTTPSessionManager"]
+
+PATH = "/mcp"
+
+
+class StreamableHTTPSessionManager:
+    """Streamable HTTP endpoint of a server, at whatever path it is mounted.
+
+    Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, serves stateless clients
+    without one, and replays missed events from its own store: ``json_response``, ``stateless``, ``event_store``,
+    ``retry_interval`` and the limits are accepted and have no effect.
+    """
+
+    def __init__(
+        self,
+        app: Server[Any, Any],
+        event_store: Any = None,
+        json_response: bool = False,
+        stateless: bool = False,
+        security_settings: TransportSecuritySettings | None = None,
+        retry_interval: int | None = None,
+        **limits: Any,
+    ) -> None:
+        self.app = app
+        self.event_store = event_store
+        self.json_response = json_response
+        self.stateless = stateless
+        self.security_settings = security_settings
+        self._endpoint: StreamableHTTP | None = None
+        self._started = False
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Run the server, with one lifespan for all of its clients.
+
+        Raises:
+            RuntimeError: it was run before.
+        """
+        if self._started:
+            raise RuntimeError(
+                "StreamableHTTPSessionManager .run() can only be called once per instance. "
+                "Create a new instance if you need to run again."
+            )
+        self._started = True
+        hosts, origins = names_of(self.security_settings)
+        endpoint = StreamableHTTP(self.app.application(), path=PATH, allowed_hosts=hosts, allowed_origins=origins)
+        async with endpoint.lifespan():
+            self._endpoint = endpoint
+            try:
+                yield
+            finally:
+                self._endpoint = None
+
+    async def handle_request(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request, whatever its path.
+
+        Raises:
+            RuntimeError: it does not run.
+        """
+        if self._endpoint is None:
+            raise RuntimeError("Task group is not initialized. Make sure to use run().")
+        token = http_scope.set(scope)
+        try:
+            await self._endpoint({**scope, "path": PATH, "root_path": ""}, receive, send)
+        finally:
+            http_scope.reset(token)

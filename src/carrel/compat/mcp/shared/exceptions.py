@@ -1,0 +1,51 @@
+"""Exceptions of the face of ``mcp``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carrel.compat.mcp.types.base import URL_ELICITATION_REQUIRED, ErrorData
+from carrel.compat.mcp.types.client_features import ElicitRequestURLParams
+
+__all__ = ["McpError", "UrlElicitationRequiredError"]
+
+
+class McpError(Exception):
+    """Error response of the peer, or the one that a handler wants to be sent. ``error`` is its content."""
+
+    error: ErrorData
+
+    def __init__(self, error: ErrorData) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class UrlElicitationRequiredError(McpError):
+    """Error response that pages have to be visited first."""
+
+    def __init__(self, elicitations: list[ElicitRequestURLParams], message: str | None = None) -> None:
+        self._elicitations = elicitations
+        plural = "s" if len(elicitations) > 1 else ""
+        data: dict[str, Any] = {
+            "elicitations": [each.model_dump(by_alias=True, exclude_none=True) for each in elicitations]
+        }
+        super().__init__(
+            ErrorData(code=URL_ELICITATION_REQUIRED, message=message or f"URL elicitation{plural} required", data=data)
+        )
+
+    @property
+    def elicitations(self) -> list[ElicitRequestURLParams]:
+        """The pages to visit."""
+        return self._elicitations
+
+    @classmethod
+    def from_error(cls, error: ErrorData) -> UrlElicitationRequiredError:
+        """Return the exception for an error response.
+
+        Raises:
+            ValueError: it has another code.
+        """
+        if error.code != URL_ELICITATION_REQUIRED:
+            raise ValueError(f"Expected error code {URL_ELICITATION_REQUIRED}, got {error.code}")
+        found = (error.data or {}).get("elicitations", [])
+        return cls([ElicitRequestURLParams.model_validate(each) for each in found], error.message)

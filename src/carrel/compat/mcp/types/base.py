@@ -1,0 +1,179 @@
+"""Base types: requests, notifications, results, JSON-RPC messages, and what they have in common."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, RootModel
+from pydantic.networks import UrlConstraints
+
+LATEST_PROTOCOL_VERSION = "2025-11-25"
+DEFAULT_NEGOTIATED_VERSION = "2025-03-26"
+
+URL_ELICITATION_REQUIRED = -32042
+CONNECTION_CLOSED = -32000
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+ProgressToken = str | int
+Cursor = str
+Role = Literal["user", "assistant"]
+RequestId = Annotated[int, Field(strict=True)] | str
+AnyFunction: TypeAlias = Callable[..., Any]
+Uri: TypeAlias = Annotated[AnyUrl, UrlConstraints(host_required=False)]
+
+
+class Model(BaseModel):
+    """Object of the protocol. Fields that it does not know are kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class TaskMetadata(Model):
+    """Request that a call becomes a task (2025-11-25); ``ttl`` is in milliseconds."""
+
+    ttl: Annotated[int, Field(strict=True)] | None = None
+
+
+class RequestParams(Model):
+    """Parameters of a request."""
+
+    class Meta(Model):
+        """``_meta`` of a request, with the progress token."""
+
+        progressToken: ProgressToken | None = None
+
+    task: TaskMetadata | None = None
+    meta: Meta | None = Field(alias="_meta", default=None)
+
+
+class PaginatedRequestParams(RequestParams):
+    """Parameters of a list request."""
+
+    cursor: Cursor | None = None
+
+
+class NotificationParams(Model):
+    """Parameters of a notification."""
+
+    class Meta(Model):
+        """``_meta`` of a notification."""
+
+    meta: Meta | None = Field(alias="_meta", default=None)
+
+
+RequestParamsT = TypeVar("RequestParamsT", bound=RequestParams | dict[str, Any] | None)
+NotificationParamsT = TypeVar("NotificationParamsT", bound=NotificationParams | dict[str, Any] | None)
+MethodT = TypeVar("MethodT", bound=str)
+
+
+class Request(Model, Generic[RequestParamsT, MethodT]):
+    """Request with a method and parameters."""
+
+    method: MethodT
+    params: RequestParamsT
+
+
+class PaginatedRequest(Request[PaginatedRequestParams | None, MethodT], Generic[MethodT]):
+    """Request of a page of a list."""
+
+    params: PaginatedRequestParams | None = None
+
+
+class Notification(Model, Generic[NotificationParamsT, MethodT]):
+    """Notification with a method and parameters."""
+
+    method: MethodT
+    params: NotificationParamsT
+
+
+class Result(Model):
+    """Result of a request."""
+
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class PaginatedResult(Result):
+    """One page of a list; the last one has no ``nextCursor``."""
+
+    nextCursor: Cursor | None = None
+
+
+class JSONRPCRequest(Request[dict[str, Any] | None, str]):
+    """JSON-RPC request."""
+
+    jsonrpc: Literal["2.0"]
+    id: RequestId
+    method: str
+    params: dict[str, Any] | None = None
+
+
+class JSONRPCNotification(Notification[dict[str, Any] | None, str]):
+    """JSON-RPC notification."""
+
+    jsonrpc: Literal["2.0"]
+    params: dict[str, Any] | None = None
+
+
+class JSONRPCResponse(Model):
+    """JSON-RPC response with a result."""
+
+    jsonrpc: Literal["2.0"]
+    id: RequestId
+    result: dict[str, Any]
+
+
+class ErrorData(Model):
+    """Error of a JSON-RPC error response."""
+
+    code: int
+    message: str
+    data: Any | None = None
+
+
+class JSONRPCError(Model):
+    """JSON-RPC error response."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | int
+    error: ErrorData
+
+
+class JSONRPCMessage(RootModel[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]):
+    """Any JSON-RPC message."""
+
+
+class EmptyResult(Result):
+    """Result without fields."""
+
+
+class BaseMetadata(Model):
+    """Name for programs, and title for people."""
+
+    name: str
+    title: str | None = None
+
+
+class Icon(Model):
+    """Icon for user interfaces."""
+
+    src: str
+    mimeType: str | None = None
+    sizes: list[str] | None = None
+
+
+class Implementation(BaseMetadata):
+    """Name and version of a client or server."""
+
+    version: str
+    websiteUrl: str | None = None
+    icons: list[Icon] | None = None
+
+
+class Annotations(Model):
+    """Hints for the use and display of an object."""
+
+    audience: list[Role] | None = None
+    priority: Annotated[float, Field(ge=0.0, le=1.0)] | None = None

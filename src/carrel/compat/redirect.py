@@ -1,0 +1,114 @@
+"""Redirection of imports: ``mcp`` and its modules become those of ``carrel.compat.mcp``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+__all__ = ["NotMirroredError", "redirect_imports"]
+
+PACKAGE = "carrel.compat"
+FACES = ("fastmcp", "mcp")
+
+#: Modules that are not mirrored, and what to use in their place.
+INSTEAD = {
+    "fastmcp.cli": "the command is `carrel`",
+    "fastmcp.client.sampling.handlers": "give Client(sampling_handler=) a function",
+    "fastmcp.contrib": "copy the module into the program",
+    "fastmcp.experimental": "use carrel.Server",
+    "fastmcp.server.apps": "use carrel.Server (docs/apps.md)",
+    "fastmcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
+    "fastmcp.server.event_store": "Carrel replays events from its own store (docs/http.md)",
+    "fastmcp.server.openapi": "write a provider (docs/writing-a-provider.md)",
+    "fastmcp.server.providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
+    "fastmcp.server.middleware.authorization": "use carrel.Server with carrel.security (docs/access.md)",
+    "fastmcp.server.middleware.caching": "leave it out: results are cached by clients (docs/client-cache.md)",
+    "fastmcp.server.middleware.ping": "leave it out: transports notice by themselves when a client is gone",
+    "fastmcp.server.middleware.rate_limiting": "use the limits of carrel.Server (docs/limits.md)",
+    "fastmcp.server.middleware.response_limiting": "use the limits of carrel.Server (docs/limits.md)",
+    "fastmcp.server.middleware.tool_injection": "register the tools with the decorator of the server",
+    "fastmcp.server.proxy": "use carrel.Server and add_provider(RemoteProvider(url)) (docs/providers.md)",
+    "fastmcp.server.tasks": "use carrel.Server and @app.tool(task=...)",
+    "fastmcp.server.transforms": "mount servers with a namespace, or use enable and disable of a server",
+    "fastmcp.telemetry": "use carrel.Server (docs/observability.md)",
+    "fastmcp.tools.tool_transform": "write a function that calls the tool",
+    "fastmcp.utilities.skills": "use carrel.Client (docs/client-skills.md)",
+    "mcp.cli": "the command is `carrel`",
+    "mcp.client.auth": "use carrel.Client with carrel.security.client (docs/authorization.md)",
+    "mcp.client.experimental": "use carrel.Client, whose calls follow tasks by themselves",
+    "mcp.client.session_group": "use carrel.host",
+    "mcp.client.websocket": "use Streamable HTTP",
+    "mcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
+    "mcp.server.experimental": "use carrel.Server and @app.tool(task=...)",
+    "mcp.server.websocket": "use Streamable HTTP",
+    "mcp.shared.auth": "use carrel.security (docs/authorization.md)",
+    "mcp.shared.experimental": "use carrel.Server and @app.tool(task=...)",
+}
+
+
+class NotMirroredError(ModuleNotFoundError):
+    """A module of another package that ``carrel.compat`` does not have. The message says what to use instead."""
+
+    def __init__(self, name: str) -> None:
+        parts = name.split(".")
+        known = (INSTEAD.get(".".join(parts[:length])) for length in range(len(parts), 1, -1))
+        hint = next((each for each in known if each), "run the program without --compat, with the package itself")
+        super().__init__(f"{name} is not mirrored by {PACKAGE}: {hint}", name=name)
+
+
+class Alias(Loader):
+    """Loader that gives a module of ``carrel.compat`` under another name: one module object, two names."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self._target)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # that of the alias was set meanwhile
+
+
+class Redirection(MetaPathFinder):
+    """Finder of the modules of faces."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] not in FACES:
+            return None
+        name = f"{PACKAGE}.{fullname}"
+        real = find_spec(name) if _exists(name) else None
+        if real is None:
+            raise NotMirroredError(fullname)
+        return ModuleSpec(fullname, Alias(name), is_package=real.submodule_search_locations is not None)
+
+
+def _exists(name: str) -> bool:
+    """Return whether the package that a module would be in is there."""
+    try:
+        return find_spec(name.rpartition(".")[0]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def redirect_imports() -> None:
+    """Redirect imports of ``mcp`` and its modules, from now on. Does nothing the second time.
+
+    Raises:
+        ImportError: some of ``mcp`` was imported before.
+    """
+    if any(isinstance(finder, Redirection) for finder in sys.meta_path):
+        return
+    early = [name for name in sys.modules if name.partition(".")[0] in FACES]
+    if early:
+        raise ImportError(f"{early[0]} is imported already: redirect imports before")
+    sys.meta_path.insert(0, Redirection())

@@ -1,0 +1,165 @@
+"""Streams that transports hand out: objects that only ``Server.run`` and ``ClientSession`` understand.
+
+In ``mcp`` 1.x, a transport is a pair of anyio streams of messages. Here it is a handle on a transport of Carrel, twice.
+Streams of messages that a program has made itself work too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from types import TracebackType
+from typing import Any
+
+from carrel.compat.exchange import http_scope
+from carrel.compat.mcp.shared.message import ServerMessageMetadata, SessionMessage
+from carrel.compat.mcp.types.base import JSONRPCMessage
+from carrel.compat.wire import json_of
+from carrel.errors import TransportError
+from carrel.protocol.client import OutgoingMessage
+from carrel.protocol.revision import Revision
+from carrel.transports.client.transport import Receiver, Transport
+from carrel.transports.server.application import HasEndpoint
+from carrel.transports.server.dispatcher import Dispatcher
+from carrel.wire.base import Id
+
+__all__ = ["ClientStream", "ServerStream", "StreamTransport", "serve_streams"]
+
+
+class Handle:
+    """One end of a transport. It can be closed, which does nothing: the transport is closed by its context manager."""
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing."""
+
+
+class ServerStream(Handle):
+    """Transport of a server: ``serve`` serves an application on it until the client is gone."""
+
+    def __init__(self, serve: Callable[[HasEndpoint], Awaitable[None]]) -> None:
+        self.serve = serve
+
+
+class ClientStream(Handle):
+    """Transport of a client, which ``open`` makes once the session begins."""
+
+    def __init__(self, open: Callable[[], Transport]) -> None:
+        self.open = open
+        self.session_id: str | None = None
+
+
+class _Outbox:
+    """Channel that writes messages to a stream of messages, in order."""
+
+    def __init__(self, write: Any) -> None:
+        self._write = write
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def send(self, message: bytes, key: Hashable = None) -> None:
+        """Queue a message."""
+        self._queue.put_nowait(message)
+
+    async def drain(self) -> None:
+        """Let the writer run."""
+        await asyncio.sleep(0)
+
+    def pause(self, retry: int | None = None) -> None:
+        """Do nothing: there is no connection to close."""
+
+    def close(self) -> None:
+        """End the writer after the messages that are queued."""
+        self._queue.put_nowait(None)
+
+    async def run(self) -> None:
+        """Write until it is closed, or it has no reader any more."""
+        import anyio
+
+        while (message := await self._queue.get()) is not None:
+            try:
+                await self._write.send(SessionMessage(JSONRPCMessage.model_validate_json(message)))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+
+async def serve_streams(served: HasEndpoint, read: Any, write: Any) -> None:
+    """Serve an application on a pair of streams of messages, until the first one ends."""
+    outbox, app = _Outbox(write), served.endpoint
+    await app.start()
+    try:
+        async with write:
+            writing = asyncio.create_task(outbox.run())
+            dispatcher = Dispatcher(app, outbox)
+            try:
+                async with read:
+                    async for item in read:
+                        if isinstance(item, Exception):
+                            continue
+                        metadata = item.metadata
+                        request = metadata.request_context if isinstance(metadata, ServerMessageMetadata) else None
+                        token = http_scope.set(getattr(request, "scope", None))
+                        try:
+                            reply = dispatcher.receive(json_of(item.message))
+                        finally:
+                            http_scope.reset(token)
+                        if reply is not None:
+                            outbox.send(reply)
+            finally:
+                await dispatcher.close()
+                outbox.close()
+                await writing
+    finally:
+        await app.stop()
+
+
+class StreamTransport:
+    """Client transport over a pair of streams of messages. Implements ``transport.Transport``."""
+
+    cancels = False
+    held = False
+    mirrors = False
+    streams = False
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read = read
+        self._outbox = _Outbox(write)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, receiver: Receiver) -> None:
+        """Begin to read and write."""
+        self._tasks = [asyncio.create_task(self._listen(receiver)), asyncio.create_task(self._outbox.run())]
+
+    async def _listen(self, receiver: Receiver) -> None:
+        import anyio
+
+        try:
+            async for item in self._read:
+                if not isinstance(item, Exception):
+                    receiver.receive(json_of(item.message))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass
+        receiver.closed(TransportError("the stream has ended"))
+
+    def send(self, message: OutgoingMessage) -> None:
+        """Queue a message for the server."""
+        self._outbox.send(message.data)
+
+    def abandon(self, id: Id) -> None:
+        """Do nothing: a request holds no resources here."""
+
+    def settle(self, revision: Revision) -> None:
+        """Do nothing: the revision changes nothing here."""
+
+    async def close(self) -> None:
+        """Stop reading and writing."""
+        self._outbox.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,32 @@
+"""Conversion between the models of the face of ``mcp`` and the wire structs of Carrel."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from pydantic import BaseModel
+
+from carrel.wire.base import Wire
+from carrel.wire.resources import read_contents
+
+__all__ = ["json_of", "model_of", "struct_of"]
+
+M = TypeVar("M", bound=BaseModel)
+S = TypeVar("S", bound=Wire)
+
+
+def json_of(model: BaseModel) -> bytes:
+    """Return a model as JSON, without what is None."""
+    return model.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+
+def model_of(struct: Wire, kind: type[M]) -> M:
+    """Return the model of a struct."""
+    return kind.model_validate_json(msgspec.json.encode(struct))
+
+
+def struct_of(model: BaseModel | bytes, kind: type[S]) -> S:
+    """Return the struct of a model, or of its JSON."""
+    data = model if isinstance(model, bytes) else json_of(model)
+    return msgspec.json.decode(data, type=kind, dec_hook=read_contents)

@@ -1,0 +1,1 @@
+"""Examination of MCP servers: checks against the specification, findings with advice, and a score."""

@@ -1,0 +1,52 @@
+"""``carrel find``: finding by words."""
+
+import json
+
+from carrel.cli.find import linked, search_tool
+from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
+from support.carrel_process import BOOKS, carrel
+
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+def test_names_and_descriptions_are_searched_in_any_case_and_order():
+    found = json.loads(carrel("find", BOOKS, "NUMBERS add", "--json").stdout)
+    assert found == {"matches": [{"kind": "tool", "name": "add", "about": "Add two numbers."}], "search": None}
+    assert carrel("find", BOOKS, "book").stdout.decode() == (
+        "Names\n  resource  book://cover\n  template  book://{author}/{title}  A book\n"
+    )
+
+
+def test_the_search_tool_of_a_server_is_used(tmp_path):
+    (tmp_path / "wine.md").write_text("red")
+    found = json.loads(carrel("find", str(tmp_path), "wine", "--json").stdout)
+    assert "wine.md" in json.dumps(found["search"])
+    assert json.loads(carrel("find", str(tmp_path), "wine", "--json", "--names").stdout)["search"] is None
+
+
+def test_nothing_found_is_exit_code_1():
+    done = carrel("find", BOOKS, "unheard-of")
+    assert (done.returncode, done.stdout) == (1, b"Nothing is found.\n")
+
+
+def test_a_search_that_finds_no_resources_is_exit_code_1_too(tmp_path):
+    (tmp_path / "wine.md").write_text("red")
+    done = carrel("find", str(tmp_path), "beer")
+    assert (done.returncode, done.stdout) == (1, b"Nothing is found.\n")
+
+
+def test_resources_of_a_search_are_a_table_and_any_other_result_is_its_text():
+    found = {"resources": [{"uri": "a:b", "name": "B"}, {"uri": "a:c", "title": "C", "name": "c"}]}
+    rows = linked(CallToolResult(content=[], structured_content=found))
+    assert rows == [("resource", "a:b", "B"), ("resource", "a:c", "C")]
+    for other in (None, {"hits": []}, {"resources": 5}, {"resources": [5]}, {"resources": [{}]}):
+        assert linked(CallToolResult(content=[], structured_content=other)) is None
+
+
+def test_a_search_tool_reads_only_and_needs_one_text():
+    reading = ToolAnnotations(read_only_hint=True)
+    tool = Tool(name="search", input_schema=QUERY, annotations=reading)
+    assert search_tool([tool]) == (tool, "query")
+    assert search_tool([Tool(name="search", input_schema=QUERY)]) is None
+    assert search_tool([Tool(name="search", input_schema={}, annotations=reading)]) is None
+    assert search_tool([Tool(name="other", input_schema=QUERY, annotations=reading)]) is None

@@ -1,0 +1,1 @@
+"""Programs written for other packages of the protocol, on Carrel and on the original."""

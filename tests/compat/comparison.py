@@ -1,0 +1,82 @@
+"""Comparison of a program on Carrel with the same one on the original, through the client of the official SDK 1.x."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.parties import python
+
+__all__ = ["HERE", "ON_CARREL", "compare", "original", "probed"]
+
+HERE = Path(__file__).parent
+PROBE = HERE / "probe.py"
+
+#: Runs a program on Carrel, with the packages of the original's environment beside our own.
+BOOT = "import site, sys; site.addsitedir(sys.argv.pop(1)); from carrel.compat.__main__ import main; main(sys.argv[1:])"
+
+
+def original() -> str:
+    """Return the path of a Python that has the official SDK 1.x."""
+    return python("1")
+
+
+def packages() -> str:
+    """Return the folder of the packages of the original's environment."""
+    home = Path(original()).parents[1]
+    return str(next(home.glob("lib/python*/site-packages")))
+
+
+ON_CARREL: list[str] = [sys.executable, "-c", BOOT]
+
+
+def on_carrel(program: Sequence[str]) -> list[str]:
+    """Return the command that runs a program on Carrel."""
+    return [*ON_CARREL, packages(), *program]
+
+
+def on_original(program: Sequence[str]) -> list[str]:
+    """Return the command that runs a program on the original."""
+    return [original(), *program]
+
+
+def run(command: Sequence[str], cwd: Path | None = None, timeout: float = 90) -> str:
+    """Run a command to its end, and return what it prints."""
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=timeout,
+        env={**os.environ, "PYTHONWARNINGS": "default"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def probed(target: Sequence[str], plan: Mapping[str, Any] | None = None, *, cwd: Path | None = None) -> Any:
+    """Return what a server answers to the probe: a command, or a URL."""
+    return json.loads(run([original(), str(PROBE), json.dumps(plan or {}), *target], cwd))
+
+
+def compare(
+    program: Sequence[str], plan: Mapping[str, Any] | None = None, *, cwd: Path | None = None
+) -> dict[str, Any]:
+    """Check that a program answers the same on Carrel as on the original, and return the answers."""
+    expected = normal(probed(on_original(program), plan, cwd=cwd)["answers"])
+    found = normal(probed(on_carrel(program), plan, cwd=cwd)["answers"])
+    assert found == expected
+    return expected
+
+
+def normal(answers: Any) -> Any:
+    """Return answers without what may differ: see docs/coming-from-mcp.md."""
+    server = answers.get("initialize", {}).get("serverInfo", {})
+    server.pop("version", None)  # without one of its own, a server has that of the package
+    return json.loads(re.sub(r" at 0x[0-9a-f]+", "", json.dumps(answers)))

@@ -1,0 +1,162 @@
+"""HTTP applications of servers written for ``mcp`` 1.x: they answer as the original does."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from carrel import Client
+from carrel.compat.mcp import ClientSession
+from carrel.compat.mcp.client.sse import sse_client
+from carrel.compat.mcp.client.streamable_http import streamable_http_client, streamablehttp_client
+from carrel.compat.mcp.server.fastmcp import Context, FastMCP
+from carrel.compat.mcp.server.sse import SseServerTransport
+from carrel.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from carrel.compat.mcp.server.transport_security import TransportSecuritySettings, names_of
+from compat.comparison import HERE, normal, on_carrel, on_original, probed
+from support.http_process import free_port
+from support.http_server import over_http
+
+pytestmark = pytest.mark.slow
+PROGRAM = str(HERE / "programs" / "web.py")
+PATHS = {"streamable-http": "/mcp", "sse": "/sse"}
+PLAN = {"form": {"date": "today"}}
+
+
+@contextlib.contextmanager
+def served(command: list[str], port: int) -> Iterator[None]:
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        for line in server.stderr:
+            if "Uvicorn running" in line:
+                break
+        yield
+    finally:
+        server.terminate()
+        server.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("transport", PATHS)
+def test_a_server_over_http_answers_the_same(transport: str) -> None:
+    answers = []
+    for kind in (on_original, on_carrel):
+        port = free_port()
+        with served(kind([PROGRAM, transport, str(port)]), port):
+            answers.append(normal(probed([f"http://127.0.0.1:{port}{PATHS[transport]}"], PLAN)["answers"]))
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as response:
+                assert response.read() == b'{"ok":true}'
+    assert answers[0] == answers[1]
+    assert not answers[0]["call header {}"]["isError"]
+
+
+def books(name: str) -> FastMCP:
+    mcp = FastMCP(name, streamable_http_path="/")
+
+    @mcp.tool()
+    async def where(ctx: Context) -> str:
+        request = ctx.request_context.request
+        await ctx.info("asked")
+        return f"{name} {request.headers['x-shelf']} {request.url.path}"
+
+    return mcp
+
+
+def serving(app: Any) -> contextlib.AbstractContextManager[str]:
+    return over_http(SimpleNamespace(asgi=lambda: app))  # type: ignore[arg-type]
+
+
+async def test_several_servers_are_mounted_in_one_application() -> None:
+    one, two = books("one"), books("two")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> Any:
+        async with one.session_manager.run(), two.session_manager.run():
+            yield
+
+    apps = [Mount("/one", one.streamable_http_app()), Mount("/two", two.streamable_http_app())]
+    with serving(Starlette(routes=apps, lifespan=lifespan)) as origin:
+        for name in ("one", "two"):
+            connect = streamablehttp_client(f"{origin}/{name}/", {"x-shelf": "A"})
+            async with connect as (read, write, session_id), ClientSession(read, write) as session:
+                await session.initialize()
+                assert session_id()
+                result = await session.call_tool("where")
+                assert result.structuredContent == {"result": f"{name} A /{name}/"}
+
+
+async def test_headers_of_an_http_client_are_sent() -> None:
+    http = SimpleNamespace(headers={"x-shelf": "B", "user-agent": "x"}, auth=None)
+    with serving(books("one").streamable_http_app()) as origin:
+        connect = streamable_http_client(origin, http_client=http)
+        async with connect as (read, write, _), ClientSession(read, write) as session:
+            await session.initialize()
+            result = await session.call_tool("where")
+            assert result.structuredContent == {"result": "one B /"}
+
+
+async def test_a_stateless_client_is_served_too() -> None:
+    with serving(books("one").streamable_http_app()) as origin:
+        async with Client(origin + "/", revision="2026-07-28") as client:
+            assert [tool.name for tool in await client.list_tools()] == ["where"]
+            assert "x-shelf" in (await client.call_tool("where")).text
+
+
+async def test_clients_of_http_with_sse_share_a_server_that_stops_after_the_last() -> None:
+    with serving(books("one").sse_app()) as origin:
+        headers = {"x-shelf": "C"}
+        async with (
+            sse_client(f"{origin}/sse", headers) as first,
+            sse_client(f"{origin}/sse", headers) as second,
+            ClientSession(*first) as one,
+            ClientSession(*second) as two,
+        ):
+            for session in (one, two):
+                await session.initialize()
+                result = await session.call_tool("where")
+                assert result.structuredContent == {"result": "one C /messages/"}
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(urllib.request.Request(f"{origin}/messages/?sessionId=x", b"{}"))
+
+
+async def test_credentials_of_httpx_are_refused_with_what_to_use() -> None:
+    for connect in (streamablehttp_client, sse_client):
+        with pytest.raises(ValueError, match=r"use carrel\.Client with carrel\.security\.client"):
+            async with connect("http://127.0.0.1:9/mcp", auth=object()):
+                pass
+    with pytest.raises(ValueError, match=r"use carrel\.Client with carrel\.security\.client"):
+        async with streamable_http_client("http://127.0.0.1:9", http_client=SimpleNamespace(auth=object())):
+            pass
+
+
+async def test_an_endpoint_runs_once_and_only_then_answers() -> None:
+    manager = StreamableHTTPSessionManager(books("one")._mcp_server)
+    with pytest.raises(RuntimeError, match="Make sure to use run"):
+        await manager.handle_request({}, None, None)
+    async with manager.run():
+        pass
+    with pytest.raises(RuntimeError, match="only be called once"):
+        async with manager.run():
+            pass
+
+
+def test_a_server_of_this_machine_only_is_protected_against_other_hosts() -> None:
+    local, other = FastMCP("a").settings, FastMCP("a", host="0.0.0.0").settings
+    assert names_of(local.transport_security)[0] == ["127.0.0.1", "localhost", "[::1]"]
+    assert names_of(other.transport_security) == (["*"], ["*"])
+    own = TransportSecuritySettings(allowed_hosts=["example.org:*"], allowed_origins=["https://example.org"])
+    assert names_of(own) == (["example.org"], ["https://example.org"])
+
+
+def test_the_endpoint_of_messages_is_a_path() -> None:
+    with pytest.raises(ValueError, match="is not a relative path"):
+        SseServerTransport("https://example.org/messages")

@@ -1,0 +1,60 @@
+"""``carrel.compat.redirect``: which module an import of ``mcp`` gives, and what is said where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REDIRECT = "from carrel.compat import redirect_imports\nredirect_imports()\n"
+
+
+def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_a_redirected_module_is_the_mirrored_one_under_both_names() -> None:
+    code = REDIRECT + (
+        "import mcp.types, mcp.server.fastmcp as one\n"
+        "import carrel.compat.mcp.server.fastmcp as two, carrel.compat.mcp.types\n"
+        "from mcp.server import Server\n"
+        "assert one is two and mcp.types is carrel.compat.mcp.types\n"
+        "assert one.__spec__.name == 'carrel.compat.mcp.server.fastmcp'\n"
+        "redirect_imports()\n"
+        "print(Server.__module__)"
+    )
+    done = run(code)
+    assert done.stdout == "carrel.compat.mcp.server.lowlevel.server\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            "from mcp.server.auth.provider import TokenVerifier",
+            "mcp.server.auth is not mirrored by carrel.compat: use car",
+        ),
+        ("import mcp.cli", "mcp.cli is not mirrored by carrel.compat: the command is `carrel`"),
+        ("import mcp.nothing.here", "mcp.nothing is not mirrored by carrel.compat: run the program without --compat"),
+        (
+            "from mcp import ClientSessionGroup",
+            "ClientSessionGroup is not mirrored by carrel.compat.mcp: use carrel.host",
+        ),
+    ],
+)
+def test_what_is_not_mirrored_says_at_import_what_to_use(statement: str, words: str) -> None:
+    done = run(REDIRECT + statement)
+    assert words in done.stderr.splitlines()[-1]
+
+
+def test_modules_that_were_imported_before_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mcp.py").write_text("")
+    done = run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport mcp\n{REDIRECT}")
+    assert "mcp is imported already: redirect imports before" in done.stderr
+
+
+def test_importing_carrel_loads_nothing_of_it() -> None:
+    done = run("import carrel, sys\nprint([name for name in sys.modules if 'compat' in name or 'pydantic' in name])")
+    assert done.stdout == "[]\n"
