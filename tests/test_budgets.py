@@ -58,8 +58,8 @@ def loaded_by(what: str) -> set[str]:
 def test_importing_the_library_loads_what_a_stdio_server_needs_and_little_else() -> None:
     loaded = loaded_by("carrel.server.app")
     assert {name for name in loaded if name in UNWANTED or name.partition(".")[0] in UNWANTED} == set()
-    assert len(loaded) <= 215, f"{len(loaded)} modules (211 when this was written)"
-    assert len([name for name in loaded if name.startswith("carrel")]) <= 78
+    assert len(loaded) <= 226, f"{len(loaded)} modules (219 when this was written)"
+    assert len([name for name in loaded if name.startswith("carrel")]) <= 91
 
 
 def test_serving_on_stdio_loads_no_http_and_no_schemas() -> None:
@@ -129,7 +129,7 @@ def library() -> Server:
 async def way_of(revision: str, method: str, params: dict[str, Any]) -> Way:
     """Send a request through ``Connection.receive`` and ``Server.answer``, and watch."""
     app = library()
-    await app.start()
+    await app.endpoint.start()
     try:
         peer = MemoryPeer(app, revision)
         connection = peer.dispatcher.connection
@@ -142,7 +142,7 @@ async def way_of(revision: str, method: str, params: dict[str, Any]) -> Way:
         data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
         def once() -> Any:
-            return app.answer(connection.receive(data), peer)  # type: ignore[arg-type]
+            return app.endpoint.answer(connection.receive(data), peer)  # type: ignore[arg-type]
 
         for _ in range(2):  # what is made when it is first used has been made
             once()
@@ -153,7 +153,7 @@ async def way_of(revision: str, method: str, params: dict[str, Any]) -> Way:
         assert len(asyncio.all_tasks()) == tasks
         await peer.dispatcher.close()
     finally:
-        await app.stop()
+        await app.endpoint.stop()
     return way
 
 
@@ -171,14 +171,20 @@ def watched(way: Way, function: Callable[[], Any]) -> Any:
     ("method", "params", "frames", "codecs"),
     [
         ("resources/read", {"uri": "memo://1"}, 15, {"decode": 2, "encode": 1}),
-        ("resources/read", {"uri": "book://lem/solaris"}, 23, {"decode": 2, "encode": 1}),
+        ("resources/read", {"uri": "book://lem/solaris"}, 19, {"decode": 2, "encode": 1}),
         (
             "tools/call",
             {"name": "add", "arguments": {"a": 1, "b": 2}},
             20,
-            {"decode": 3, "encode": 1, "json_encode": 1, "asdict": 1},
+            {"decode": 3, "encode": 1, "json_encode": 1, "asdict": 1, "replace": 1},
         ),
-        ("tools/call", {"name": "words", "arguments": {"word": "x"}}, 19, {"decode": 3, "encode": 1, "asdict": 1}),
+        (
+            "tools/call",
+            {"name": "words", "arguments": {"word": "x"}},
+            19,
+            # The two oldest revisions have no structured content, and leave it out.
+            {"decode": 3, "encode": 1, "asdict": 1, "replace": 1},
+        ),
         ("resources/list", {}, 8, {"decode": 2, "encode": 1}),
         ("tools/list", {}, 8, {"decode": 2, "encode": 1}),
     ],

@@ -118,13 +118,13 @@ async def test_reads_over_stdio_pass_the_functions_on_the_page(tmp_path: Path) -
     output = Output()
     threading.setprofile(note)
     try:
-        await app.start()
-        stdio = Stdio(app)
+        await app.endpoint.start()
+        stdio = Stdio(app.endpoint)
         stdio.open(output)
         sys.setprofile(note)
         stdio.data_received(b"".join(msgspec.json.encode(request) + b"\n" for request in requests))
         await stdio.close(grace=10)
-        await app.stop()
+        await app.endpoint.stop()
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]

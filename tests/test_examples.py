@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PATIENCE = 20
 
 
-SERVERS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.stem.startswith("client")]
+SERVERS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.stem.startswith(("client", "shop"))]
 CLIENTS = [path for path in sorted(EXAMPLES.glob("*.py")) if path.stem.startswith("client")]
 
 
@@ -71,6 +71,11 @@ PRINTED = {
         r".*Instructions of skill://meeting-notes/SKILL\.md, \d+ characters\. They begin with:",
         "  skill://meeting-notes/templates",
         r"templates/minutes\.md, which they speak of, has \d+ characters",
+    ],
+    "client_sync": [
+        "note://lamp: Buy a lamp",
+        "tools: add, buy",
+        r"model: 42 The user does not want to buy a lamp\.",
     ],
     "client_tasks": ["followed: completed", "followed: 3 loaves of bread"],
     "client_tools_for_a_model": [
@@ -143,7 +148,7 @@ def test_the_client_looks_around_at_any_server_and_says_when_there_is_none() -> 
 
 
 async def test_what_the_page_on_asking_shows_is_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (EXAMPLES.parent / "docs" / "asking.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parent / "docs" / "elicitation.md").read_text(encoding="utf-8")
     first, *_, keys, last = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module = types.ModuleType("kitchen")
     monkeypatch.setitem(sys.modules, "kitchen", module)
@@ -249,7 +254,7 @@ async def test_the_mounted_server_answers_within_the_application() -> None:
         assert (await client.post("/mcp/", json=message)).json()["result"]["serverInfo"]["name"] == "mounted"
 
 
-async def test_on_stdio_whoever_starts_the_process_is_trusted() -> None:
+async def test_on_stdio_the_user_who_starts_the_process_is_trusted() -> None:
     app = runpy.run_path(str(EXAMPLES / "authorized.py"), run_name="example")["app"]
     async with memory.connect(app) as peer:
         answer = await peer.request("tools/call", {"name": "whoami"})

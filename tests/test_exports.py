@@ -98,6 +98,33 @@ def test_every_public_method_is_typed(kind: type) -> None:
                 assert parameter.annotation is not inspect.Parameter.empty, f"{name}: {parameter.name}"
 
 
+PUBLIC = {
+    "Client": """
+        call_tool capabilities change_roots close complete get_prompt instructions list_directory list_prompts
+        list_resource_templates list_resources list_tools ping read_resource revision server set_log_level skills state
+        tasks watch
+    """,
+    "Context": """
+        alert allows cancelled capabilities client critical debug detach elicit elicit_url elicitation_completed
+        emergency error headers info list_roots log meta notice once pause_stream principal read_resource
+        report_progress request_id revision sample session shows_pages state task warning
+    """,
+    "Server": """
+        add_provider add_resource_tools add_search asgi capabilities dependency_overrides disable enable endpoint extend
+        gate limits middleware middlewares name on_shutdown on_startup prompt prompts remove_provider resource resources
+        route run run_async skills state tool tools ui
+    """,
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_an_object_of_users_has_what_is_for_users_and_nothing_else(name: str) -> None:
+    kind = getattr(carrel, name)
+    of_objects = vars(carrel.Server("s")) if name == "Server" else getattr(kind, "__slots__", ())
+    found = {item for item in (*dir(kind), *of_objects) if not item.startswith("_")}
+    assert sorted(found) == PUBLIC[name].split()
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if ".wire." in name])
 def test_the_types_of_the_wire_can_be_resolved(name: str) -> None:
     module = importlib.import_module(name)

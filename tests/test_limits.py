@@ -7,15 +7,43 @@ import msgspec
 import pytest
 
 from carrel import Limits
+from carrel.client import connection, questions, results, throttle, watch
 from carrel.errors import ConfigError
-from carrel.limits import Budget, Quota
+from carrel.host import damping, remote, remote_changes
+from carrel.limits import FIXED, Budget, Quota
+from carrel.transports.client import process_pipes
 
+MIB = 1024 * 1024
 PAGE = Path(__file__).parent.parent / "docs" / "limits.md"
 
 
 def test_every_limit_is_documented_with_its_default():
-    rows = dict(re.findall(r"^\| `(\w+)` \| .+ \| (\S+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert rows == {name: str(value) for name, value in msgspec.structs.asdict(Limits()).items()}
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (\S+) \| (yes|no) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    defaults = {name: str(value) for name, value in msgspec.structs.asdict(Limits()).items()}
+    assert {name: default for name, default, _ in rows} == defaults
+    assert [name for name, _, changes in rows if changes == "no"] == list(FIXED)
+
+
+def test_the_limits_of_clients_are_documented_with_their_values():
+    rows = dict(
+        re.findall(r"^\| (`[A-Z_`, ]+`) \| .+? \| (.+?) \| .*\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert rows == {
+        "`MAX_PAGES`": f"{results.MAX_PAGES:,}",
+        "`MAX_ENTRIES`": f"{results.MAX_ENTRIES:,}",
+        "`MAX_LIST_BYTES`": f"{results.MAX_LIST_BYTES // MIB} MiB",
+        "`MAX_LISTED`": f"{remote.MAX_LISTED:,}",
+        "`RATE`, `BURST`": f"{throttle.RATE:,} a second, after {throttle.BURST:,} at once",
+        "`MAX_QUESTIONS`": f"{questions.MAX_QUESTIONS:,}",
+        "`MAX_UNSENT_ANSWERS`": f"{questions.MAX_UNSENT_ANSWERS:,}",
+        "`MAX_UNREAD`": f"{process_pipes.MAX_UNREAD // MIB} MiB",
+        "`MAX_CALLBACKS`": f"{connection.MAX_CALLBACKS:,}",
+        "`MAX_WAITING`": f"{watch.MAX_WAITING:,}",
+        "`ERROR_RATE`, `ERROR_BURST`": f"{process_pipes.ERROR_RATE // MIB} MiB a second, after "
+        f"{process_pipes.ERROR_BURST // MIB} MiB",
+        "`PAUSES`": f"one at once, then after 0.1, 0.2, 0.4 … up to {damping.PAUSES[1]:g} seconds",
+    }
+    assert remote_changes.MAX_WAITING == watch.MAX_WAITING
 
 
 @pytest.mark.parametrize("value", [0, -1, "5", None, True, float("nan")])

@@ -99,8 +99,8 @@ def make_server() -> Server:
 
     @app.tool()
     async def chat(context: Context) -> str:
-        context.channel.send(json.dumps({"jsonrpc": "2.0", "method": f"notifications/{HOSTILE}"}).encode())
-        context.channel.send(json.dumps({"jsonrpc": "2.0", "id": HOSTILE, "result": {}}).encode())
+        context._channel.send(json.dumps({"jsonrpc": "2.0", "method": f"notifications/{HOSTILE}"}).encode())
+        context._channel.send(json.dumps({"jsonrpc": "2.0", "id": HOSTILE, "result": {}}).encode())
         await context.report_progress(1, 2, HOSTILE)
         return (await context.sample("?", 5)).text
 
@@ -153,4 +153,8 @@ def test_every_logger_escapes_what_it_shows():
     modules = {
         str(path.relative_to(source)) for path in source.rglob("*.py") if "getLogger(" in path.read_text("utf-8")
     }
-    assert modules <= {"log.py", "cli/logs.py"}
+    # Loggers of programs themselves: the faces of other libraries hand them out, or take them.
+    theirs = {f"compat/fastmcp/server/middleware/{name}.py" for name in ("error_handling", "logging", "timing")}
+    theirs |= {"compat/mcp/server/fastmcp/utilities/logging.py", "compat/fastmcp/utilities/logging.py"}
+    theirs |= {"sources/web/readable.py", "sources/databases/statements.py"}  # silence those of their libraries
+    assert modules - theirs <= {"log.py", "cli/logs.py", "server/serving.py"}

@@ -112,6 +112,37 @@ async def test_clients_take_turns():
     await pool.close(SECONDS)
 
 
+async def test_threads_do_not_run_ahead_of_the_event_loop(monkeypatch):
+    monkeypatch.setattr(threads, "IDLE", 60.0)
+    pool = ThreadPool(2, 2, 100, "test-pool")
+    ran, held = [], threading.Event()
+    wait_for = pool._room.wait_for
+
+    def waits(*arguments):
+        held.set()
+        return wait_for(*arguments)
+
+    monkeypatch.setattr(pool._room, "wait_for", waits)
+    calls = [spawn(pool, "c", ran.append, number) for number in range(20)]
+    await asyncio.sleep(0)  # they are in the queue
+    assert held.wait(SECONDS)  # the loop is blocked meanwhile, as by an answer that is large
+    assert len(ran) <= 4
+    await asyncio.gather(*calls)
+    assert sorted(ran) == list(range(20))
+    assert (pool._unpassed, pool._held) == (0, 0)
+    await pool.close(SECONDS)
+
+
+async def test_threads_that_wait_for_the_event_loop_end_with_the_pool(monkeypatch):
+    monkeypatch.setattr(threads, "IDLE", 60.0)
+    pool = ThreadPool(1, 1, 100, "test-pool")
+    calls = [spawn(pool, "c", int) for _ in range(20)]
+    await asyncio.sleep(0)
+    await pool.close(SECONDS)
+    assert pool.alive == 0
+    assert len(await asyncio.gather(*calls, return_exceptions=True)) == 20
+
+
 async def test_a_call_that_waits_is_dropped_when_its_caller_is_cancelled(pool):
     gate, called = Gate(), []
     calls = [spawn(pool, "c", gate) for _ in range(2)]

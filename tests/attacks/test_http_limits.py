@@ -158,7 +158,7 @@ def test_a_body_in_small_chunks_is_taken(server: Server) -> None:
 
 
 def test_clients_that_stall_are_closed(tmp_path: Path) -> None:
-    limits = {"header_timeout": 0.4, "idle_timeout": 0.4, "keep_alive_timeout": 0.4}
+    limits = {"header_timeout": 1.5, "idle_timeout": 1.5, "keep_alive_timeout": 1.5}
     with serving(tmp_path, **limits) as server, server.honest_reads(uri(tmp_path)) as reads:
         with dial(server) as connection:
             assert read_all(connection) == b""  # silent
@@ -173,7 +173,7 @@ def test_clients_that_stall_are_closed(tmp_path: Path) -> None:
         with dial(server) as connection:  # a byte now and then gains nothing
             started = time.monotonic()
             received = trickle(connection, REQUEST[:-2] + b"X: " + b"x" * 1000)
-            assert (outcome(received)[0], time.monotonic() - started < 3) == (408, True)
+            assert (outcome(received)[0], time.monotonic() - started < 20) == (408, True)
     reads.check()
 
 
@@ -194,7 +194,7 @@ def test_a_client_that_takes_nothing_is_closed_and_one_that_takes_little_is_not(
     body, headers = message("resources/read", uri=(tmp_path / "large.txt").as_uri())
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
     request = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%b\r\n%b" % (len(body), lines, body)
-    with serving(tmp_path, write_timeout=1.0) as server, slow(server) as reader, slow(server) as staller:
+    with serving(tmp_path, write_timeout=2.0) as server, slow(server) as reader, slow(server) as staller:
         reader.sendall(request)
         staller.sendall(request)
         received, started = 0, time.monotonic()
@@ -439,8 +439,13 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(tmp_path: Path) -> None:
         clients = [stack.enter_context(dial(server)) for _ in range(8)]
         for client in clients:
             client.sendall(head % b"198.51.100.4" + b"x" * 400_000)
-        for client in clients[2:]:
-            assert outcome(read_all(client))[0] == 503
+        waiting = set(clients)
+        while len(waiting) > 2:  # which two of the eight are served is for the event loop to say
+            refused, _, _ = select.select(waiting, [], [], PATIENCE)
+            assert refused, f"{len(waiting)} of 8 connections are kept"
+            for client in refused:
+                assert outcome(read_all(client))[0] == 503
+            waiting -= set(refused)
         other = stack.enter_context(dial(server))
         other.sendall(head % b"198.51.100.5" + b"x" * 999_999)
         assert b"HTTP/1.1 400" in other.recv(1 << 16)

@@ -492,5 +492,9 @@ def embedded(uri: str, text: str, mime_type: str = "text/plain") -> EmbeddedReso
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Start the conformance suite's fixture server.")
     parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default: 8000)")
-    port = parser.parse_args().port
-    app.run(transport="http", port=port, on_started=lambda url: print(f"Listening on {url}", flush=True))
+    parser.add_argument("--stdio", action="store_true", help="speak over standard input and output instead")
+    arguments = parser.parse_args()
+    if arguments.stdio:
+        app.run()
+    else:
+        app.run(transport="http", port=arguments.port, on_started=lambda url: print(f"Listening on {url}", flush=True))

@@ -6,18 +6,18 @@ import json
 import re
 import runpy
 import subprocess
-import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from carrel import Server
 from carrel.protocol.revisions import REVISIONS
 from support.http_server import over_http
 from support.parties import node_environment, node_modules, node_program
 
-__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "listed", "run", "run_client"]
+__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "fixture", "listed", "run", "run_against", "run_client"]
 
 HERE = Path(__file__).parent
 #: Scenarios that are expected to fail, and why.
@@ -27,6 +27,7 @@ PATIENCE = 240
 #: The check that every scenario has besides its own.
 SCHEMA_CHECK = "wire-schema-valid"
 RESULTS = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d.Z-]+")
+CLIENT_RESULTS = re.compile(r"(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 
 #: How the suite is started, by the name of the run. Requirement sets include all scenarios of their revision.
 RUNS: Mapping[str, tuple[str, ...]] = {
@@ -34,6 +35,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
     "2025-06-18": ("--suite", "all", "--spec-version", "2025-06-18"),
     "2025-11-25": ("--requirements", "2025-11-25"),
     "2026-07-28": ("--requirements", "2026-07-28"),
+    "2026-07-28 without extensions": ("--suite", "all", "--spec-version", "2026-07-28"),
     "skills-directory": ("--scenario", "sep-2640-skills-directory"),
     "skills-enumeration": ("--scenario", "sep-2640-skills-enumeration"),
     "skills-manifest": ("--scenario", "sep-2640-skills-manifest"),
@@ -46,6 +48,8 @@ class Outcome:
 
     passed: tuple[str, ...]
     complaints: tuple[str, ...]
+    errors: str = ""
+    """What a client has written on standard error."""
 
 
 def suite(*arguments: str) -> list[str]:
@@ -59,9 +63,20 @@ def run(name: str, results: Path, only: str | None = None) -> dict[str, Outcome]
 
     With ``only``, the server speaks that revision and no other, whatever the suite offers at ``initialize``.
     """
-    app = runpy.run_path(str(HERE / "server.py"))["app"]
+    app = fixture()
     if only is not None:
-        app.description.revisions = {only: REVISIONS[only]}
+        app.endpoint.description.revisions = {only: REVISIONS[only]}
+    return run_against(app, name, results)
+
+
+def fixture() -> Server[Any]:
+    """Return a fixture server of its own."""
+    app: Server[Any] = runpy.run_path(str(HERE / "server.py"))["app"]
+    return app
+
+
+def run_against(app: Server[Any], name: str, results: Path) -> dict[str, Outcome]:
+    """Do one of ``RUNS`` against a server, and return the outcome of each scenario."""
     with over_http(app) as origin:
         command = suite("server", "--url", f"{origin}/mcp", "--output-dir", str(results), *RUNS[name])
         done = subprocess.run(
@@ -77,25 +92,26 @@ def run(name: str, results: Path, only: str | None = None) -> dict[str, Outcome]
     return outcomes
 
 
-def run_client(scenario: str, revision: str, results: Path) -> Outcome:
-    """Have the client do one scenario, and return its outcome. That the client fails is a complaint too."""
-    version = () if revision == "extension" else ("--spec-version", revision)
-    command = f"{sys.executable} {HERE / 'client.py'}"
+def run_client(which: Sequence[str], command: str, results: Path) -> dict[str, Outcome]:
+    """Have a client do the scenarios that the arguments ``which`` select, and return the outcome of each."""
     done = subprocess.run(
-        suite("client", "--command", command, "--scenario", scenario, *version, "--output-dir", str(results)),
+        suite("client", "--command", command, *which, "--timeout", str(PATIENCE * 1000), "-o", str(results)),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         env=node_environment(),
         cwd=results,
     )
-    found = next(results.rglob("checks.json"), None)
-    if found is None:
+    outcomes: dict[str, Outcome] = {}
+    for file in results.rglob("checks.json"):
+        outcome = outcome_of(json.loads(file.read_text(encoding="utf-8")))
+        errors = file.with_name("stderr.txt").read_text(encoding="utf-8")
+        found = CLIENT_RESULTS.fullmatch(file.parent.relative_to(results).as_posix())
+        assert found is not None, file
+        outcomes[found[1]] = Outcome(outcome.passed, outcome.complaints, errors)
+    if not outcomes:
         raise AssertionError(f"the suite has no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    outcome = outcome_of(json.loads(found.read_text(encoding="utf-8")))
-    if done.returncode != 0:
-        outcome = Outcome(outcome.passed, (*outcome.complaints, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"))
-    return outcome
+    return outcomes
 
 
 def outcome_of(checks: list[dict[str, Any]]) -> Outcome:

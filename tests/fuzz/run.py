@@ -1,8 +1,9 @@
-"""Fuzz the parsers: ``python tests/fuzz/run.py SECONDS [TARGET…]``, in an environment that has atheris.
+"""Fuzz the parsers: ``python tests/fuzz/run.py SECONDS [TARGET…]``.
 
 Each target gets that many seconds, one after the other. A finding is written to ``.cache/fuzz/TARGET/`` and printed,
-and the exit code is 1; ``python tests/fuzz/run.py --replay TARGET FILE`` runs it again. What was reached is kept there
-too, so that the next campaign goes on where this one stopped.
+and the exit code is 1; ``python tests/fuzz/run.py --replay TARGET FILE`` runs it again. With the package atheris,
+inputs are led by what they reach, which is kept there too, so that the next campaign goes on where this one stopped;
+without it they are random. ``test_targets.py`` gives each target a few inputs, the same in every run of the tests.
 """
 
 from __future__ import annotations
@@ -11,10 +12,20 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from random import Random
+from time import monotonic
 from typing import Any
+from zlib import crc32
 
 HERE = Path(__file__).resolve()
+if str(HERE.parents[1]) not in sys.path:
+    sys.path.insert(0, str(HERE.parents[1]))  # as a command
+
+from fuzz import parser_targets, statement_targets, uri_targets  # noqa: E402
+from fuzz.mutation import inputs  # noqa: E402
+
 CORPUS = HERE.parents[2] / ".cache" / "fuzz"
 Target = Callable[[bytes], None]
 
@@ -23,8 +34,9 @@ def receive() -> Target:
     """``Connection.receive``: documented events only, and replies that are JSON-RPC."""
     from carrel.errors import ResourceNotFound
     from carrel.protocol.connection import Ignored
+    from carrel.protocol.description import Description
     from carrel.protocol.revisions import REVISIONS
-    from carrel.protocol.server import Batch, Call, Connection, Description, Notification, Refusal
+    from carrel.protocol.server import Batch, Call, Connection, Notification, Refusal
     from carrel.wire.base import Implementation
     from carrel.wire.lifecycle import ServerCapabilities
 
@@ -209,12 +221,35 @@ def lines() -> Target:
     return run
 
 
+def documents() -> Target:
+    """``documents``: a text or a documented failure, whatever the bytes are; the first one says which format."""
+    from carrel.sources.documents.kinds import KINDS
+    from carrel.sources.documents.messages import Question
+    from carrel.sources.documents.worker import State, answer
+
+    kinds = list(KINDS.values())
+
+    def run(data: bytes) -> None:
+        kind = kinds[data[0] % len(kinds)] if data else kinds[0]
+        question = Question("key", kind.module, kind.format, kind.unit, data[1:], 0, 100_000, True)
+        found = answer(question, State())
+        assert (found.failure is None) == bool(found.text)
+        assert found.pages > 0 or found.failure is not None
+        found.text.encode()
+
+    return run
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "receive": receive,
     "client": client,
     "template": template,
     "uri": uri,
     "lines": lines,
+    **parser_targets.TARGETS,
+    **statement_targets.TARGETS,
+    **uri_targets.TARGETS,
+    "documents": documents,
 }
 
 SEEDS: dict[str, list[bytes]] = {
@@ -244,21 +279,47 @@ SEEDS: dict[str, list[bytes]] = {
     ],
     "uri": [b"file:///a%20b/%E7%B3%96?x=1#y", b"http://user@[::1]:80/..//a", b"x:y", "memo://caf\xe9".encode()],
     "lines": [b"\x03one\ntwo\n\nthree", b"\x01" + b"x" * 40 + b"\ny"],
+    **parser_targets.SEEDS,
+    **statement_targets.SEEDS,
+    **uri_targets.SEEDS,
+    "documents": [
+        b"\x0c<h1>a</h1><ul><li>b<table><tr><td>c",
+        b'\x0e{"cells":[{"cell_type":"code","source":["x"],"outputs":[{"text":"y"}]}]}',
+        b"\x0fFrom: a@b\nSubject: =?utf-8?q?x?=\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nx\n--b--\n",
+        b"\x00%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj",
+    ],
 }
 
 
+def shake(name: str, seconds: int) -> None:
+    """Give a target random inputs, and write the one that it fails with."""
+    target, random, end, runs = TARGETS[name](), Random(), monotonic() + seconds, 0
+    while monotonic() < end:
+        for data in inputs(SEEDS[name], len(SEEDS[name]) + 1000, random):
+            try:
+                target(data)
+            except BaseException:
+                (CORPUS / name).mkdir(parents=True, exist_ok=True)
+                path = CORPUS / name / f"crash-{crc32(data):08x}"
+                path.write_bytes(data)
+                print(f"replay with: --replay {name} {path}", file=sys.stderr)
+                raise
+            runs += 1
+    print(f"stat::number_of_executed_units: {runs}", file=sys.stderr)
+
+
 def fuzz(name: str, seconds: int) -> None:
-    """Fuzz one target in this process. Does not return."""
+    """Fuzz one target in this process, led by coverage. Does not return."""
     import atheris  # not a dependency: only who fuzzes has it
 
     with atheris.instrument_imports(include=["carrel"]):
-        pass
+        target = TARGETS[name]()
     folder = CORPUS / name
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(SEEDS[name]):
         (folder / "corpus" / f"seed-{number}").write_bytes(seed)
     options = [f"-max_total_time={seconds}", "-max_len=4096", "-timeout=10", "-print_final_stats=1", "-verbosity=0"]
-    atheris.Setup([sys.argv[0], str(folder / "corpus"), f"-artifact_prefix={folder}/", *options], TARGETS[name]())
+    atheris.Setup([sys.argv[0], str(folder / "corpus"), f"-artifact_prefix={folder}/", *options], target)
     atheris.Fuzz()
 
 
@@ -279,17 +340,13 @@ def campaign(seconds: int, names: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) == 3 and arguments[0] == "--fuzz":
-        fuzz(arguments[1], int(arguments[2]))
+        (fuzz if find_spec("atheris") else shake)(arguments[1], int(arguments[2]))
+        return 0
     if len(arguments) == 3 and arguments[0] == "--replay" and arguments[1] in TARGETS:
         TARGETS[arguments[1]]()(Path(arguments[2]).read_bytes())
         return 0
     if not arguments or not arguments[0].isdecimal() or not set(arguments[1:]) <= set(TARGETS):
         print(__doc__, f"Targets: {', '.join(TARGETS)}", sep="\n", file=sys.stderr)
-        return 2
-    try:
-        import atheris  # noqa: F401
-    except ImportError:
-        print("fuzzing takes atheris: pip install atheris", file=sys.stderr)
         return 2
     return campaign(int(arguments[0]), arguments[1:] or list(TARGETS))
 

@@ -54,7 +54,7 @@ __all__ = ["Script", "play", "scripts"]
 
 HERE = Path(__file__).parent / "client"
 #: How long to wait for anything, in seconds. Nothing takes that long unless it is broken.
-PATIENCE = 5.0
+PATIENCE = 60.0
 KINDS = ("do", "client", "server", "raw", "hangup", "gone", "result", "raises", "change", "told", "status")
 OPENING = ("server/discover", "initialize")
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}

@@ -1,10 +1,11 @@
-"""Plays a golden conversation on stdio and over HTTP, against a real process and a real socket."""
+"""Plays a golden conversation on stdio, with real pipes or a real process, and over HTTP, with a real socket."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
@@ -14,13 +15,16 @@ from typing import Any, Protocol
 import httpx2
 
 from carrel import Server
+from carrel.transports.server import stdio
 from golden.conversation import HERE, Conversation, Line, compare, opened, request_headers, substitute
 from support.http_server import over_http
 
 __all__ = ["Mismatch", "play"]
 
 #: How long to wait for anything, in seconds. Nothing takes that long unless it is broken.
-PATIENCE = 5.0
+PATIENCE = 60.0
+#: The longest line of a server, in bytes.
+LIMIT = 1 << 24
 STANDALONE = "the GET stream"
 #: Notifications that belong to the request being answered.
 REQUEST_SCOPED = (
@@ -44,17 +48,13 @@ class Witness(Protocol):
 
 
 async def play(conversation: Conversation, transport: str, witness: Witness | None = None) -> None:
-    """Play a conversation on "stdio" or "http".
+    """Play a conversation on "stdio", with a "process" on stdio, or over "http".
 
     Raises:
         Mismatch: the server said something else.
     """
     async with PLAYERS[transport](conversation, witness) as player:
-        for line in conversation.handshake:
-            await player.take(line)
-        for line in conversation.lines:
-            await player.take(line)
-        await player.finish()
+        await player.play()
 
 
 class Player(ABC):
@@ -74,6 +74,16 @@ class Player(ABC):
         """Make the application that the conversation is with."""
         app: Server = import_module(f"golden.{self.conversation.app}").build()
         return app
+
+    async def play(self) -> None:
+        """Play the conversation.
+
+        Raises:
+            Mismatch: the server said something else.
+        """
+        for line in (*self.conversation.handshake, *self.conversation.lines):
+            await self.take(line)
+        await self.finish()
 
     async def take(self, line: Line) -> None:
         if line.kind in ("server", "status"):
@@ -145,27 +155,18 @@ class Player(ABC):
         return message
 
 
-class StdioPlayer(Player):
-    """A client that talks with a process over its standard streams."""
+class StreamPlayer(Player):
+    """A client that talks over one stream, on which all messages of the server come."""
 
-    async def __aenter__(self) -> StdioPlayer:
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(HERE / f"{self.conversation.app}.py"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=1 << 24,
-        )
-        return self
+    @abstractmethod
+    async def write(self, text: str) -> None:
+        """Send a message."""
 
-    async def __aexit__(self, *exception: object) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.communicate()
+    @abstractmethod
+    async def read(self, line: Line) -> Any:
+        """Return the next message of the server, where ``line`` is expected."""
 
     async def say(self, line: Line) -> None:
-        assert self.process.stdin is not None
         if line.kind == "raw":
             text = line.value
         elif line.kind == "hangup":
@@ -175,19 +176,7 @@ class StdioPlayer(Player):
             message = self.written(line)
             text = json.dumps(message, ensure_ascii=False)
             self.last = message.get("id") if isinstance(message, dict) else None
-        self.process.stdin.write(text.encode() + b"\n")
-        await self.process.stdin.drain()
-
-    async def read(self, line: Line) -> Any:
-        assert self.process.stdout is not None
-        try:
-            async with asyncio.timeout(PATIENCE):
-                text = await self.process.stdout.readline()
-        except TimeoutError:
-            raise self.mismatch(line, f"nothing came in {PATIENCE} s, expected {json.dumps(line.value)}") from None
-        if not text:
-            raise self.mismatch(line, f"the server closed its output, expected {json.dumps(line.value)}")
-        return json.loads(text)
+        await self.write(text)
 
     async def hear(self, block: Sequence[Line]) -> None:
         waiting: dict[object, list[Line]] = {}
@@ -201,21 +190,84 @@ class StdioPlayer(Player):
                 raise self.mismatch(line, f"expected {json.dumps(line.value)}", f"     got {json.dumps(message)}")
             self.check(lines.pop(0), message)
 
-    async def finish(self) -> None:
-        await super().finish()
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
+
+class StdioPlayer(StreamPlayer):
+    """A client of a server that runs beside it, over a pipe in either direction."""
+
+    async def __aenter__(self) -> StdioPlayer:
+        loop = asyncio.get_running_loop()
+        source, to_server = os.pipe()
+        from_server, target = os.pipe()
+        self.output = asyncio.StreamReader(limit=LIMIT)
+        protocol = asyncio.StreamReaderProtocol(self.output)
+        self.reading, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(from_server, "rb", 0))
+        self.input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(to_server, "wb", 0))
+        self.serving = asyncio.create_task(stdio.serve(self.build(), source, target))
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.input.close()
+        self.reading.close()
+        self.serving.cancel()
+        await asyncio.gather(self.serving, return_exceptions=True)
+
+    async def end(self) -> int:
+        """Wait until the server has ended, and return its exit code."""
+        await self.serving
+        return 0
+
+    async def write(self, text: str) -> None:
+        self.input.write(text.encode() + b"\n")
+
+    async def read(self, line: Line) -> Any:
         try:
             async with asyncio.timeout(PATIENCE):
-                rest = await self.process.stdout.read()
-                code = await self.process.wait()
+                text = await self.output.readline()
+        except TimeoutError:
+            raise self.mismatch(line, f"nothing came in {PATIENCE} s, expected {json.dumps(line.value)}") from None
+        if not text:
+            raise self.mismatch(line, f"the server closed its output, expected {json.dumps(line.value)}")
+        return json.loads(text)
+
+    async def finish(self) -> None:
+        await super().finish()
+        self.input.close()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                rest = await self.output.read()
+                code = await self.end()
         except TimeoutError:
             raise self.mismatch(None, f"the server was still there {PATIENCE} s after its input ended") from None
         if rest:
             raise self.mismatch(None, f"the server also said {rest.decode()}")
         if code != 0:
             raise self.mismatch(None, f"the server ended with {code}")
+
+
+class ProcessPlayer(StdioPlayer):
+    """A client of a server that is a process of its own, over its standard streams."""
+
+    async def __aenter__(self) -> ProcessPlayer:
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(HERE / f"{self.conversation.app}.py"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=LIMIT,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.input, self.output = self.process.stdin.transport, self.process.stdout
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.communicate()
+
+    async def end(self) -> int:
+        return await self.process.wait()
 
 
 class Stream:
@@ -445,4 +497,8 @@ class Tasks:
         await asyncio.gather(*self.running, return_exceptions=True)
 
 
-PLAYERS: dict[str, type[StdioPlayer] | type[HttpPlayer]] = {"stdio": StdioPlayer, "http": HttpPlayer}
+PLAYERS: dict[str, type[StdioPlayer] | type[HttpPlayer]] = {
+    "stdio": StdioPlayer,
+    "process": ProcessPlayer,
+    "http": HttpPlayer,
+}

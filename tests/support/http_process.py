@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 from support.servers import SERVERS
 
-__all__ = ["free_port", "restart", "serving", "start", "stop"]
+__all__ = ["free_port", "reachable", "restart", "serving", "start", "stop"]
 
 SHELF = str(SERVERS / "demo.py")
 RUNNING: dict[int, Process] = {}
@@ -49,6 +49,11 @@ async def start(port: int) -> None:
     RUNNING[port] = await asyncio.create_subprocess_exec(
         sys.executable, SHELF, str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
+    await reachable(port)
+
+
+async def reachable(port: int) -> None:
+    """Wait until a server answers on a port."""
     async with asyncio.timeout(20):
         while True:
             try:

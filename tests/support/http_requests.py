@@ -103,7 +103,7 @@ def build(limits: Limits | None = None) -> Server:
             "scopes": sorted(caller.scopes),
             "issuer": caller.issuer,
             "claims": sorted(caller.claims),
-            "everything": repr((caller, context.call.headers)),
+            "everything": repr((caller, context._call.headers)),
         }
 
     @app.tool()

@@ -39,13 +39,13 @@ class Uvicorn(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def over_http(app: Server, **options: Any) -> Iterator[str]:
-    """Serve ``app`` on a port of its own and give its origin; the endpoint is at ``/mcp``.
+def over_http(app: Server, listener: socket.socket | None = None, **options: Any) -> Iterator[str]:
+    """Serve ``app`` on a port of its own, or on ``listener``, and give its origin; the endpoint is at ``/mcp``.
 
     ``options`` are those of ``Server.asgi``. The socket listens before the server runs, so whoever comes early only
     waits.
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with listener or socket.create_server(("127.0.0.1", 0)) as listener:
         server = Uvicorn(uvicorn.Config(app.asgi(**options), log_level="critical", lifespan="on", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="uvicorn")
         thread.start()

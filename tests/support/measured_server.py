@@ -22,7 +22,10 @@ import pytest
 __all__ = ["HonestReads", "Server", "connect", "message", "under_attack"]
 
 #: Seconds that a server may take to start, and to stop.
-PATIENCE = 20.0
+PATIENCE = 60.0
+
+#: Seconds that an answer takes at most where nothing else goes on, on a machine of usual speed.
+USUAL = 0.02
 
 #: Where the honest client comes from; attackers are at 127.0.0.1.
 HONEST = "127.0.0.2"
@@ -62,10 +65,12 @@ class HonestReads:
         self._thread = threading.Thread(target=self._run, name="honest reads")
         self.seconds: list[float] = []
         self.problems: list[str] = []
+        self._slowness = 1.0
 
     def __enter__(self) -> HonestReads:
         self._thread.start()
-        self.wait_for(1)
+        self.wait_for(5)
+        self._slowness = max(1.0, self.median / USUAL)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,7 +85,7 @@ class HonestReads:
         assert not self.problems
 
     def _run(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10, source_address=(HONEST, 0))
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE, source_address=(HONEST, 0))
         while not self._stop.wait(0.01):
             started = time.perf_counter()
             try:
@@ -114,10 +119,14 @@ class HonestReads:
         """The time that half of the answers took at most, in seconds."""
         return statistics.median(self.seconds)
 
-    def check(self, worst: float = 2.0, median: float = 0.25) -> None:
-        """Fail if a request was not answered, or answers took too long. ``benchmarks`` measures times closely."""
+    def check(self, worst: float = 4.0, median: float = 0.5) -> None:
+        """Fail if a request was not answered, or answers took too long. ``benchmarks`` measures times closely.
+
+        A machine on which the first answers were slow gets more time for the others too.
+        """
         assert self.problems == []
         assert self.seconds, "no reads were tried"
+        worst, median = worst * self._slowness, median * self._slowness
         assert self.worst < worst, f"an honest read took {self.worst:.2f} s"
         assert self.median < median, f"half of the honest reads took over {self.median:.3f} s"
 

@@ -111,20 +111,20 @@ class Guarded:
         """Return what a stateless request that may come in waits for, and the channel that it has."""
         channel = Recorder()
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
-        call = self.app.connect().receive(msgspec.json.encode(body))
+        call = self.app.endpoint.connect().receive(msgspec.json.encode(body))
         assert isinstance(call, Call)
         assert self.guard.permit(Caller(who), call) is None
         call.principal = who
-        return self.app.answer(call, channel), channel
+        return self.app.endpoint.answer(call, channel), channel
 
     async def _ask(self, who: Principal, method: str, params: dict[str, Any]) -> Any:
-        connection, channel = self.app.connect(), Recorder()
+        connection, channel = self.app.endpoint.connect(), Recorder()
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         if method in ("resources/subscribe", "resources/unsubscribe"):
             opening = connection.receive(msgspec.json.encode({**body, "method": "initialize", "params": HELLO}))
             assert isinstance(opening, Call)
             connection.channel = channel
-            self.app.answer(opening, channel)
+            self.app.endpoint.answer(opening, channel)
         else:
             body["params"] = {**params, "_meta": META}
         call = connection.receive(msgspec.json.encode(body))
@@ -135,12 +135,12 @@ class Guarded:
         if lack is not None:
             return lack
         call.principal = who
-        answer = self.app.answer(call, channel)
+        answer = self.app.endpoint.answer(call, channel)
         if method == "subscriptions/listen" and not isinstance(answer, Refusal):
             return await first_message(answer, channel)
         if hasattr(answer, "__await__"):
             answer = await answer
-        self.app.disconnect(connection)
+        self.app.endpoint.disconnect(connection)
         return json.loads(answer.reply if isinstance(answer, Refusal) else answer)
 
     def denies(self, who: Principal, verb: str, uri: str, path: str) -> bool:
@@ -187,11 +187,11 @@ async def first_message(answer: Any, channel: Recorder) -> Any:
 def guarded_app(app: Server, given: Mapping[str, str], root: Path = Path()) -> Iterator[Guarded]:
     """Run a server under some rules; ``root`` is the folder that it shares, if it shares one."""
     with asyncio.Runner() as runner:
-        runner.run(app.start())
+        runner.run(app.endpoint.start())
         try:
             yield Guarded(app, BearerAuthorization(scopes=given), root, runner)
         finally:
-            runner.run(app.stop())
+            runner.run(app.endpoint.stop())
 
 
 @contextmanager

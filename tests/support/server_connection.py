@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from carrel.protocol.server import Call, Connection, Description, Refusal
+from carrel.protocol.description import Description
+from carrel.protocol.server import Call, Connection, Refusal
 from carrel.wire.base import Implementation
 from carrel.wire.lifecycle import ServerCapabilities
 

@@ -50,6 +50,8 @@ class Recorder:
         self.failures[id] = error
         self._changed.set()
 
+    def broken(self) -> None: ...
+
     def interrupted(self) -> None:
         self.interruptions += 1
         self._changed.set()

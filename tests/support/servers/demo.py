@@ -112,7 +112,7 @@ async def reach(way: str, revision: str | None = None, **options: Any) -> AsyncI
 
 async def until(event: asyncio.Event) -> None:
     """Wait for an event that may be set in another thread's loop."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not event.is_set():
             await asyncio.sleep(0.005)
 

@@ -1,0 +1,53 @@
+"""A gateway as a command, in front of reference servers: two of the same program, and one in another language."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carrel import Client
+from carrel.protocol.revisions import REVISIONS
+from support.parties import node_modules, node_program, python
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> str:
+    """Return the path of a repository with one new file."""
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (folder / "new.txt").write_text("x")
+    return str(folder)
+
+
+async def test_reference_servers_are_one_server_for_clients_of_every_revision(tmp_path: Path, repository: str) -> None:
+    everything = node_modules() / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+    one = {"command": node_program(), "args": [str(everything)]}
+    servers = {"one": one, "two": one, "git": {"command": python("1"), "args": ["-m", "mcp_server_git"]}}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    for revision in (next(iter(REVISIONS)), list(REVISIONS)[-1]):
+        async with Client([sys.executable, "-m", "carrel", "gateway", str(file)], revision=revision) as client:
+            tools = [tool.name for tool in await client.list_tools()]
+            assert {"one_echo", "two_echo", "git_status"} < set(tools)
+            assert "echo" not in tools
+            assert (await client.call_tool("two_echo", {"message": "hi"})).text == "Echo: hi"
+            assert "new.txt" in (await client.call_tool("git_status", {"repo_path": repository})).text
+            templates = [template.uri_template for template in await client.list_resource_templates()]
+            assert "two+demo://resource/dynamic/text/{resourceId}" in templates
+            (part,) = (await client.read_resource("two+demo://resource/dynamic/text/1")).contents
+            assert part.uri == "two+demo://resource/dynamic/text/1"
+            steps: list[float] = []
+            await client.call_tool(
+                "one_trigger-long-running-operation",
+                {"duration": 0.1, "steps": 2},
+                progress=lambda progress, total, message, steps=steps: steps.append(progress),  # type: ignore[misc]
+            )
+            assert steps == [1, 2]
+            prompt = await client.get_prompt("one_args-prompt", {"city": "Ulm"})
+            assert "Ulm" in prompt.messages[0].content.text  # type: ignore[union-attr]

@@ -1,0 +1,88 @@
+"""The ``carrel`` command as a child process: run to its end, or serving over HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 60.0
+COMMAND = [sys.executable, "-m", "carrel"]
+#: File of a server that commands ask.
+BOOKS = str(Path(__file__).parent / "servers/books.py")
+
+
+def carrel(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a command without a terminal, and return what it has printed and its exit code."""
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False, **options
+    )
+
+
+class Errors:
+    """Standard error of a process, line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.text = ""
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Read lines until one of them matches, and return the match."""
+        assert self._process.stderr is not None
+        while True:
+            line = self._process.stderr.readline()
+            self.text += line
+            found = re.search(pattern, line)
+            if found is not None:
+                return found
+            assert line, f"{pattern!r} is not in: {self.text}"
+
+
+@contextmanager
+def listening(*arguments: str) -> Iterator[str]:
+    """Run a command that tells an address of this machine in its first line, and give that address."""
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    ) as process:
+        watchdog = threading.Timer(PATIENCE, process.kill)
+        watchdog.start()
+        try:
+            errors = Errors(process)
+            found = errors.wait_for(r"(?:at|is) (http://127\.0\.0\.1:\d+[^\s;]*)")
+            yield found[1]
+        finally:
+            watchdog.cancel()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE)
+
+
+@contextmanager
+def serving(
+    *arguments: str, http: Sequence[str] = ("--http", "0"), cwd: str | None = None, **env: str
+) -> Iterator[tuple[str, Errors]]:
+    """Run ``carrel … --http 0`` and give its URL, and its standard error."""
+    with subprocess.Popen(
+        [*COMMAND, *arguments, *http],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1", **env},
+        cwd=cwd,
+    ) as process:
+        watchdog = threading.Timer(PATIENCE, process.kill)
+        watchdog.start()
+        try:
+            errors = Errors(process)
+            yield errors.wait_for(r"http://[^\s/]+/\S+")[0], errors
+        finally:
+            watchdog.cancel()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE)

@@ -1,0 +1,99 @@
+"""What snippets of the documentation assume to be there, by page: their surroundings, as Python code.
+
+``import carrel`` rather than names from it: what a page uses of Carrel, the page has to import.
+"""
+
+from __future__ import annotations
+
+SERVER = """
+import carrel
+app = carrel.Server("snippets")
+"""
+
+CLIENT = """
+import asyncio, contextlib, math, sys
+import carrel
+app = carrel.Server("snippets")
+client = carrel.Client(app)
+"""
+
+DATA = """
+import dataclasses
+@dataclasses.dataclass
+class Forecast:
+    degrees: float
+"""
+
+PREAMBLES: dict[str, str] = {
+    "docs/agents.md": CLIENT
+    + """
+import carrel.host, typing
+host = carrel.host.Host()
+model: typing.Any = object()
+llm: typing.Any = object()
+pydantic_model: typing.Any = object()
+""",
+    "docs/apps.md": DATA,
+    "docs/elicitation.md": """
+import typing, carrel
+class shop:
+    @staticmethod
+    def new_order() -> int: return 7
+""",
+    "docs/authorization.md": """
+import hashlib, os
+client_id = client_secret = "books"
+async def issues_of(token: str) -> list[str]: return []
+class people:
+    @staticmethod
+    async def find(digest: str) -> dict[str, str] | None: return None
+client_id = client_secret = "registered upstream"
+async def issues_of(token: str) -> list[str]: return []
+""",
+    "docs/client.md": CLIENT,
+    "docs/client-elicitation.md": SERVER
+    + """
+async def ask_my_model(system: str, said: list[str], limit: int) -> str: return "42"
+""",
+    "docs/http.md": SERVER
+    + """
+from typing import Any
+async def starlette_application(scope: Any, receive: Any, send: Any) -> None: ...
+""",
+    "docs/middleware.md": "def is_open() -> bool: return True\n",
+    "docs/observability.md": SERVER,
+    "docs/providers.md": """
+import carrel, carrel.sources
+class Mailbox(carrel.sources.Provider):
+    name = "mailbox"
+shop = carrel.Server("shop")
+""",
+    "docs/scale.md": """
+import carrel.state.interfaces, typing
+key = bytes(32)
+MyState: typing.Any = object
+""",
+    "docs/server.md": SERVER
+    + DATA
+    + """
+import contextlib, typing
+class Shelf:
+    async def read(self, author: str, title: str) -> str: return title
+    async def titles(self, by: str | None, beginning: str) -> list[str]: return []
+shelf = Shelf()
+class File:
+    name = "a.txt"
+files: list[File] = []
+notes: dict[str, str] = {}
+def connect_database() -> contextlib.AbstractAsyncContextManager[object]: return contextlib.nullcontext()
+""",
+    "docs/tasks.md": SERVER
+    + """
+class File:
+    name = "a.txt"
+files: list[File] = []
+async def prepare(order: str) -> str: return order
+""",
+    "docs/uri-templates.md": SERVER,
+    "docs/writing-a-provider.md": SERVER,
+}
