@@ -12,9 +12,9 @@ from .client_measures import ClientFailed, start
 from .client_rows import CLIENT_ROWS
 from .measures import Pool, measure_start
 from .messages import WrongAnswer
-from .processes import CLIENTS, CONTENDERS, DEFAULT, Contender, ServerFailed
+from .processes import CLIENTS, CONTENDERS, DEFAULT, GATEWAYS, Contender, ServerFailed
 from .report import Cell, Line
-from .rows import ROWS, Row
+from .rows import GATEWAY_ROWS, ROWS, Row
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -24,10 +24,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Compare Carrel with the official SDK, FastMCP and a bare server. See docs/benchmarks.md.",
     )
     parser.add_argument("--client", action="store_true", help="compare the clients, each at the same server")
+    parser.add_argument("--gateway", action="store_true", help="compare gateways, each before the bare server")
     parser.add_argument("--quick", action="store_true", help="about a minute: one short round, no extra rows")
     parser.add_argument("--only", action="append", metavar="ROW", help="rows whose name begins with this; repeatable")
     parser.add_argument(
-        "--servers", default=",".join(DEFAULT), help=f"or clients; comma-separated, out of {', '.join(CONTENDERS)}"
+        "--servers", help=f"or clients, or gateways; comma-separated, out of {', '.join({**CONTENDERS, **GATEWAYS})}"
     )
     parser.add_argument("--rounds", type=int, help="rounds in which the servers take turns (3; quick: 1)")
     parser.add_argument("--seconds", type=float, help="length of one measurement under load (1; quick: 0.25)")
@@ -37,8 +38,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.seconds = options.seconds or (0.25 if options.quick else 1.0)
-    options.servers = [name for name in options.servers.split(",") if name]
-    options.contenders = CLIENTS if options.client else CONTENDERS
+    options.contenders = GATEWAYS if options.gateway else CLIENTS if options.client else CONTENDERS
+    options.servers = (options.servers or ",".join(GATEWAYS if options.gateway else DEFAULT)).split(",")
     unknown = [name for name in options.servers if name not in options.contenders]
     if unknown:
         parser.error(f"no such {'client' if options.client else 'server'}: {', '.join(unknown)}")
@@ -50,10 +51,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def choose(options: argparse.Namespace) -> list[Row]:
     """The rows that were asked for."""
-    rows = CLIENT_ROWS if options.client else ROWS
+    rows = rows_of(options)
     if options.only:
         return [row for row in rows if any(row.name.startswith(name) for name in options.only)]
     return [row for row in rows if not (options.quick and row.extra)]
+
+
+def rows_of(options: argparse.Namespace) -> Sequence[Row]:
+    """The rows of what is compared."""
+    return GATEWAY_ROWS if options.gateway else CLIENT_ROWS if options.client else ROWS
 
 
 def compare(row: Row, contenders: Sequence[Contender], rounds: int, pool: Pool) -> Line:
@@ -92,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code."""
     options = parse(arguments)
     if options.list:
-        for row in CLIENT_ROWS if options.client else ROWS:
+        for row in rows_of(options):
             print(f"{row.name:22}{row.title}{' (not in quick runs)' if row.extra else ''}")
         return 0
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -100,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     contenders: list[Contender] = [options.contenders[name] for name in options.servers]
     versions = {contender.name: contender.version() for contender in contenders}
     with contextlib.closing(Pool(options.seconds)) as pool:
-        for contender in contenders:  # the first start of all writes bytecode
+        for contender in () if options.gateway else contenders:  # the first start of all writes bytecode
             with contextlib.suppress(ServerFailed, ClientFailed, WrongAnswer):
                 (start("stdio") if options.client else measure_start)(contender, pool)
     lines: list[Line] = []

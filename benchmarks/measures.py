@@ -10,7 +10,7 @@ from . import messages
 from .audience import Audience
 from .http_load import Session, load
 from .messages import HANDSHAKE, Question
-from .processes import Contender, Process
+from .processes import CONTENDERS, GATEWAYS, Contender, Process, ServerFailed
 from .stdio_load import StdioClient
 from .window import Sample
 
@@ -108,6 +108,25 @@ def http(ask: Callable[[str], list[Question]], revision: str, connections: int) 
         except BaseException:
             pool.drop(contender, "http", revision)
             raise
+
+    return measure
+
+
+def gateway(transport: str, ask: Callable[[str], list[Question]], revision: str, in_flight: int) -> Measure:
+    """Processor time of one request in a gateway that passes it on to the bare server, over this transport."""
+
+    def measure(contender: Contender, pool: Pool) -> Sample:
+        if contender.name not in GATEWAYS:
+            raise ServerFailed("is not measured as a gateway: see --gateway")
+        bare = CONTENDERS["bare"]
+        url = f"http://127.0.0.1:{pool.process(bare, 'http', revision).port}/mcp" if transport == "http" else ""
+        process = Process(GATEWAYS[contender.name], "stdio", url or bare.stdio)
+        try:
+            client = StdioClient(process)
+            client.open(revision)
+            return client.load(ask(revision), in_flight, pool.seconds)
+        finally:
+            process.stop()
 
     return measure
 

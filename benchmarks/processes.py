@@ -22,6 +22,7 @@ ENVIRONMENTS = ROOT / ".cache" / "bench"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
     "PYTHONPYCACHEPREFIX": str(ENVIRONMENTS / "bytecode"),
+    "BENCHMARK_PYTHON": sys.executable,
 }
 """What all servers run with: nobody's Python settings, and bytecode that is written and found again."""
 
@@ -94,6 +95,16 @@ CONTENDERS = {
     )
 }  # fmt: skip
 DEFAULT = ("bare", "carrel", "official", "fastmcp")
+
+GATEWAYS = {
+    contender.name: contender
+    for contender in (
+        Contender("carrel", "gateway_server.py", "", "from carrel.host import RemoteProvider"),
+        Contender("fastmcp", "fastmcp_gateway.py", "", "from fastmcp import FastMCP", ("fastmcp>=4",)),
+        Contender("mcp-proxy", "mcp_proxy_gateway.py", "", "from mcp_proxy import __main__", ("mcp-proxy==0.13.*",)),
+    )
+}
+"""The gateways of the comparison: each on stdio before one other server."""
 
 CLIENTS = {
     name: Contender(name, script, script, statement, CONTENDERS[name].packages)

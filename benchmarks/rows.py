@@ -44,13 +44,19 @@ small, template, call, everything = (
     messages.list_resources,
 )
 stdio, http, fresh = measures.stdio, measures.http, measures.fresh
+gateway = partial(measures.gateway, ask=call, revision=HANDSHAKE, in_flight=64)
+
+GATEWAY_ROWS = (
+    Row("gateway-stdio", "gateway to stdio, tool call, 64 in flight", "us", gateway("stdio"), 60, absolute=True),
+    Row("gateway-http", "gateway to HTTP, tool call, 64 in flight", "us", gateway("http"), 200, absolute=True),
+)
 
 ROWS = (
     Row("start", "process start to first answer, stdio", "ms", measures.measure_start, 100, 62),
     Row("import-modules", "modules after import", "modules", measures.measure_modules),
     Row("import-time", "import", "ms", measures.measure_import),
     Row("stdio-read", "stdio, small read, 64 in flight", "us", stdio(small, HANDSHAKE, 64), 10, 4.5),
-    Row("stdio-template", "stdio, template read, 64 in flight", "us", stdio(template, HANDSHAKE, 64), 10, 4.5),
+    Row("stdio-template", "stdio, template read, 64 in flight", "us", stdio(template, HANDSHAKE, 64), 8, 4.5),
     Row("stdio-call", "stdio, tool call, 64 in flight", "us", stdio(call, HANDSHAKE, 64), 10, 4.5),
     Row("stdio-wait", "stdio, tool that waits, 64 in flight", "us", stdio(messages.waiting_call, HANDSHAKE, 64)),
     Row("stdio-list", "stdio, list of 1,000, 64 in flight", "us", stdio(everything, HANDSHAKE, 64), 260, 200),
@@ -63,10 +69,11 @@ ROWS = (
     Row("http-list", "HTTP, list of 1,000, 32 connections", "us", http(everything, HANDSHAKE, 32)),
     Row("http-text", "HTTP, 1 MiB text, 8 connections", "ms", http(messages.large_text, HANDSHAKE, 8), 1.1, 0.9),
     Row("http-blob", "HTTP, 1 MiB binary, 8 connections", "ms", http(messages.large_blob, HANDSHAKE, 8), 1.4, 1.15),
+    *GATEWAY_ROWS,
     Row("fan-out", "one change to 1,000 listeners", "ms", fresh(partial(measures.fan_out, times=10)), 30, 22),
     Row("memory-idle", "memory, idle over HTTP", "MB", fresh(measures.memory_idle), 40, 33, absolute=True),
-    Row("memory-session", "memory per session", "KB", fresh(measures.memory_per_session), 3, 0.3, absolute=True),
-    Row("memory-stream", "memory per open stream", "KB", fresh(measures.memory_per_stream), 15, 12, absolute=True),
+    Row("memory-session", "memory per session", "KB", fresh(measures.memory_per_session), 1.2, 0.3, absolute=True),
+    Row("memory-stream", "memory per open stream", "KB", fresh(measures.memory_per_stream), 13, 12, absolute=True),
     Row("stdio-read-2026", "stdio, stateless, small read", "us", stdio(small, STATELESS, 64), extra=True),
     Row("stdio-template-2026", "stdio, stateless, template read", "us", stdio(template, STATELESS, 64), extra=True),
     Row("stdio-call-2026", "stdio, stateless, tool call", "us", stdio(call, STATELESS, 64), extra=True),
