@@ -63,6 +63,11 @@ class MailboxSource(Provider):
         self._lock = asyncio.Lock()
         self._stopping = asyncio.Event()
 
+    @staticmethod
+    def relative(target: str, folder: str) -> str:
+        """Return the URL with an absolute path; one in carrel.toml is relative to the file."""
+        return f"mbox:{Path(folder, Path(target.removeprefix('mbox:')).expanduser()).absolute()}"
+
     async def start(self, events: Events) -> None:
         self._stopping.clear()
         if not await asyncio.to_thread(self.path.is_file):
