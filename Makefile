@@ -6,9 +6,9 @@ PORT   ?= 8000
 .DEFAULT_GOAL := help
 
 # What `make quick` runs: tests in memory, of the modules that most changes are in.
-QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py
+QUICK := tests/uri tests/protocol tests/server tests/client tests/test_limits.py tests/test_exports.py tests/test_docs_links.py
 
-.PHONY: help install run test quick check bench conformance-server clean
+.PHONY: help install run test ready collected parties quick check bench dist docs conformance-server clean
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -16,7 +16,7 @@ help: ## Show what there is to make
 $(BIN)/carrel: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve,databases,git,logs,search]'
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/carrel pyproject.toml
@@ -25,13 +25,25 @@ $(VENV)/.dev: $(BIN)/carrel pyproject.toml
 
 install: $(BIN)/carrel ## Make the virtual environment (.venv) with the carrel command in it
 
-run: $(BIN)/carrel ## Serve examples/library over HTTP on 127.0.0.1 (PORT=8000)
-	$(BIN)/carrel serve examples/library --name library --http 127.0.0.1:$(PORT)
+run: $(BIN)/carrel ## Serve a folder, a database, this repository and a log on 127.0.0.1 (PORT=8000)
+	@$(BIN)/python examples/shop.py build/shop $(BIN)/carrel serve --config examples/carrel.toml --http 127.0.0.1:$(PORT)
 
+# Tests start hundreds of processes, each of which would compile the package again without cached bytecode.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev ## Run every check and test
-	$(MAKE) --no-print-directory check
-	$(BIN)/python tests/support/parties
+	$(MAKE) --no-print-directory --jobs 3 ready
 	$(BIN)/python -m pytest
+
+# mypy uses one processor. Meanwhile another one installs what tests talk to, and compiles the test modules once
+# instead of in every process that runs tests.
+ready: check parties collected
+
+parties: $(VENV)/.dev
+	$(BIN)/python tests/support/debian.py
+	$(BIN)/python tests/support/parties
+
+collected: $(VENV)/.dev
+	$(BIN)/python -m pytest --quiet --quiet --numprocesses 0 --collect-only > /dev/null || true
 
 # Rewriting the assertions of all test modules takes half of the time, unless they are cached.
 quick: export PYTHONDONTWRITEBYTECODE =
@@ -46,6 +58,12 @@ check: $(VENV)/.dev ## Lint, types, layering
 
 bench: $(VENV)/.dev ## Compare with the official SDK, FastMCP and a bare server; prints ratios
 	$(BIN)/python -m benchmarks
+
+dist: $(VENV)/.dev ## Build wheel, sdist, .mcpb bundle and notices into dist/
+	$(BIN)/python release/build.py
+
+docs: $(VENV)/.dev ## Build the documentation site into build/site
+	$(BIN)/python docs/build.py
 
 conformance-server: $(VENV)/.dev ## Start the conformance suite's fixture server (PORT=8000)
 	$(BIN)/python tests/conformance/server.py --port $(PORT)
