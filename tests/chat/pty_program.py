@@ -5,8 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import select
+import signal
 import struct
 import subprocess
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -16,20 +19,35 @@ from time import monotonic
 PATIENCE = 60.0
 #: A program asks where the cursor is; the answer is the first line, as nothing here depends on it.
 ASKED = b"\x1b[6n"
+#: Runs a command, writes its exit code to a pipe, and stays: when the leader of a terminal's session ends, the system
+#: throws away what has been written to the terminal and not been read yet.
+LEADER = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+pipe, command = int(sys.argv[1]), sys.argv[2:]
+child = os.fork()
+if child == 0:
+    os.close(pipe)
+    os.execvp(command[0], command)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.write(pipe, b"%d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+while True:
+    signal.pause()
+"""
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-B0]|\x1b[=>78M]|\r")
 
 
 class Terminal:
     """The terminal's side of a program. ``raw`` is all that was written to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        self.process = process
+    def __init__(self, descriptor: int, code: int) -> None:
         self._descriptor = descriptor
+        self._code = code
         self.raw = b""
         self._seen = 0
         self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self) -> None:
         while True:
@@ -55,10 +73,11 @@ class Terminal:
         end = monotonic() + PATIENCE
         with self._news:
             while (at := self.text.find(text, self._seen)) < 0:
+                over = self._is_over(0)
                 left = end - monotonic()
-                assert left > 0, f"{text!r} is not in: {self.text[self._seen :]}"
-                assert self._reader.is_alive(), f"{text!r} is not in: {self.text[self._seen :]}"
-                self._news.wait(min(left, 1.0))
+                came = self._news.wait(max(0.0, min(left, 1.0)))
+                if left < 0 or (over and not came):
+                    raise AssertionError(f"{text!r} is not in: {self.text[self._seen :]}")
             self._seen = at + len(text)
 
     def type(self, text: str) -> None:
@@ -67,7 +86,11 @@ class Terminal:
 
     def ended(self) -> int:
         """Wait for the end, and return the exit code."""
-        return self.process.wait(PATIENCE)
+        assert self._is_over(PATIENCE), f"it goes on: {self.text[self._seen :]}"
+        return int(os.read(self._code, 10))
+
+    def _is_over(self, seconds: float) -> bool:
+        return bool(select.select([self._code], [], [], seconds)[0])
 
 
 @contextmanager
@@ -76,23 +99,24 @@ def in_terminal(command: list[str], *, columns: int = 80, rows: int = 24, **env:
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def take() -> None:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-    environment = {**os.environ, **env}
+    code, pipe = os.pipe()
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-ISc", LEADER, str(pipe), *command],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=environment,
+        env={**os.environ, **env},
         start_new_session=True,
-        preexec_fn=take,
+        pass_fds=(pipe,),
     )
     os.close(theirs)
+    os.close(pipe)
+    terminal = Terminal(ours, code)
     try:
-        yield Terminal(process, ours)
+        yield terminal
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        terminal.reader.join(PATIENCE)
         os.close(ours)
+        os.close(code)

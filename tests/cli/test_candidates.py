@@ -163,7 +163,7 @@ def terminal(command, setup, typed, wanted, folder):
 
     def wait_for(text):
         nonlocal shown
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while text not in shown:
             assert time.monotonic() < deadline, f"{text!r} is not in {shown!r}"
             if select.select([screen], [], [], 0.5)[0]:

@@ -86,10 +86,10 @@ class Process:
         while True:
             stop_if_cancelled()
             try:
-                data = self._answers.get(timeout=STEP)
+                data = self._answers.get(timeout=min(STEP, max(0.0, deadline - monotonic())))
                 break
             except queue.Empty:
-                if monotonic() > deadline:
+                if monotonic() >= deadline:
                     raise TookTooLong from None
         if data is None:
             raise Crashed
