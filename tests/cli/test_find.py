@@ -2,9 +2,11 @@
 
 import json
 
-from carrel.cli.find import linked, search_tool
+from carrel import Client, Server
+from carrel.cli.find import linked, search_tool, searched
+from carrel.cli.progress import Bar
 from carrel.wire.tools import CallToolResult, Tool, ToolAnnotations
-from support.carrel_process import BOOKS, carrel
+from support.carrel_process import BOOKS, COMMAND, carrel
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
@@ -22,6 +24,32 @@ def test_the_search_tool_of_a_server_is_used(tmp_path):
     found = json.loads(carrel("find", str(tmp_path), "wine", "--json").stdout)
     assert "wine.md" in json.dumps(found["search"])
     assert json.loads(carrel("find", str(tmp_path), "wine", "--json", "--names").stdout)["search"] is None
+
+
+def test_a_search_waits_for_the_index(tmp_path):
+    (tmp_path / "wine.md").write_text("red and 上下文")
+    done = carrel("find", f"{' '.join(COMMAND)} serve {tmp_path} --search", "上下文")
+    assert done.returncode == 0
+    assert "wine.md" in done.stdout.decode()
+    assert b"not complete" not in done.stdout
+
+
+async def test_a_search_is_repeated_until_it_is_complete_or_there_is_no_time_left():
+    app = Server("slow")
+    calls = []
+
+    @app.tool
+    def search(query: str) -> dict[str, bool]:
+        calls.append(query)
+        return {"complete": len(calls) == 3}
+
+    async with Client(app) as client:
+        bar = Bar(wanted=False)
+        result = await searched(client, "search", {"query": "x"}, 0.0, bar)
+        assert result.structured_content == {"complete": False}
+        result = await searched(client, "search", {"query": "x"}, 60.0, bar)
+    assert result.structured_content == {"complete": True}
+    assert len(calls) == 3
 
 
 def test_nothing_found_is_exit_code_1():

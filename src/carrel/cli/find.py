@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carrel.cli.call import described
@@ -25,6 +27,8 @@ examples:
 """
 #: Names of search tools; Carrel's own servers have the first.
 SEARCH_TOOLS = ("search_resources", "search")
+#: Seconds between two searches in an index that is not complete yet.
+PAUSE = 0.3
 
 
 class Match(NamedTuple):
@@ -60,7 +64,7 @@ def run(arguments: list[str]) -> int:
         if searcher is not None:
             tool, argument = searcher
             bar.update(f"{tool.name} searches")
-            result = await client.call_tool(tool.name, {argument: options.text})
+            result = await searched(client, tool.name, {argument: options.text}, options.timeout, bar)
         matches = await by_name(client, tools, options.text, bar)
         bar.stop()
         links = None if result is None else linked(result)
@@ -81,6 +85,18 @@ def run(arguments: list[str]) -> int:
         return 0 if matches or found else REFUSED
 
     return ask(whom, options, show, bar=bar)
+
+
+async def searched(client: Client, name: str, arguments: dict[str, str], patience: float, bar: Bar) -> CallToolResult:
+    """Return the result of a search tool, once its index is complete or some seconds have passed."""
+    deadline = monotonic() + patience
+    while True:
+        result = await client.call_tool(name, arguments)
+        answer = result.structured_content
+        if not isinstance(answer, dict) or answer.get("complete") is not False or monotonic() >= deadline:
+            return result
+        bar.update("the search index is being made")
+        await asyncio.sleep(PAUSE)
 
 
 def search_tool(tools: list[Tool]) -> tuple[Tool, str] | None:

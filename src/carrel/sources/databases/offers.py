@@ -53,11 +53,13 @@ class Offers:
     def top(self, part: str, catalog: Catalog) -> Resource:
         """Return the resource of the whole schema, the dictionary, the diagram or the statistics."""
         title, text = TITLES[part]
+        count = len(catalog.tables)
+        size = "1 table or view" if count == 1 else f"{count:,} tables and views"
         return Resource(
             uri_of(self._base, part),
             f"{self._name}/{part}",
             title=f"{title} of {self._name}",
-            description=f"{text} ({catalog.product}, {len(catalog.tables):,} tables and views)",
+            description=f"{text} ({catalog.product}, {size})",
             mime_type=next(iter(TOPS[part].values())),
             annotations=FIRST if part == "schema" else None,
         )
