@@ -28,13 +28,16 @@ import uvloop
 
 from carrel.errors import ConfigError, MCPError, TransportError
 from carrel.protocol.client import OutgoingMessage
+from carrel.transports.client import stdio
 from carrel.transports.client.stdio import StdioTransport, environment
 from support.stdio_process import SERVERS, call, encode, initialize, note, text_of
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 MISBEHAVING = SERVERS / "misbehaving.py"
 #: Seconds that a test may take.
-LONGEST = 30.0
+LONGEST = 60.0
+#: Seconds that a server gets to end by itself, where a test must not wait for so long.
+PATIENT = 1000.0
 
 
 def descriptors() -> list[str]:
@@ -446,6 +449,35 @@ async def test_the_exit_status_of_a_server_is_in_the_error(how: str, argument: s
     assert len(child.listener.errors) == 1
 
 
+class UntilChildHasEnded:
+    """Holds up whoever starts a child process with it until that has ended."""
+
+    def __enter__(self) -> None:
+        self._before = self._children()
+
+    def __exit__(self, *_: object) -> None:
+        for started in self._children() - self._before:
+            with suppress(ChildProcessError):  # asyncio waits for it in a thread, and may have been faster
+                os.waitid(os.P_PID, started, os.WEXITED | os.WNOWAIT)
+
+    @staticmethod
+    def _children() -> set[int]:
+        return {
+            int(id) for path in pathlib.Path("/proc/self/task").glob("*/children") for id in path.read_text().split()
+        }
+
+
+@on_both_loops
+async def test_a_server_that_has_ended_before_the_event_loop_looks_at_it_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "FORKING", UntilChildHasEnded())
+    async with talking("status", "7") as child:
+        assert "has ended with exit status 7" in await child.read_error()
+        assert child.say(b"{}", id=5) is None
+        assert (await child.listener.failures.get())[0] == 5
+
+
 @on_both_loops
 async def test_a_server_that_ends_at_once_shows_its_standard_error() -> None:
     async with talking("crash") as child:
@@ -499,10 +531,8 @@ async def test_child_processes_of_a_server_are_ended_without_a_close(kind: str) 
 
 @on_both_loops
 async def test_a_server_takes_its_leave_when_its_input_is_closed(tmp_path: pathlib.Path) -> None:
-    async with talking("tidy", str(tmp_path / "note"), grace=20) as child:
+    async with talking("tidy", str(tmp_path / "note"), grace=PATIENT) as child:
         await child.read()
-        began = time.monotonic()
-    assert time.monotonic() - began < 20
     assert (tmp_path / "note").read_text() == "left in peace"
     assert child.listener.errors == []
 
@@ -523,7 +553,7 @@ async def test_a_server_that_stays_is_told_to_end_and_then_ended(how: str) -> No
         began = time.monotonic()
         await child.close()
         least = 0.2 if how == "sleepy" else 0.4
-        assert least <= time.monotonic() - began < least + LONGEST
+        assert time.monotonic() - began > least - 0.01  # clocks are rounded
     await see_the_end_of(child.pid)
 
 
@@ -587,26 +617,22 @@ async def test_a_connection_may_be_closed_while_it_is_opened(turns: int) -> None
 @pytest.mark.parametrize("turns", range(1, 6))
 @on_both_loops
 async def test_an_opening_that_is_cancelled_leaves_no_process(turns: int) -> None:
-    child = misbehaving("stubborn", grace=20)
+    child = misbehaving("stubborn", grace=PATIENT)
     opening = asyncio.create_task(child.open(child.listener))
     for _ in range(turns):
         await asyncio.sleep(0)
-    began = time.monotonic()
     if opening.cancel():
         with pytest.raises(asyncio.CancelledError):
             await opening
-        assert time.monotonic() - began < 20
     await child.close()
 
 
 @on_both_loops
 async def test_a_closing_that_is_cancelled_kills_at_once() -> None:
-    async with talking("family", "stubborn", grace=20) as child:
+    async with talking("family", "stubborn", grace=PATIENT) as child:
         grandchild = int(await child.read())
-        began = time.monotonic()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(child.close(), 0.1)
-        assert time.monotonic() - began < 20
         await see_the_end_of(grandchild)
         await see_the_end_of(child.pid)
 

@@ -97,7 +97,8 @@ class ProcessPipes(asyncio.SubprocessProtocol):
         self._transport = transport
         self._errors_read = self._loop.time()
         self._stdin = transport.get_pipe_transport(0)
-        self._stdin.set_write_buffer_limits(high=HIGH_WATER)
+        if not self._stdin.is_closing():  # as it is with uvloop when the child has ended by now
+            self._stdin.set_write_buffer_limits(high=HIGH_WATER)
         stdout = transport.get_pipe_transport(1)
         if hasattr(stdout, "max_size"):  # only on transports of asyncio itself
             stdout.max_size = READ_SIZE
