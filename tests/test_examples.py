@@ -20,7 +20,7 @@ from support.answering_client import ELICIT, SAMPLE, accepted, answering, said
 from support.memory_client import JUNE, LATEST, NOVEMBER
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-PATIENCE = 20
+PATIENCE = 60
 
 
 SERVERS = [path for path in sorted(EXAMPLES.glob("*.py")) if not path.stem.startswith(("client", "shop"))]
@@ -229,7 +229,7 @@ async def test_live_resources_are_heard_of() -> None:
     async with memory.connect(app) as peer:
         peer.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["clock://seconds"]}})
         await peer.notification()
-        assert (await peer.notification(timeout=10))["params"]["uri"] == "clock://seconds"
+        assert (await peer.notification(timeout=PATIENCE))["params"]["uri"] == "clock://seconds"
 
 
 async def test_bread_is_a_task_for_those_who_know_tasks() -> None:

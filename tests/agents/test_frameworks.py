@@ -116,7 +116,7 @@ async def test_pydantic_ai_with_a_list_that_grows(host: Host) -> None:
                     ]
                 )
             case 2:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while (await anext(changes)).kind != "tools":
                         pass
                 return ModelResponse(parts=[ToolCallPart("who", {})])

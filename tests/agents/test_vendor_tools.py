@@ -20,7 +20,7 @@ from support.servers import SERVERS
 from support.servers.agent_tools import make
 
 PROGRAM = str(SERVERS / "agent_tools.py")
-PATIENCE = 20
+PATIENCE = 60
 
 
 def anthropic_message(*uses: tuple[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 async def gateway(bad: tuple[str, ...], **options: Any) -> AsyncIterator[tuple[Host, Client]]:
     """Give the host of a gateway before many servers, and a client of the gateway."""
     configs = [ServerConfig(name=f"good{number}", url=f"memory://{number}", transport="http") for number in range(GOOD)]
-    hostile = [config(how) for how in bad]
+    hostile = [config(how, start_timeout=2.0 if how == "mute" else None) for how in bad]
     async with Gateway([*configs, *hostile], **options) as served, Client(served.app) as client:
         yield served.host, client
 
@@ -103,15 +103,12 @@ async def p95(client: Client) -> float:
 
 @pytest.mark.usefixtures("in_memory")
 async def test_calls_of_forty_six_servers_are_as_fast_beside_four_that_misbehave() -> None:
-    loop = asyncio.get_running_loop()
     async with gateway(()) as (_, client):
         alone = [await p95(client) for _ in range(3)]
         before = grown()
-        begun = loop.time()
-        async with gateway(BAD, start_timeout=2.0, enter_timeout=10.0) as (host, beside):
-            assert loop.time() - begun < 60, "they start at the same time, and the slowest may take 2 seconds"
+        async with gateway(BAD, enter_timeout=60.0) as (host, beside):
             assert {server.state for name, server in host.servers.items() if name.startswith("good")} == {"ready"}
-            assert host.servers["mute"].state == "failed"
+            assert host.servers["mute"].state in ("failed", "connecting"), "it fails, and is tried again"
             awaited = {"failed", "ready"}
             died_and_came_back = asyncio.Event()
 
@@ -133,7 +130,7 @@ async def test_calls_of_forty_six_servers_are_as_fast_beside_four_that_misbehave
 
 @pytest.mark.usefixtures("in_memory")
 async def test_calls_go_on_while_a_server_says_that_its_lists_have_changed_and_does_not_answer() -> None:
-    async with gateway(("stalls",), start_timeout=1.0) as (_, client), asyncio.timeout(100):
+    async with gateway(("stalls",)) as (_, client), asyncio.timeout(100):
         await p95(client)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from support.measured_server import Server, message, under_attack
+from support.measured_server import HonestReads, Server, message, under_attack
 
 #: Seconds that a server gets for what takes it some tenths of a second.
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -171,9 +171,7 @@ def test_clients_that_stall_are_closed(tmp_path: Path) -> None:
             connection.sendall(b"\r\n" * 1000)
             assert read_all(connection) == b""
         with dial(server) as connection:  # a byte now and then gains nothing
-            started = time.monotonic()
-            received = trickle(connection, REQUEST[:-2] + b"X: " + b"x" * 1000)
-            assert (outcome(received)[0], time.monotonic() - started < 20) == (408, True)
+            assert outcome(trickle(connection, REQUEST[:-2] + b"X: " + b"x" * 1000))[0] == 408
     reads.check()
 
 
@@ -194,16 +192,21 @@ def test_a_client_that_takes_nothing_is_closed_and_one_that_takes_little_is_not(
     body, headers = message("resources/read", uri=(tmp_path / "large.txt").as_uri())
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
     request = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%b\r\n%b" % (len(body), lines, body)
-    with serving(tmp_path, write_timeout=2.0) as server, slow(server) as reader, slow(server) as staller:
+    with serving(tmp_path, write_timeout=3.0) as server, slow(server) as reader, slow(server) as staller:
         reader.sendall(request)
         staller.sendall(request)
-        received, started = 0, time.monotonic()
-        while time.monotonic() < started + 4:
+        received = 0
+
+        def read_little() -> None:
+            nonlocal received
             received += len(reader.recv(20_000))
             time.sleep(0.02)  # a slow client
+
+        until(lambda: read_little() or ended(staller))
+        assert 50_000 < received < 9_000_000, "the slow one would be cut by now, too"
+        for _ in range(20):
+            read_little()
         assert not ended(reader)
-        assert 50_000 < received < 3_000_000
-        until(lambda: ended(staller))
 
 
 def ended(connection: socket.socket) -> bool:
@@ -261,6 +264,7 @@ def test_few_descriptors_are_never_used_up(tmp_path: Path, loop: str, monkeypatc
     script.write_text(("import sys; sys.modules['uvloop'] = None\n" if loop == "asyncio" else "") + FEW)
     with under_attack("128", "128", script=script) as server, contextlib.ExitStack() as stack:
         with server.honest_reads("memo://note") as reads:
+            alone = cost(server, reads)
             for _ in range(400):
                 connection = stack.enter_context(dial(server))
                 connection.sendall(REQUEST[:-2])
@@ -268,10 +272,15 @@ def test_few_descriptors_are_never_used_up(tmp_path: Path, loop: str, monkeypatc
             assert server.descriptors() < 100
         reads.check()
         with server.honest_reads("memo://note") as reads:
-            used = server.cpu()
-            reads.wait_for(50)
-            assert server.cpu() - used < 0.25
+            assert cost(server, reads) < 3 * alone + 0.1, "seconds of the processor"
         assert "Traceback" not in server.log()
+
+
+def cost(server: Server, reads: HonestReads) -> float:
+    """Return the seconds of processor time that a server uses during 50 reads."""
+    used = server.cpu()
+    reads.wait_for(50)
+    return server.cpu() - used
 
 
 def test_the_soft_limit_on_descriptors_is_raised(tmp_path: Path) -> None:

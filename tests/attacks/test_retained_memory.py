@@ -106,7 +106,7 @@ def test_a_client_on_stdio_that_does_not_read_is_read_no_further_and_every_reque
         errors = {answer["error"]["message"].partition(":")[0] for answer in answers if "error" in answer}
         assert errors <= {"Too much is kept for this client already (max_kept_bytes_per_client)"}
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_connections_that_ask_for_much_and_read_nothing_cost_no_more_than_the_share_of_their_client(tmp_path):

@@ -34,7 +34,7 @@ def test_a_line_far_into_a_huge_file_is_refused_with_the_limit_and_what_to_use(f
         error = server.ask("resources/read", uri=f"file://{folder}/huge.log?lines={MAX_SCAN + 2}")["error"]
         assert f"first {MAX_SCAN:,} bytes" in error["message"]
         assert metered - started < 5
-        assert server.cpu() - metered < 0.2, "the number of the line alone tells that it is too far"
+        assert server.cpu() - metered < max(0.2, (metered - started) / 2), "its number alone tells that it is too far"
         answer = server.ask("resources/read", uri=f"file://{folder}/huge.log?lines=1")
         assert answer["result"]["contents"][0]["text"] == "a first line\n"
 
@@ -47,6 +47,9 @@ def test_windows_of_a_huge_file_keep_nothing_from_other_clients_and_end_with_the
         contextlib.ExitStack() as stack,
     ):
         before = server.rss()
+        idle = server.cpu()
+        reads.wait_for(50)
+        alone = server.cpu() - idle
         attackers = [stack.enter_context(contextlib.closing(connect(server.port))) for _ in range(40)]
         for attacker in attackers:
             attacker.request("POST", "/mcp", body, headers)
@@ -55,8 +58,8 @@ def test_windows_of_a_huge_file_keep_nothing_from_other_clients_and_end_with_the
         for attacker in attackers:
             attacker.close()
         until = time.monotonic() + PATIENCE
-        used = 1.0
-        while used > 0.3:  # the reads of the other client take less
+        used = 1000.0
+        while used > 2 * alone + 0.2:  # seconds of the processor; only the reads of the other client are left
             assert time.monotonic() < until, "threads still read for a client that is gone"
             idle = server.cpu()
             reads.wait_for(50)

@@ -30,7 +30,7 @@ from chat.memory_host import MemoryHost
 from chat.scripted_model import ScriptedModel, use
 from chat.shop import other, shop
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 LINE = "\r"
 CTRL_C, CTRL_D, CTRL_J, ALT_ENTER = "\x03", "\x04", "\n", "\x1b\r"
 

@@ -72,22 +72,31 @@ def test_a_source_is_asked_through_a_server_that_shares_it(tmp_path):
         assert asked(source).server[-2:] == ["serve", source]
 
 
+def all_of(controller, terminal):
+    """Return all that was written to a terminal, and close it; it is in several pieces, as it was written."""
+    os.write(terminal, b"\0")
+    shown = b""
+    while not shown.endswith(b"\0"):
+        shown += os.read(controller, 65536)
+    os.close(terminal)
+    os.close(controller)
+    return shown[:-1].decode()
+
+
 def test_on_a_terminal_titles_are_bold_and_what_a_server_says_controls_nothing(tmp_path):
     (tmp_path / "evil.py").write_text(EVIL)
     shown = []
     for arguments in (["ls"], ["call"]):
         controller, terminal = pty.openpty()
-        with subprocess.Popen(
+        subprocess.run(
             [*COMMAND, *arguments, str(tmp_path / "evil.py"), *(["t"] if arguments == ["call"] else [])],
             stdin=subprocess.DEVNULL,
             stdout=terminal,
             stderr=subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if name != "NO_COLOR"},
-        ) as process:
-            process.wait(60)
-        os.close(terminal)
-        shown.append(os.read(controller, 65536).decode())
-        os.close(controller)
+            timeout=60,
+        )
+        shown.append(all_of(controller, terminal))
     assert shown == ["\x1b[1mTools\x1b[0m\r\n  t()  \\x1b[31mred\r\n", "\\x1b[2J\r\n"]
 
 
@@ -111,11 +120,8 @@ def test_what_a_server_writes_on_standard_error_controls_no_terminal_and_is_kept
     controller, terminal = pty.openpty()
     quiet = subprocess.DEVNULL
     plain = {**os.environ, "TERM": "dumb"}  # without a progress bar
-    with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=terminal, env=plain) as process:
-        process.wait(60)
-    os.close(terminal)
-    first = os.read(controller, 65536).decode().partition("\r\n")[0]
-    os.close(controller)
+    subprocess.run(command, stdin=quiet, stdout=quiet, stderr=terminal, env=plain, timeout=60)
+    first = all_of(controller, terminal).partition("\r\n")[0]
     assert first == "\\x1b[2J\\x1b]0;title\\x07started"
     assert carrel("call", str(tmp_path / "noisy.py"), "t").stderr.startswith(b"\x1b[2J\x1b]0;title\x07started\n")
 

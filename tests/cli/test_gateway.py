@@ -23,7 +23,7 @@ from support.servers import SERVERS
 from support.snippets import snippets
 
 PROGRAM = str(SERVERS / "hosted.py")
-PATIENCE = 40.0
+PATIENCE = 60.0
 pytestmark = pytest.mark.slow
 
 

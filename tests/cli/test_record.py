@@ -1,7 +1,6 @@
 """``carrel record``: sessions in files, on stdio and over HTTP."""
 
 import json
-import socket
 
 import aiohttp
 import pytest
@@ -10,15 +9,11 @@ from carrel import Client
 from carrel.cli.recording import Recorder
 from carrel.errors import ConfigError
 from support.carrel_process import BOOKS, COMMAND, carrel, listening, serving
+from support.http_process import free_port
 
 
 def messages(file):
     return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_every_message_of_a_session_on_stdio_is_a_line_with_its_time(tmp_path):

@@ -22,7 +22,8 @@ def test_a_changed_file_is_shown_with_what_has_changed(tmp_path):
     file = tmp_path / "a.md"
     file.write_text("one\n")
     with watching(str(tmp_path), f"file://{file}", "--diff", "--count", "1") as process:
-        file.write_text("two\n")
+        (tmp_path.parent / "two.md").write_text("two\n")
+        (tmp_path.parent / "two.md").rename(file)  # at once, so that nobody sees it empty
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out.decode().splitlines()[0].endswith(f"  file://{file}")

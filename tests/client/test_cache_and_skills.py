@@ -62,7 +62,7 @@ async def test_a_change_that_is_heard_of_ends_what_was_kept() -> None:
         assert await text_of(client, "count://reads") == "1"
         async with client.watch("count://reads") as changes:
             await client.call_tool("touch")
-            await asyncio.wait_for(anext(changes), 5)
+            await asyncio.wait_for(anext(changes), 60)
         assert await text_of(client, "count://reads") == "2"
 
 

@@ -78,7 +78,7 @@ async def test_private_results_are_cached_per_principal(cache: Cache, scope: str
     partner = Partner(answers={"resources/read": read(ttlMs=60_000, cacheScope=scope)})
     async with on_http(partner) as url:
         for principal in ("one", "two", "one"):
-            async with Client(url, cache=cache, http=HTTPOptions(auth=Who(principal)), timeout=5.0) as client:
+            async with Client(url, cache=cache, http=HTTPOptions(auth=Who(principal))) as client:
                 await client.read_resource("a:b")
     assert len(partner.sent_of("resources/read")) == asked
 

@@ -68,7 +68,7 @@ async def test_over_http_each_question_is_told_with_its_call_however_many_are_in
     with over_http(make_asker()) as origin:
         async with Client(f"{origin}/mcp", revision=revision, handlers=Handlers(elicit_form=note)) as client:
             calls = [client.call_tool("ask", {"number": number}, user_data=number) for number in range(5)]
-            results = await asyncio.wait_for(asyncio.gather(*calls), 20)
+            results = await asyncio.wait_for(asyncio.gather(*calls), 60)
     assert sorted(asked, key=str) == [(f"Who is {number}?", number) for number in range(5)]
     assert [result.text for result in results] == ["0", "1", "2", "3", "4"]
 
@@ -95,7 +95,7 @@ async def test_on_stdio_in_a_session_several_calls_in_flight_are_all_that_is_kno
     command = [sys.executable, "-c", SCRIPT]
     async with Client(command, revision=NOVEMBER, handlers=Handlers(elicit_form=note)) as client:
         await asyncio.wait_for(
-            asyncio.gather(client.call_tool("ask", user_data="a"), client.call_tool("ask", user_data="b")), 20
+            asyncio.gather(client.call_tool("ask", user_data="a"), client.call_tool("ask", user_data="b")), 60
         )
     assert known == [(None, ["a", "b"])] * 2
 

@@ -63,7 +63,7 @@ async def nothing_is_left(url: str) -> AsyncIterator[None]:
     assert tasks_of_carrel() == []
     assert children() <= processes
     with contextlib.suppress(TimeoutError):  # the server over HTTP closes its ends of connections by itself, soon
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not connections() <= sockets:
                 await asyncio.sleep(0.01)
     assert connections() <= sockets
@@ -163,7 +163,7 @@ async def test_a_program_that_forgets_to_close_leaves_no_process_behind(tmp_path
         f"    client = Client({[sys.executable, str(server)]!r})\n    await client.__aenter__()\n"
         "    print(client.session.connection.transport.pid, flush=True)\n    sys.exit(3)\n\n\nasyncio.run(main())\n"
     )
-    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=30)
+    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 3
     pid = int(done.stdout)
     try:

@@ -68,10 +68,10 @@ def without_ids(partner: Partner) -> list[Any]:
 async def test_a_transport_of_ones_own_carries_the_same_messages(revision: str) -> None:
     usual, own = (Partner(revision, {"tools/call": slowly}) for _ in range(2))
     async with connected(usual) as client:
-        await everything(client)
-    async with Client(lambda: Wire(own), timeout=5.0) as client:
+        await everything(client, usual)
+    async with Client(lambda: Wire(own)) as client:
         assert client.revision == revision
-        await everything(client)
+        await everything(client, own)
     assert without_ids(own) == without_ids(usual)
 
 
@@ -80,7 +80,7 @@ async def test_every_request_says_who_asks_and_no_address_does(revision: str) ->
     partner = Partner(revision, {"tools/call": slowly})
     partner.session = "s"
     async with connected(partner, "http", http=HTTPOptions(auth="the-token")) as client:
-        await everything(client)
+        await everything(client, partner)
     expected = {"POST"} if revision == LATEST else {"POST", "GET", "DELETE"}
     assert {exchange.method for exchange in partner.exchanges} == expected
     for exchange in partner.exchanges:

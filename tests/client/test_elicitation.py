@@ -227,7 +227,7 @@ async def test_completion_of_an_elicitation_that_was_not_visited_is_ignored() ->
         assert not pages[0].completed.is_set()
         for _ in range(2):
             partner.notify("notifications/elicitation/complete", {"elicitationId": "e"})
-        await asyncio.wait_for(pages[0].completed.wait(), 5)
+        await asyncio.wait_for(pages[0].completed.wait(), 60)
         await client.ping()
 
 

@@ -169,7 +169,7 @@ async def test_a_package_that_is_missing_is_named_with_how_to_get_it(tmp_path: P
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
     assert "ConfigError: Connecting to a server over HTTP needs the package aiohttp" in done.stderr
     assert "pip install 'carrel[client]'" in done.stderr
@@ -247,7 +247,7 @@ async def test_a_server_that_runs_in_another_event_loop_is_not_shared() -> None:
 async def test_a_watch_that_was_not_entered_does_not_wait_for_ever(revision: str) -> None:
     async with Client(make_shelf(), revision=revision) as client:
         with pytest.raises(ConfigError, match=r"async with client\.watch"):
-            await asyncio.wait_for(anext(client.watch("memo://1")), 5)
+            await asyncio.wait_for(anext(client.watch("memo://1")), 60)
 
 
 @BOTH

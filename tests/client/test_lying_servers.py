@@ -55,7 +55,7 @@ async def test_a_result_of_a_wrong_type_is_an_error_of_that_request_alone(result
     )
     async with connected(partner) as client:
         with pytest.raises(ProtocolError):
-            await client.call_tool("x", timeout=30)
+            await client.call_tool("x")
         assert await client.list_tools() == []
 
 

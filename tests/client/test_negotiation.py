@@ -31,7 +31,7 @@ def nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def meet(way: str, log: Path, **options: Any) -> tuple[str, list[str]]:
     """Connect to an odd server: the revision that is spoken, and the methods that it was sent."""
-    async with Client([sys.executable, ODD, way, str(log)], **{"patience": 5.0, **options}) as client:
+    async with Client([sys.executable, ODD, way, str(log)], **{"patience": 60.0, **options}) as client:
         await client.ping()
         revision = client.revision
     return revision, log.read_text().split()
@@ -128,7 +128,7 @@ async def test_a_server_of_the_older_transport_is_found(revision: str | None) ->
             assert (await client.read_resource("memo://1")).contents[0].text == "memo 1"
             async with client.watch("memo://1") as changes:
                 await client.call_tool("touch", {"number": 1})
-                assert (await asyncio.wait_for(anext(changes), 5)).uri == "memo://1"
+                assert (await asyncio.wait_for(anext(changes), 60)).uri == "memo://1"
         async with Client(f"{origin}/sse") as client:  # which knows already
             assert (await client.read_resource("memo://2")).contents[0].text == "memo 2"
 

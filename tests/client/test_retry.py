@@ -81,12 +81,12 @@ async def test_a_server_over_http_that_was_restarted_gets_a_new_session(revision
 async def test_a_server_over_http_that_is_away_for_a_while_is_waited_for() -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
-    async with serving(port), Client(url, retries=Retries(times=100, first=0.05, longest=0.05)) as client:
+    async with serving(port), Client(url, retries=Retries(times=2000, first=0.05, longest=0.05)) as client:
         await stop(port)
         reading = asyncio.create_task(client.read_resource("memo://1"))
         await asyncio.sleep(0)
         await start(port)
-        assert (await asyncio.wait_for(reading, 20)).contents[0].text == "memo 1"
+        assert (await asyncio.wait_for(reading, 60)).contents[0].text == "memo 1"
 
 
 async def test_a_refused_connection_names_the_address() -> None:

@@ -53,7 +53,7 @@ async def test_a_lost_connection_is_told_with_its_reason_and_made_again_with_the
         await client.read_resource("memo://1")
         assert client.state.status == "connected"
         assert client.state.reason is None
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 60)
     statuses = [change.status for change in seen]
     assert statuses == ["connected", "disconnected", "reconnecting", "connected", "closed"]
 

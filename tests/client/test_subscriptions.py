@@ -84,7 +84,7 @@ async def test_a_watch_that_ends_tells_the_server(transport: str) -> None:
             assert cancelled["params"]["requestId"] == listening["id"]
         else:
             exchange = next(each for each in partner.exchanges if b"subscriptions/listen" in each.body)
-            await asyncio.wait_for(exchange.closed.wait(), 5)
+            await asyncio.wait_for(exchange.closed.wait(), 60)
         await client.read_resource("a:b")
     assert len(partner.sent_of("subscriptions/listen")) == 1
 

@@ -46,7 +46,7 @@ def on_original(program: Sequence[str]) -> list[str]:
     return [original(), *program]
 
 
-def run(command: Sequence[str], cwd: Path | None = None, timeout: float = 90) -> str:
+def run(command: Sequence[str], cwd: Path | None = None, timeout: float = 200) -> str:
     """Run a command to its end, and return what it prints."""
     done = subprocess.run(
         command,

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -147,7 +147,9 @@ async def probe(session, seen):
         await seen.ask(
             f"prompt {name} {json.dumps(given)}", lambda name=name, given=given: session.get_prompt(name, given)
         )
-    await asyncio.sleep(0.05)  # for notifications without an answer
+    with suppress(McpError):
+        await session.send_ping()  # whose answer comes after the notifications that were sent over the same connection
+    await asyncio.sleep(0.05)  # for those over another one
     repeat = PLAN.get("time", 0)
     if repeat and tools is not None and tools.tools:
         name = next((call[0] for call in PLAN.get("tools", [])), tools.tools[0].name)

@@ -131,7 +131,7 @@ async def test_notifications_reach_the_callbacks_in_order() -> None:
         asking(), logging_callback=log, message_handler=other
     ) as session:
         await session.call_tool("steps", progress_callback=counted)
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
     updates = [each for each in seen if isinstance(each, str)]
     assert updates[:2] == ["notifications/resources/updated", "notifications/tools/list_changed"]
     assert (1.0, 2.0, "one") in seen

@@ -43,7 +43,7 @@ def served(command: list[str], port: int) -> Iterator[None]:
         yield
     finally:
         server.terminate()
-        server.communicate(timeout=10)
+        server.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("transport", PATHS)

@@ -137,7 +137,7 @@ async def run(scenario: str, url: str, context: Context) -> None:
 
         options["http"] = HTTPOptions(auth=credentials(scenario, context))
     async with Client(
-        url, handlers=Handlers(elicit_form=accept, sample=answer, roots=["."]), timeout=20, **options
+        url, handlers=Handlers(elicit_form=accept, sample=answer, roots=["."]), timeout=60, **options
     ) as client:
         await act(client, context)
 

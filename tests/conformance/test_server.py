@@ -88,7 +88,7 @@ def test_the_server_starts_by_itself_and_says_where() -> None:
         assert process.stdout is not None
         assert re.fullmatch(r"Listening on http://127\.0\.0\.1:\d+/mcp\n", process.stdout.readline())
         process.terminate()
-        assert process.wait(10) in (0, -signal.SIGTERM)
+        assert process.wait(60) in (0, -signal.SIGTERM)
 
 
 def test_no_scenario_of_the_suite_is_left_out() -> None:

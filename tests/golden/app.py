@@ -75,7 +75,7 @@ def add_resources(app: Server, stopped: asyncio.Event) -> None:
 
     @app.resource("memo://cancelled", mime_type="text/plain")
     async def was_cancelled() -> str:
-        await asyncio.wait_for(stopped.wait(), 5)
+        await asyncio.wait_for(stopped.wait(), 60)
         return "The handler was stopped."
 
     @app.resource(

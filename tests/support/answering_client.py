@@ -59,7 +59,7 @@ class Respondent:
         reply = self.peer.start(method, params)
         while True:
             question = asyncio.ensure_future(self.peer.notification())
-            await asyncio.wait((reply, question), return_when=asyncio.FIRST_COMPLETED, timeout=10)
+            await asyncio.wait((reply, question), return_when=asyncio.FIRST_COMPLETED, timeout=60)
             if reply.done():
                 question.cancel()
                 return reply.result()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 COMMAND = [sys.executable, "-m", "carrel"]
 #: File of a server that commands ask.
 BOOKS = str(Path(__file__).parent / "servers/books.py")
@@ -22,7 +22,7 @@ BOOKS = str(Path(__file__).parent / "servers/books.py")
 def carrel(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a command without a terminal, and return what it has printed and its exit code."""
     return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False, **options
+        [*COMMAND, *arguments], capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False, **options
     )
 
 

@@ -54,7 +54,7 @@ async def start(port: int) -> None:
 
 async def reachable(port: int) -> None:
     """Wait until a server answers on a port."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

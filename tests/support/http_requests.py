@@ -51,7 +51,7 @@ def request(url: str, body: Any, headers: Mapping[str, str], token: str | None =
     """Send a request as it is."""
     given = {**ACCEPT, **headers, **({} if token is None else {"authorization": f"Bearer {token}"})}
     content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    with httpx2.Client(timeout=30) as client:
+    with httpx2.Client(timeout=60) as client:
         response = client.request(method, url, content=content, headers=given)
     text = response.text
     if response.headers.get("content-type") == "text/event-stream":

@@ -16,7 +16,7 @@ from carrel import Server
 __all__ = ["over_http"]
 
 #: How long a server may take to end, in seconds.
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Uvicorn(uvicorn.Server):

@@ -95,7 +95,7 @@ class Browser:
 
     def __init__(self, *origins: str) -> None:
         self._origins = origins
-        self.client = httpx2.Client(timeout=30)
+        self.client = httpx2.Client(timeout=60)
 
     def __enter__(self) -> Browser:
         return self

@@ -179,7 +179,7 @@ class Server:
         return HonestReads(self.port, message("tools/call", name=tool, arguments=arguments), token)
 
 
-def connect(port: int, source: str = "127.0.0.1", timeout: float = 10.0) -> http.client.HTTPConnection:
+def connect(port: int, source: str = "127.0.0.1", timeout: float = PATIENCE) -> http.client.HTTPConnection:
     """Return a connection from an address of this machine, any of 127.0.0.0/8."""
     return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0))
 

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from support.stdio_process import STATELESS, initialize, note, request
 
 #: Seconds that anything may take.
-PATIENCE = 20.0
+PATIENCE = 60.0
 BOTH = "application/json, text/event-stream"
 
 

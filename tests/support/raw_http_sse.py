@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["Listening", "Response", "exchange", "listening"]
 
 #: Seconds that anything may take.
-PATIENCE = 20.0
+PATIENCE = 60.0
 #: Bytes that a client which does not read takes nevertheless.
 BUFFER = 65536
 

@@ -25,7 +25,7 @@ __all__ = [
 LATEST = "2026-07-28"
 RELAY = SERVERS / "stdio_relay.py"
 #: How long to wait for anything, in seconds. Nothing takes that long unless it is broken.
-PATIENCE = 10.0
+PATIENCE = 60.0
 CAPABILITIES = {
     "completions": {},
     "logging": {},
@@ -410,7 +410,7 @@ async def connected(partner: Partner, transport: str = "stdio", **options: Any) 
     """Give a client that is connected to the partner."""
     async with (
         ON[transport](partner) as target,
-        Client(target, **{"timeout": 5.0, "patience": 1.0, **options}) as client,
+        Client(target, **{"timeout": PATIENCE, "patience": PATIENCE, **options}) as client,
     ):
         yield client
 

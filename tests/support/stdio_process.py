@@ -17,7 +17,7 @@ from typing import Any
 from support.servers import SERVERS
 
 #: Seconds that anything may take.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 STATELESS = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -18,7 +18,7 @@ from carrel.wire.tools import CallToolParams
 from support.client_connection import notice_of, row_of
 
 #: Seconds that anything may take.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Recorder:

@@ -20,7 +20,7 @@ from support.raw_http import Site, serving
 __all__ = ["issuer", "serve", "shop", "site"]
 
 #: Seconds that a test may take.
-LONGEST = 60.0
+LONGEST = 120.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,7 +73,7 @@ async def test_messages_on_the_way_come_in_order_before_the_answer(shop, revisio
     async with memory.connect(shop.app, revision) as peer:
         params = {"name": "steps", "arguments": {"n": 100}, "_meta": {"progressToken": "p"}}
         assert text_of(await peer.request("tools/call", params)) == "done"
-        notes = [await peer.notification(timeout=30) for _ in range(101)]
+        notes = [await peer.notification(timeout=60) for _ in range(101)]
         assert [note["params"]["progress"] for note in notes] == list(range(1, 102))
         with pytest.raises(TransportError, match="no notification within 0"):
             await peer.notification(timeout=0)

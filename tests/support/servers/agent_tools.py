@@ -49,7 +49,7 @@ def make(name: str) -> Server:
     async def meet(number: int, context: Context) -> str:
         """Wait until two calls are here at the same time; report progress before that."""
         await context.report_progress(0)
-        await asyncio.wait_for(together.wait(), 20)
+        await asyncio.wait_for(together.wait(), 60)
         return f"met {number}"
 
     @app.tool

@@ -33,6 +33,12 @@ async def later(text: str) -> str:
 
 
 @app.tool()
+async def when_told(fifo: str) -> str:
+    """Return what is written to a FIFO."""
+    return await asyncio.to_thread(pathlib.Path(fifo).read_text)
+
+
+@app.tool()
 async def wait(ctx: Context) -> str:
     """Wait until cancelled; say with a report of progress that it has begun."""
     ctx.report_progress(1)

@@ -1,4 +1,4 @@
-"""A server over HTTP in a process of its own. Arguments: those of ``run`` as JSON, and ``failing``."""
+"""A server over HTTP in a process of its own. Arguments: those of ``run`` and ``grace`` as JSON, and ``failing``."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import threading
 from contextlib import asynccontextmanager
 
 from carrel import Context, Server
+from carrel.transports.server import uvicorn
 
 
 @asynccontextmanager
@@ -37,5 +38,6 @@ def hang(ctx: Context) -> str:
 
 
 options = json.loads(sys.argv[1])
+uvicorn.GRACE = options.pop("grace", uvicorn.GRACE)
 app.run("http", **{"port": 0, "on_started": lambda url: print(url, flush=True), **options})
 print("after", flush=True)

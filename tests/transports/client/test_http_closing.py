@@ -76,7 +76,7 @@ async def test_it_may_be_closed_by_several_at_a_time_while_requests_are_under_wa
     await client.shake_hands()
     for _ in range(50):
         client.start_tool("wait")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(client.transport.close() for _ in range(5)))
     assert ours() == set()
     assert client.recorder.failures == {}
@@ -119,7 +119,7 @@ async def test_a_server_that_does_not_let_us_go_is_left(monkeypatch: pytest.Monk
 
     async with scripted(clingy) as server, Asker(HTTPTransport(server.url), HANDSHAKE) as client:
         await client.shake_hands()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await client.transport.close()
         assert ours() == set()
 

@@ -120,7 +120,7 @@ async def test_a_stream_that_stays_open_after_the_answer_is_closed(monkeypatch: 
 
     async with scripted(linger) as server, client_of(server) as client:
         await client.ask("list_resources", PageParams())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while client.transport._background._requests:
                 await asyncio.sleep(0)
         await client.ask("list_resources", PageParams())

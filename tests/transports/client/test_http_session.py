@@ -52,7 +52,7 @@ def after_the_handshake(partner: Partner) -> list[Exchange]:
 async def test_every_request_of_a_session_says_which_one_and_which_revision(revision: str) -> None:
     partner = in_session(revision, **{"tools/call": slowly})
     async with connected(partner, "http") as client:
-        await everything(client)
+        await everything(client, partner)
     opening = next(each for each in partner.exchanges if b'"initialize"' in each.body)
     assert "mcp-session-id" not in opening.headers
     later = after_the_handshake(partner)
@@ -66,7 +66,7 @@ async def test_every_request_of_a_session_says_which_one_and_which_revision(revi
 async def test_messages_are_posted_one_by_one_and_streams_are_asked_for_by_name(revision: str) -> None:
     partner = in_session(revision, **{"tools/call": slowly})
     async with connected(partner, "http", handlers=Handlers(elicit_form=silence)) as client:
-        await everything(client)
+        await everything(client, partner)
     for exchange in partner.exchanges:
         accepted = {kind.strip() for kind in exchange.headers.get("accept", "").split(",")}
         if exchange.method == "POST":

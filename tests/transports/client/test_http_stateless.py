@@ -43,7 +43,7 @@ async def called(arguments: dict[str, Any] | None, *tools: dict[str, Any], name:
 async def test_each_message_is_a_post_of_its_own_that_takes_both_kinds_of_answers() -> None:
     partner = Partner(answers={"tools/call": slowly})
     async with connected(partner, "http") as client:
-        await everything(client)
+        await everything(client, partner)
         await asyncio.gather(*(client.read_resource("a:b") for _ in range(20)))
     assert {exchange.method for exchange in partner.exchanges} == {"POST"}
     assert {exchange.path for exchange in partner.exchanges} == {"/mcp"}
@@ -59,7 +59,7 @@ async def test_each_message_is_a_post_of_its_own_that_takes_both_kinds_of_answer
 async def test_headers_repeat_what_the_body_says() -> None:
     partner = Partner(answers={"tools/call": slowly})
     async with connected(partner, "http") as client:
-        await everything(client)
+        await everything(client, partner)
         await client.read_resource(SPECIAL)
     named = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
     seen = set()
@@ -219,7 +219,7 @@ async def test_giving_up_on_a_request_closes_its_stream_and_sends_nothing(stream
         await partner.until("tools/call")
         call.cancel()
         exchange = next(each for each in partner.exchanges if each.message["method"] == "tools/call")
-        await asyncio.wait_for(exchange.closed.wait(), 5)
+        await asyncio.wait_for(exchange.closed.wait(), 60)
         await client.read_resource("a:b")
     assert partner.sent_of("notifications/cancelled") == []
 

@@ -13,7 +13,7 @@ from carrel.errors import TransportError
 from support.http_process import free_port
 
 SERVER = Path(__file__).parents[2] / "support" / "servers" / "both_transports.py"
-TIMEOUT = 30
+TIMEOUT = 60
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ async def test_listening_without_accepting_a_stream_is_refused_at_once(accept):
         async with httpx2.AsyncClient() as client:
             headers = {**JSON_HEADERS, **modern_headers("subscriptions/listen"), "Accept": accept}
             body = modern("subscriptions/listen", 7, notifications={"toolsListChanged": True})
-            answer = await client.post(f"{origin}/mcp", json=body, headers=headers, timeout=5)
+            answer = await client.post(f"{origin}/mcp", json=body, headers=headers, timeout=60)
             error = answer.json()
             assert (answer.status_code, error["id"]) == (406, 7)
             assert "text/event-stream" in error["error"]["message"]

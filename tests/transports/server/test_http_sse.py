@@ -528,7 +528,7 @@ async def stopping(grace: float, seconds: float) -> list[Any]:
 
 
 async def test_a_server_that_stops_answers_what_is_in_work_and_ends_the_streams() -> None:
-    answer, end = await stopping(grace=5, seconds=0.5)
+    answer, end = await stopping(grace=60, seconds=0.5)
     assert text_of(answer) == "waited"
     assert end is None
 

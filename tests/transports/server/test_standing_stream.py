@@ -12,7 +12,7 @@ from carrel.protocol.server import Connection, Description
 from carrel.transports.server.standing_stream import Resumption, StandingEvents, StandingStream, parse_standing_id
 from carrel.wire.base import Implementation
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
+pytestmark = pytest.mark.asyncio
 
 
 async def told(stream, number):

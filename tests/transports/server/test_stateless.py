@@ -265,7 +265,7 @@ async def test_a_stream_carries_what_belongs_to_its_request() -> None:
         return found if name is None else {**found, "mcp-name": name}
 
     with over_http(app) as origin:
-        async with httpx2.AsyncClient(base_url=origin, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=origin, timeout=60) as client:
 
             async def listen() -> list[dict[str, Any]]:
                 found = []
@@ -288,7 +288,7 @@ async def test_a_stream_carries_what_belongs_to_its_request() -> None:
                 return [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
 
             listening = asyncio.create_task(listen())
-            await asyncio.wait_for(go.wait(), 10)
+            await asyncio.wait_for(go.wait(), 60)
             for who, told in zip("ab", await asyncio.gather(call("a"), call("b")), strict=True):
                 assert [message.get("method") for message in told] == [
                     "notifications/message",
@@ -296,7 +296,7 @@ async def test_a_stream_carries_what_belongs_to_its_request() -> None:
                     None,
                 ]
                 assert told[0]["params"]["data"] == told[1]["params"]["progressToken"] == told[2]["id"] == who
-            heard = await asyncio.wait_for(listening, 10)
+            heard = await asyncio.wait_for(listening, 60)
     assert [message["method"] for message in heard] == [
         "notifications/subscriptions/acknowledged",
         "notifications/tools/list_changed",

@@ -13,13 +13,11 @@ import socket
 import subprocess
 import sys
 import termios
-import time
 from contextlib import suppress
 
 import pytest
 
 from carrel.transports.lines import Lines
-from carrel.transports.server.stdio import GRACE
 from support.memory_client import PLAIN
 from support.stdio_process import (
     SERVERS,
@@ -38,6 +36,8 @@ from support.stdio_process import (
 )
 
 MEGABYTE = 1_000_000
+#: A server that gives work longer to end than a test waits for its process.
+PATIENT = "grace=1000"
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
 
@@ -184,21 +184,22 @@ def test_a_closed_stream_lets_work_finish_and_ends_listening():
 
 @LOOPS
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_listening_with_a_result_and_work_well(number, loop):
-    with running(loop) as child:
+def test_a_signal_ends_listening_with_a_result_and_work_well(number, loop, tmp_path):
+    os.mkfifo(tmp_path / "go")
+    with running(loop, PATIENT) as child:
         child.send(stateless("a", "subscriptions/listen", notifications={"resourceSubscriptions": ["memo://text"]}))
         assert child.read()["method"] == "notifications/subscriptions/acknowledged"
         child.send(
-            stateless("b", "tools/call", name="later", arguments={"text": "done"}), stateless(1, "resources/list")
+            stateless("b", "tools/call", name="when_told", arguments={"fifo": str(tmp_path / "go")}),
+            stateless(1, "resources/list"),
         )
         assert child.read()["id"] == 1
-        began = time.monotonic()
         child.process.send_signal(number)
-        rest = [json.loads(line) for line in child.read_lines()]
+        teardown, answer = child.read(), child.read()
+        (tmp_path / "go").write_text("done")
+        (done,) = [json.loads(line) for line in child.read_lines()]
         assert child.wait() == 0
-        assert time.monotonic() - began < GRACE
         assert child.errors() == ""
-    teardown, answer, done = rest
     assert (teardown["method"], teardown["params"]["requestId"]) == ("notifications/cancelled", "a")
     assert answer["id"] == "a"
     assert answer["result"] == {"resultType": "complete", "_meta": answer["result"]["_meta"]}
@@ -225,7 +226,7 @@ def test_a_function_that_hangs_in_a_thread_does_not_keep_the_process():
 def test_a_closed_standard_input_ends_the_server():
     with open(os.devnull) as nothing:
         done = subprocess.run(
-            [sys.executable, SERVERS / "plain.py"], stdin=nothing, capture_output=True, timeout=20, env=environment()
+            [sys.executable, SERVERS / "plain.py"], stdin=nothing, capture_output=True, timeout=60, env=environment()
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -233,7 +234,7 @@ def test_a_closed_standard_input_ends_the_server():
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_closed_standard_streams_are_a_config_error(closed):
     command = ["sh", "-c", f'exec "$0" "$1" {closed}', sys.executable, str(SERVERS / "plain.py")]
-    done = subprocess.run(command, capture_output=True, input=b"", timeout=20, env=environment())
+    done = subprocess.run(command, capture_output=True, input=b"", timeout=60, env=environment())
     assert done.returncode == 1
     assert done.stdout == b""
     if closed != "2>&-":
@@ -253,19 +254,17 @@ def test_a_client_that_dies_ends_the_process_at_once_and_quietly(streams, busy, 
     else:
         to_server, server_in = (end.detach() for end in socket.socketpair())
         from_server, server_out = (end.detach() for end in socket.socketpair())
-    with between(server_in, server_out, to_server, from_server, loop) as child:
+    with between(server_in, server_out, to_server, from_server, loop, PATIENT) as child:
         child.open()
         if busy:
             child.send(call_with_progress(1, "wait"))
             assert child.read()["method"] == "notifications/progress"
             child.send(call(2, "count", n=100_000))
-        began = time.monotonic()
         child.send(*(ping(id) for id in range(3, 100)))
         child.go_deaf()
         if streams == "pipes":
             child.hang_up()
         assert child.wait() == 0
-        assert time.monotonic() - began < GRACE
         assert child.errors() == ""
 
 
@@ -406,7 +405,7 @@ def test_a_conversation_can_be_in_files(tmp_path):
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            timeout=20,
+            timeout=60,
             env=environment(),
         )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -311,7 +311,7 @@ async def test_replayable_events_of_a_client_are_bounded_and_the_oldest_are_drop
 
 
 async def test_a_stream_that_is_over_can_be_resumed_for_a_time(serve, shop, long):
-    site = await serve(limits=Limits(replay_ttl=0.2), keep_alive=0.05)
+    site = await serve(limits=Limits(replay_ttl=1.0), keep_alive=0.05)
     session = await site.open()
     last = (await session.events_of("long"))[0].id
     assert shop.app.endpoint.budget.used > 1_000_000

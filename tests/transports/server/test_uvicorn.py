@@ -8,7 +8,6 @@ import pathlib
 import signal
 import socket
 import sys
-import time
 from contextlib import asynccontextmanager
 
 import pytest
@@ -20,6 +19,8 @@ from support.http_requests import ask
 from support.raw_http import PATIENCE, Site
 from support.stdio_process import SERVERS, environment, text_of
 
+#: Seconds that requests in flight may take at the end, where a test must not wait for so long.
+PATIENT = 1000
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 
 
@@ -29,12 +30,11 @@ class Process:
         self.url = url
         self.site = Site(int(url.split(":")[-1].split("/")[0]))
 
-    async def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str, float]:
-        """Tell it to stop; return its status, what it wrote to its streams, and how long it took."""
-        began = time.monotonic()
+    async def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """Tell it to stop; return its status, and what it wrote to its streams."""
         self.process.send_signal(number)
         out, errors = await asyncio.wait_for(self.process.communicate(), PATIENCE)
-        return self.process.returncode, out.decode(), errors.decode(), time.monotonic() - began
+        return self.process.returncode, out.decode(), errors.decode()
 
 
 async def spawn(*arguments, **options):
@@ -63,18 +63,16 @@ async def running(**options):
 
 @SIGNALS
 async def test_it_says_where_it_is_and_ends_well_when_told_to(number):
-    async with running() as child:
+    async with running(grace=PATIENT) as child:
         assert child.url == f"http://127.0.0.1:{child.site.port}/mcp"
         reply = await child.site.ask("resources/read", uri="memo://text")
         assert (await reply.json())["result"]["contents"][0]["text"] == "text"
-        status, out, errors, seconds = await child.end(number)
-    assert (status, out, errors) == (0, "stopped\nafter\n", "")
-    assert seconds < transport.GRACE
+        assert await child.end(number) == (0, "stopped\nafter\n", "")
 
 
 @SIGNALS
 async def test_open_streams_end_properly_and_soon(number):
-    async with running() as child:
+    async with running(grace=PATIENT) as child:
         listening = [await child.site.listen("memo://text", id=id) for id in range(20)]
         session = await child.site.open()
         standing = await session.get()
@@ -90,42 +88,22 @@ async def test_open_streams_end_properly_and_soon(number):
         assert await standing.messages() == []
         assert text_of((await working.messages())[-1]) == "done"
         await idle.closed()
-        status, _, errors, seconds = await ending
+        status, _, errors = await ending
     assert (status, errors) == (0, "")
-    assert seconds < transport.GRACE
 
 
 async def test_requests_that_take_too_long_are_ended_quietly():
-    path = str(SERVERS / "web.py")
-    code = (
-        "import runpy, carrel.transports.server.uvicorn as t; t.GRACE = 0.2; "
-        f"runpy.run_path({path!r}, run_name='__main__')"
-    )
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", code, "{}"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment(),
-    )
-    try:
-        await process.stdout.readline()
-        child = Process(process, (await process.stdout.readline()).decode().strip())
+    async with running(grace=0.2) as child:
         session = await child.site.open()
-        stream = await session.call("later", seconds=100)
+        stream = await session.call("later", seconds=1000)
         await stream.message()
-        plain = asyncio.create_task(child.site.call("later", seconds=100))
+        plain = asyncio.create_task(child.site.call("later", seconds=1000))
         hanging = await session.call("hang", id=3)
         await hanging.message()
-        status, _, errors, seconds = await child.end()
+        status, _, errors = await child.end()
         assert (await plain).status == 503
         assert await stream.messages() == []
-        child.site.close()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
     assert (status, errors) == (0, "")
-    assert seconds < 50
 
 
 async def test_an_ipv6_address_is_served():
@@ -202,7 +180,7 @@ async def test_a_server_runs_in_an_event_loop_until_it_is_cancelled() -> None:
     app.on_shutdown(lambda: stopped.append("stopped"))
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(app.run_async("http", port=0, on_started=started.set_result))
-    url = await asyncio.wait_for(started, 10)
+    url = await asyncio.wait_for(started, PATIENCE)
     reply = await asyncio.to_thread(ask, url, "resources/read", uri="memo://1")
     assert reply.result["contents"][0]["text"] == "one"
     serving.cancel()

@@ -122,11 +122,17 @@ def ask(topic: str, points: list[int]) -> str:
     return f"{topic} {sum(points)}"
 
 
+#: What was heard of without being waited for.
+heard = []
+
+
 async def log(message: LogMessage) -> None:
+    heard.append(message)
     print("log", message.level, message.logger, message.data["msg"])
 
 
 async def progress(progress: float, total: float | None, message: str | None) -> None:
+    heard.append(progress)
     print("progress", progress, total, message)
 
 
@@ -143,6 +149,7 @@ async def sample(messages: list[SamplingMessage], params: SamplingParams, contex
 
 class Messages(MessageHandler):
     async def on_tool_list_changed(self, message) -> None:
+        heard.append(message)
         print("tools changed")
 
 
@@ -155,7 +162,7 @@ async def in_memory() -> None:
         sampling_handler=sample,
         message_handler=Messages(),
         roots=["file:///home"],
-        timeout=10,
+        timeout=60,
     )
     print(client.is_connected())
     async with client:
@@ -171,8 +178,11 @@ async def in_memory() -> None:
         print(found.at, found.where.x, found.who)
         for name in ("table", "text", "asks", "declined", "thinks", "roots"):
             print(name, (await client.call_tool(name)).data)
+        heard.clear()
         print((await client.call_tool("works", progress_handler=progress)).data)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while len(heard) < 4:
+                await asyncio.sleep(0.01)
         print((await client.call_tool("remembers", {"value": "kept"})).data, (await client.call_tool("remembers")).data)
         failed = await client.call_tool("fails", raise_on_error=False)
         print(failed.is_error, failed.content[0].text, failed.data)
