@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 #: A program asks where the cursor is; the answer is the first line, as nothing here depends on it.
 ASKED = b"\x1b[6n"
 #: Runs a command, writes its exit code to a pipe, and stays: when the leader of a terminal's session ends, the system

@@ -94,7 +94,7 @@ def test_on_a_terminal_titles_are_bold_and_what_a_server_says_controls_nothing(t
             stdout=terminal,
             stderr=subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if name != "NO_COLOR"},
-            timeout=60,
+            timeout=120,
         )
         shown.append(all_of(controller, terminal))
     assert shown == ["\x1b[1mTools\x1b[0m\r\n  t()  \\x1b[31mred\r\n", "\\x1b[2J\r\n"]
@@ -120,7 +120,7 @@ def test_what_a_server_writes_on_standard_error_controls_no_terminal_and_is_kept
     controller, terminal = pty.openpty()
     quiet = subprocess.DEVNULL
     plain = {**os.environ, "TERM": "dumb"}  # without a progress bar
-    subprocess.run(command, stdin=quiet, stdout=quiet, stderr=terminal, env=plain, timeout=60)
+    subprocess.run(command, stdin=quiet, stdout=quiet, stderr=terminal, env=plain, timeout=120)
     first = all_of(controller, terminal).partition("\r\n")[0]
     assert first == "\\x1b[2J\\x1b]0;title\\x07started"
     assert carrel("call", str(tmp_path / "noisy.py"), "t").stderr.startswith(b"\x1b[2J\x1b]0;title\x07started\n")
@@ -163,7 +163,7 @@ def test_text_is_printed_and_bytes_go_into_a_pipe_but_not_onto_a_terminal(file):
     with subprocess.Popen(
         [*COMMAND, "cat", file, "book://cover"], stdin=terminal, stdout=terminal, stderr=subprocess.PIPE
     ) as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
     os.close(terminal)
     os.close(controller)
     assert process.returncode == 2

@@ -196,7 +196,7 @@ def scripts(tmp_path_factory):
     home = tmp_path_factory.mktemp("scripts")
     for shell in ("bash", "zsh", "fish"):
         command = [sys.executable, "-m", "carrel", "completion", shell]
-        (home / shell).write_bytes(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+        (home / shell).write_bytes(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
     return home
 
 
@@ -235,7 +235,7 @@ def test_fish_completes(scripts, folder, typed, wanted):
         [program("fish"), "--no-config", "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         cwd=folder,
         env=environment(folder),
     )

@@ -54,7 +54,7 @@ def ask(
         [*COMMAND, "chat", *arguments],
         input=question.encode(),
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env={**os.environ, **home, **endpoint.environment},
     )
@@ -251,7 +251,7 @@ def test_no_other_command_loads_the_packages_of_the_chat() -> None:
     program = "import sys; from carrel.cli import main; main(['--help']); main(['tools', '--help'])"
     code = f"import contextlib\nwith contextlib.suppress(SystemExit):\n  {program.replace('; ', chr(10) + '  ')}\n"
     code += "assert not {'prompt_toolkit', 'rich', 'carrel.chat'} & set(sys.modules), sys.modules"
-    done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, check=False, timeout=60)
+    done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

@@ -16,7 +16,7 @@ def run(*arguments):
         [sys.executable, "-m", "carrel", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         stdin=subprocess.DEVNULL,
         check=False,
         env={**os.environ, "COLUMNS": "80"},
@@ -71,7 +71,7 @@ def test_a_reader_that_goes_away_leaves_no_traceback():
             [sys.executable, "-m", "carrel", "--help"],
             stdout=writing,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=120,
             check=False,
         )
     finally:
@@ -86,5 +86,5 @@ def test_only_the_chosen_command_is_loaded():
         "main(['--version'])\n"
         "print(sorted(name for name in sys.modules if name.startswith('carrel.cli')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.splitlines()[-1] == "['carrel.cli']"

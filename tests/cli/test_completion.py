@@ -18,7 +18,7 @@ def scripts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scripts")
     for shell in SHELLS:
         command = [sys.executable, "-m", "carrel", "completion", shell]
-        (folder / shell).write_bytes(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+        (folder / shell).write_bytes(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
     return folder
 
 
@@ -33,7 +33,7 @@ def completed(scripts, folder, *words):
         ["bash", "-c", program, "bash", "-", "carrel", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         cwd=folder,
     )
     assert done.stderr == ""
@@ -53,7 +53,7 @@ def test_bash_completes_commands_options_choices_and_files(scripts, tmp_path):
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
 def test_the_script_is_valid_in_its_shell(shell, scripts):
-    done = subprocess.run([shell, "-n", str(scripts / shell)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([shell, "-n", str(scripts / shell)], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 

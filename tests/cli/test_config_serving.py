@@ -53,7 +53,7 @@ def folder(tmp_path):
         (tmp_path / name).write_text(f"text of {name}")
     (tmp_path / "carrel.toml").write_text(FILE)
     made = subprocess.run(
-        [sys.executable, "-m", "carrel.security", "alice"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-m", "carrel.security", "alice"], capture_output=True, text=True, check=True, timeout=120
     )
     (tmp_path / "tokens.txt").write_text(made.stdout)
     [token] = [word for word in made.stderr.split() if word.startswith("carrel_")]
@@ -105,7 +105,7 @@ def test_the_same_file_serves_on_stdio(folder):
         capture_output=True,
         text=True,
         cwd=place,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     assert json.loads(done.stdout)["id"] == 1
@@ -164,7 +164,7 @@ async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(
 def test_a_wrong_file_is_one_line_and_exit_code_2(command, text, complaint, tmp_path):
     (tmp_path / "carrel.toml").write_text(text)
     done = subprocess.run(
-        [*COMMAND, command], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, timeout=60
+        [*COMMAND, command], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr.splitlines()[-1]

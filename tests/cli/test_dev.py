@@ -110,7 +110,7 @@ def converse(folder, *lines, flags=()):
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return done.stderr.splitlines()
@@ -164,7 +164,7 @@ def test_watchfiles_is_named_where_it_is_missing(folder):
         [COMMAND[0], "-c", code, "dev", str(folder / "books.py")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, done.stderr) == (2, "carrel: carrel dev needs watchfiles: pip install 'carrel[files]'\n")

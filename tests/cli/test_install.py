@@ -63,7 +63,7 @@ def carrel(home, *arguments, **options):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         stdin=subprocess.DEVNULL,
         check=False,
         **options,
@@ -79,7 +79,7 @@ def test_a_user_without_a_configuration_gets_one_that_starts_this_carrel(home, c
     assert os.path.isabs(entry["command"])
     assert entry.get("type") == ("stdio" if client in TYPED else None)
     version = subprocess.run(
-        [entry["command"], *entry["args"][:-2], "--version"], capture_output=True, text=True, timeout=60, check=True
+        [entry["command"], *entry["args"][:-2], "--version"], capture_output=True, text=True, timeout=120, check=True
     )
     assert version.stdout.startswith("carrel ")
 
@@ -249,7 +249,7 @@ def install_on_a_terminal(home, answer, before_answering=lambda: None):
             before_answering()
             os.write(controller, f"{answer}\n".encode())
             errors += process.stderr.read()
-            return process.wait(timeout=60), errors.decode()
+            return process.wait(timeout=120), errors.decode()
     finally:
         os.close(controller)
         os.close(terminal)
@@ -297,7 +297,7 @@ def test_several_at_once_all_leave_their_entries(home):
         for command in commands
     ]
     for process in running:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
     file = home / PLACES["cursor"]
     assert sorted(json.loads(file.read_text())["mcpServers"]) == sorted(names)
@@ -419,7 +419,7 @@ def test_names_that_the_terminal_cannot_show_do_not_stop_it(home):
         cwd=home,
         env=environment,
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -132,7 +132,7 @@ def test_without_its_packages_a_login_says_what_to_install():
     done = subprocess.run(
         [sys.executable, "-c", code, "login", "https://mcp.example.org/mcp"],
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 2

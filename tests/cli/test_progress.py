@@ -49,7 +49,7 @@ def test_pipes_and_dumb_terminals_get_lines_and_quiet_gets_none(tmp_path: Path) 
     (tmp_path / "done").touch()
     environment = {**os.environ, "DONE": str(tmp_path / "done")}
     command = [*COMMAND, "call", SLOW, "work"]
-    piped = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60, input=b"")
+    piped = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120, input=b"")
     assert b"1 of 4 cutting \\x1b[31mwood\n" in piped.stderr
     assert b"\x1b[" not in piped.stderr
     assert b"connecting" not in piped.stderr

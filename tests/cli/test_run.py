@@ -78,7 +78,7 @@ def test_limits_of_the_command_line_hold(file):
         input=hello + "\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     assert "at most 4096 bytes" in done.stdout
@@ -99,7 +99,7 @@ def test_wrong_use_is_one_line(file, arguments, complaint):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr.splitlines()[-1]

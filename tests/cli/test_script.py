@@ -75,7 +75,7 @@ def test_a_command_runs_again_once_in_the_environment_that_uv_makes(write, tmp_p
         [sys.executable, "-m", "carrel", "run", file],
         input=b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}\n',
         capture_output=True,
-        timeout=60,
+        timeout=120,
         env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
         check=True,
     )

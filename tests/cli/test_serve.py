@@ -43,7 +43,7 @@ def converse(arguments, *requests, flags=(), cwd=None):
         [sys.executable, *flags, "-m", "carrel", "serve", *map(str, arguments)],
         input="".join(json.dumps(message) + "\n" for message in messages).encode(),
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=True,
         cwd=cwd,
     )
@@ -76,7 +76,7 @@ def serving(*arguments):
     finally:
         watchdog.cancel()
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 def send(command):
@@ -85,7 +85,7 @@ def send(command):
     assert (program, words[0]) == ("curl", "-s")
     headers = dict(words[i + 1].split(": ", 1) for i, word in enumerate(words) if word == "-H")
     body = words[words.index("-d") + 1].encode()
-    with urllib.request.urlopen(urllib.request.Request(words[1], body, headers), timeout=60) as response:
+    with urllib.request.urlopen(urllib.request.Request(words[1], body, headers), timeout=120) as response:
         return json.load(response)
 
 
@@ -250,11 +250,11 @@ def test_old_applications_are_served_where_that_is_asked_for(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with serving(tmp_path, "--http", "0", "--path", "/books/mcp", "--sse") as (process, text):
         [url] = re.findall(r"^    old URL  (http://127\.0\.0\.1:\d+/sse) \(HTTP\+SSE\)$", text, re.MULTILINE)
-        with urllib.request.urlopen(url, timeout=60) as stream:
+        with urllib.request.urlopen(url, timeout=120) as stream:
             assert stream.readline() == b"event: endpoint\n"
             process.send_signal(signal.SIGINT)
             assert stream.read().startswith(b"data: /sse/messages?sessionId=")
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_standard_output_stays_empty_and_ctrl_c_ends_it_quietly(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with serving(tmp_path, "--http", "0") as (process, _):
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=120)
         assert (process.returncode, out, errors) == (0, "", "")
 
 
@@ -308,7 +308,7 @@ def test_ctrl_c_ends_a_server_on_stdio_without_a_traceback(tmp_path):
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == "hello"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode in (0, 130)
     assert errors == b""
 
@@ -371,7 +371,7 @@ def test_missing_packages_are_named_with_what_to_install(tmp_path, missing, opti
         [sys.executable, "-c", code, "serve", str(tmp_path), *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         stdin=subprocess.DEVNULL,
         check=False,
     )

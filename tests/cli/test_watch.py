@@ -24,7 +24,7 @@ def test_a_changed_file_is_shown_with_what_has_changed(tmp_path):
     with watching(str(tmp_path), f"file://{file}", "--diff", "--count", "1") as process:
         (tmp_path.parent / "two.md").write_text("two\n")
         (tmp_path.parent / "two.md").rename(file)  # at once, so that nobody sees it empty
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert out.decode().splitlines()[0].endswith(f"  file://{file}")
     assert out.decode().splitlines()[-2:] == ["-one", "+two"]
@@ -34,7 +34,7 @@ def test_changes_of_lists_are_lines_of_json(tmp_path):
     (tmp_path / "old.md").write_text("old")
     with watching(str(tmp_path), "--json", "--count", "1") as process:
         (tmp_path / "new.md").write_text("new")
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
     (line,) = out.splitlines()
     assert json.loads(line) | {"time": ""} == {"time": "", "kind": "resources", "uri": None}
 
