@@ -122,7 +122,11 @@ async def test_a_server_without_ranges_is_read_no_further_than_needed(prefix: st
             assert max(hostile.sent) < len(data) // 2
             with pytest.raises(ResourceTooLarge):
                 await text(Caller(source), f"{base}a.txt")
-            del hostile.headers["Last-Modified"]
+            for claims in ("bytes 1-8192/60000000", "bytes 0-8191/4000", "pages 0-1/2"):
+                hostile.headers["Content-Range"] = claims
+                with pytest.raises(ProviderUnavailable):
+                    await text(Caller(source), f"{base}a.txt?bytes=0-1")
+            del hostile.headers["Content-Range"], hostile.headers["Last-Modified"]
             with pytest.raises(ProviderUnavailable):
                 await text(Caller(source), f"{base}a.txt?bytes=0-1")
 

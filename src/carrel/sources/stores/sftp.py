@@ -21,16 +21,15 @@ from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
     MAX_KEY,
-    Changed,
     Denied,
     Entry,
     Listing,
     Missing,
-    OverLimit,
     Part,
     Refused,
     Store,
     StoreError,
+    Wanted,
     page_of_keys,
 )
 
@@ -232,27 +231,14 @@ class SFTPStore(Store):
             raise Missing(key)
         return entry, attributes
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
         async def read(client: SFTPClient) -> Part | None:
             entry, attributes = await self._look(client, key)
-            size = entry.size or 0
-            if match is not None and match != entry.version:
-                raise Changed(key)
-            if unless is not None and unless == entry.version:
+            if not wanted.check(entry):
                 return None
-            if count is None and size > limit:
-                raise OverLimit(size)
-            end = min(size, first + (size if count is None else count))
-            return Part(await self._read(client, self._path(key), attributes, first, end), entry)
+            first = wanted.first or 0
+            end = min(entry.size or 0, first + wanted.limit)
+            return wanted.part(await self._read(client, self._path(key), attributes, first, end), entry)
 
         return await self._call(read)
 

@@ -23,11 +23,11 @@ from carrel.sources.stores.store import (
     Entry,
     Listing,
     Missing,
-    OverLimit,
     Part,
     Refused,
     Store,
     StoreError,
+    Wanted,
     page_of_keys,
 )
 from carrel.uri.parse import UriError, encode_path, percent_decode
@@ -143,37 +143,25 @@ class WebDAVStore(Store):
                 return entry
         raise Missing(key)  # such as a directory, whose path ends with a slash
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
         headers: dict[str, str] = {}
-        if match is None:
+        if wanted.match is None:
             entry = await self.head(key)
-            if unless is not None and unless == entry.version:
+            if not wanted.check(entry):
                 return None
-            if count is None and (entry.size or 0) > limit:
-                raise OverLimit(entry.size or 0)
             if not entry.size:
                 return Part(b"", entry)
-        elif match.startswith('"'):
-            headers["If-Match"] = match
-        if count is not None:
-            headers["Range"] = f"bytes={first}-{first + count - 1}"
+        elif wanted.match.startswith('"'):
+            headers["If-Match"] = wanted.match
+        if wanted.range is not None:
+            headers["Range"] = wanted.range
         async with self._ask("GET", key, headers) as response:
             entry = entry_of(key, response)
-            if match is not None and entry.version != match:
+            if wanted.match is not None and entry.version != wanted.match:
                 raise Changed(key)
-            # A server need not know ranges.
-            skip = 0 if response.status == 206 else first
-            data = await read_body(response, skip, limit if count is None else count)
-        return Part(data, entry)
+            skip = wanted.skip(response.headers.get("Content-Range"))
+            data = await read_body(response, skip, wanted.limit + (wanted.first is None))
+        return wanted.part(data, entry)
 
 
 def is_inside(key: str, level: str) -> bool:
