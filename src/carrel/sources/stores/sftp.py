@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ from carrel.errors import ConfigError
 from carrel.sources.stores.address import Address, read_address
 from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
     MAX_KEY,
     Denied,
@@ -58,6 +59,7 @@ class SFTPStore(Store):
         self._connection: SSHClientConnection | None = None
         self._client: SFTPClient | None = None
         self._root = b"/"
+        self._spelling = Spelling(len(address.prefix))
         self._lock = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -182,14 +184,21 @@ class SFTPStore(Store):
         path = key[len(self._address.prefix) :].strip("/").encode()
         return self._root.rstrip(b"/") + b"/" + path if path else self._root
 
-    async def _check(self, client: SFTPClient, path: bytes) -> None:
-        """Check that no link is part of a path.
+    async def _check(self, client: SFTPClient, key: str) -> SFTPAttrs:
+        """Check the path of a key, and return what it is, without following links.
 
         Raises:
-            Denied: one is.
+            Denied: a link is part of it.
+            Missing: it is spelled differently from what the server lists.
         """
+        path = self._path(key)
         if path != self._root and await client.realpath(path) != path:
             raise Denied("a symbolic link is part of the path")
+        found = await client.lstat(path)
+        await self._spelling.check(
+            key, lambda other: client.lexists(self._path(other)), lambda level: self._entries(client, level)
+        )
+        return found
 
     # Lists
 
@@ -197,21 +206,25 @@ class SFTPStore(Store):
         level = prefix[: prefix.rfind("/") + 1]
 
         async def read(client: SFTPClient) -> list[Entry]:
-            path = self._path(level)
             async with asyncio.timeout(self._options.timeout):
-                await self._check(client, path)
-                found: list[Entry] = []
-                size = 0
-                async for item in client.scandir(path):
-                    entry = entry_of(level, item.filename, item.attrs)
-                    if entry is not None and len(entry.key) <= MAX_KEY:
-                        found.append(entry)
-                        size += len(entry.key)
-                    if len(found) > MAX_LEVEL or size > MAX_NAMES:
-                        raise Refused(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
-            return sorted(found, key=lambda entry: entry.key)
+                await self._check(client, level)
+                return sorted(await self._entries(client, level), key=lambda entry: entry.key)
 
-        return page_of_keys(await self._call(read), prefix, after, limit)
+        page = page_of_keys(await self._call(read), prefix, after, limit)
+        self._spelling.learn(entry.key for entry in page.entries)
+        return page
+
+    async def _entries(self, client: SFTPClient, level: str) -> Collection[Entry]:
+        found: list[Entry] = []
+        size = 0
+        async for item in client.scandir(self._path(level)):
+            entry = entry_of(level, item.filename, item.attrs)
+            if entry is not None and len(entry.key) <= MAX_KEY:
+                found.append(entry)
+                size += len(entry.key)
+            if len(found) > MAX_LEVEL or size > MAX_NAMES:
+                raise Refused(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
+        return found
 
     # Files
 
@@ -222,10 +235,8 @@ class SFTPStore(Store):
         return (await self._look(client, key))[0]
 
     async def _look(self, client: SFTPClient, key: str) -> tuple[Entry, SFTPAttrs]:
-        path = self._path(key)
         async with asyncio.timeout(self._options.timeout):
-            await self._check(client, path)
-            attributes = await client.lstat(path)
+            attributes = await self._check(client, key)
         entry = entry_of("", key.encode(), attributes)
         if entry is None or entry.is_directory:
             raise Missing(key)
