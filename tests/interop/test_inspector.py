@@ -27,9 +27,8 @@ def inspect(whom: list[str], era: str, *arguments: str) -> Any:
     """Run one method and return its result, or the error it ended with."""
     program = node_modules() / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     command = [node_program(), str(program), "--cli", *whom, "--protocol-era", era, "--format", "json", "--quiet"]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=PATIENCE, env=node_environment()
-    )
+    command += ["--connect-timeout", "0", *arguments]  # PATIENCE is the limit
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=node_environment())
     if done.returncode == 0:
         return json.loads(done.stdout)["result"]
     return json.loads(done.stderr)["error"]

@@ -14,7 +14,7 @@ from typing import Any
 from support.parties import python
 
 PROGRAM = Path(__file__).with_name("sdk_client.py")
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class SDKSession:
