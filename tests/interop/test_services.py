@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ import pymysql
 import pytest
 
 from interop.test_all_sources import all_of
-from interop.test_inspector import inspect
+from interop.test_inspector import inspect, read_each
 from support import azure_server, s3_server
 from support.carrel_process import COMMAND, serving
 from support.database_servers import mariadb, postgres
@@ -31,7 +30,6 @@ from support.webdav_server import webdav_server
 pytestmark = pytest.mark.slow
 
 ENVIRONMENT = {**s3_server.CREDENTIALS, **azure_server.CREDENTIALS}
-PROCESSORS = 2
 PATIENCE = 280.0  # less than pytest's
 NAMES = ("s3", "gs", "az", "sftp", "webdav", "postgresql", "mariadb", "duckdb")
 FILE = "a.txt"
@@ -162,17 +160,11 @@ def test_the_inspector_reads_all_of_them_over_stdio(services: Services) -> None:
 
 
 def check_with_inspector(services: Services, servers: Mapping[str, list[str]]) -> None:
-    """List what is shared, and read each source; the Inspector does one thing at a time, and takes long to start."""
-
-    def read(name: str) -> str:
-        uri = services.sources[name].uri
-        [contents] = inspect(servers[name], "auto", "--method", "resources/read", "--uri", uri)["contents"]
-        return str(contents["text"])
-
-    with ThreadPoolExecutor(PROCESSORS) as pool:
-        everything = pool.submit(inspect, servers["all"], "auto", "--method", "resources/list")
-        texts = dict(zip(NAMES, pool.map(read, NAMES), strict=True))
-        listed = {resource["uri"] for resource in everything.result()["resources"]}
-    for name, source in services.sources.items():
+    """List what is shared, and read each source."""
+    listed = {
+        resource["uri"] for resource in inspect(servers["all"], "auto", "--method", "resources/list")["resources"]
+    }
+    texts = read_each([(servers[name], source.uri) for name, source in services.sources.items()])
+    for (name, source), contents in zip(services.sources.items(), texts, strict=True):
         assert source.listed in listed, name
-        assert source.text in texts[name], name
+        assert source.text in contents["text"], name
