@@ -125,7 +125,7 @@ both = pytest.mark.parametrize("scheme", ["az", "gs"])
 
 @pytest.fixture
 def place(scheme: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
-    prefix = f"own{next(numbers)}"
+    prefix = f"cloud{next(numbers)}"
     url = f"{scheme}://shelf/{prefix}/"
     if scheme == "gs":
         server: S3Server = request.getfixturevalue("server")
@@ -176,7 +176,7 @@ async def test_other_containers_and_prefixes_are_not_reached(place: Place) -> No
     async with running(place.open()) as source:
         assert await text(source, f"{place.url}a.txt") == "text"
         beside = f"{place.url[:-1]}-secret/a.txt"
-        for uri in (beside, beside.replace("own", "own/../own"), beside.replace("shelf", "other")):
+        for uri in (beside, beside.replace("cloud", "cloud/../cloud"), beside.replace("shelf", "other")):
             with pytest.raises(ResourceNotFound):
                 await Caller(source).read_resource(uri)
 

@@ -150,7 +150,7 @@ class S3Store(Store):
         try:
             entry = entry_of(key, found)
             wanted.check(entry)
-            skipped = wanted.skip(found.get("ContentRange"))
+            skipped = wanted.skip(found["ResponseMetadata"]["HTTPStatusCode"], found.get("ContentRange", ""))
             while skipped > 0 and (data := body.read(min(skipped, CHUNK))):
                 stop_if_cancelled()
                 skipped -= len(data)

@@ -123,17 +123,17 @@ class Wanted(NamedTuple):
         """The Range header of a request over HTTP."""
         return None if self.first is None else f"bytes={self.first}-{self.first + self.limit - 1}"
 
-    def skip(self, content_range: str | None) -> int:
-        """Return how many bytes of the body of a response come before those that are wanted.
+    def skip(self, status: int, content_range: str) -> int:
+        """Return how many bytes of the body of a response over HTTP come before those that are wanted.
 
         A server need not know ranges.
 
         Raises:
             StoreError: it has sent another range.
         """
-        if self.first is None or content_range is None:
+        if status != 206:
             return self.first or 0
-        if not content_range.startswith(f"bytes {self.first}-"):
+        if self.first is None or not content_range.startswith(f"bytes {self.first}-"):
             raise StoreError(f"the server was asked for {self.range}, and answered with {content_range[:100]!r}")
         return 0
 

@@ -177,7 +177,7 @@ class WebDAVStore(Store):
             entry = entry_of(key, response)
             if wanted.match is not None and entry.version != wanted.match:
                 raise Changed(key)
-            skip = wanted.skip(response.headers.get("Content-Range"))
+            skip = wanted.skip(response.status, response.headers.get("Content-Range", ""))
             data = await read_body(response, skip, wanted.limit + (wanted.first is None))
         return wanted.part(data, entry)
 
