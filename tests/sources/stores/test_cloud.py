@@ -5,6 +5,7 @@ The server of Google's objects is moto's, which answers for S3: see ``support.s3
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import logging
@@ -36,6 +37,7 @@ from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import Entry, Part, Wanted
 from carrel.testing import running
 from carrel.testing.caller import Caller
+from carrel.testing.changes import count_descriptors, fewer_descriptors_than
 from sources.stores.test_contract import OPTIONS, StoreContract
 from support import azure_server
 from support.azure_server import AzureServer
@@ -156,6 +158,23 @@ async def test_windows_of_a_large_object_are_read_and_the_whole_is_refused(place
             assert await text(source, f"{place.url}log.txt?{query}") == expected
         with pytest.raises(ResourceTooLarge, match="800,000 bytes"):
             await text(source, f"{place.url}log.txt")
+
+
+@pytest.mark.slow
+@both
+async def test_a_refused_object_leaves_no_connection_open_until_the_next_garbage_collection(place: Place) -> None:
+    place.put("/large.txt", bytes(1_000_000))
+    async with running(place.open(max_size=1000)) as source:
+        gc.disable()
+        try:
+            for again in range(11):
+                with pytest.raises(ResourceTooLarge):
+                    await text(source, f"{place.url}large.txt")
+                if not again:
+                    before = count_descriptors()
+            await fewer_descriptors_than(before + 5)
+        finally:
+            gc.enable()
 
 
 @pytest.mark.slow

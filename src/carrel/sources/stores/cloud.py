@@ -146,15 +146,18 @@ class CloudStore(Store):
         import obstore
 
         found = obstore.get(self._store, key, options=options)
-        entry = entry_of(found.meta)
-        wanted.check(entry)
-        # obstore does not compare what arrives with what was asked for.
-        data = bytearray()
-        for part in found.stream(CHUNK):
-            stop_if_cancelled()
-            data += part
-            if len(data) > wanted.limit:
-                break
+        try:
+            entry = entry_of(found.meta)
+            wanted.check(entry)
+            # obstore does not compare what arrives with what was asked for.
+            data = bytearray()
+            for part in found.stream(CHUNK):
+                stop_if_cancelled()
+                data += part
+                if len(data) > wanted.limit:
+                    break
+        finally:
+            del found  # an error keeps this frame, and with it the connection
         return wanted.part(bytes(data), entry)
 
 
