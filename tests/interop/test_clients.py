@@ -19,7 +19,7 @@ from support.parties import node_environment, node_program, python
 HERE = Path(__file__).parent
 CLIENTS = HERE / "clients"
 APP = HERE.parent / "golden" / "app.py"
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 #: What every client sees, however old it is.
 SEEN: dict[str, Any] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -27,12 +28,24 @@ def inspect(whom: list[str], era: str, *arguments: str) -> Any:
     """Run one method and return its result, or the error it ended with."""
     program = node_modules() / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     command = [node_program(), str(program), "--cli", *whom, "--protocol-era", era, "--format", "json", "--quiet"]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=PATIENCE, env=node_environment()
-    )
+    command += ["--connect-timeout", "0", *arguments]  # PATIENCE is the limit
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=node_environment())
     if done.returncode == 0:
         return json.loads(done.stdout)["result"]
     return json.loads(done.stderr)["error"]
+
+
+def read_each(pairs: Sequence[tuple[list[str], str]]) -> list[dict[str, Any]]:
+    """Read resources, given as a server and a URI each; two at a time, because the Inspector takes long to start."""
+
+    def read(pair: tuple[list[str], str]) -> dict[str, Any]:
+        whom, uri = pair
+        result = inspect(whom, "auto", "--method", "resources/read", "--uri", uri)
+        assert "contents" in result, (uri, result)
+        return dict(result["contents"][0])
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(read, pairs))
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

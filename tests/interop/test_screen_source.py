@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from carrel import Client, Server, sources
-from interop.test_inspector import inspect
+from interop.test_inspector import read_each
 from support.displays import Display, display
 from support.http_server import over_http
 from support.sdk_session import sdk_session
@@ -52,7 +52,7 @@ def test_the_official_client_sees_displays_and_windows_over_stdio(
     shown.destroy(window)
 
 
-def test_the_official_client_and_the_inspector_see_a_display_over_http(shown: Display) -> None:
+def test_the_official_client_over_http_and_the_inspector_see_a_display(shown: Display) -> None:
     app = Server("screen")
     uri = f"screen://localhost:{shown.number}/display"
     app.add_provider(sources.open(uri))
@@ -62,8 +62,9 @@ def test_the_official_client_and_the_inspector_see_a_display_over_http(shown: Di
             assert corner(found) == (0x20, 0x40, 0x60)
             templates = [one["uriTemplate"] for one in session.call("list_resource_templates")["resourceTemplates"]]
             assert templates == [f"{uri}{{/monitor}}{{?width,format}}"]
-        result = inspect([f"{origin}/mcp"], "auto", "--method", "resources/read", "--uri", uri)
-        assert corner(result["contents"][0]) == (0x20, 0x40, 0x60)
+        stdio = [sys.executable, "-m", "carrel", "serve", uri]
+        for contents in read_each([([f"{origin}/mcp"], uri), (stdio, uri)]):
+            assert corner(contents) == (0x20, 0x40, 0x60)
 
 
 async def test_a_subscriber_over_http_is_notified_when_pixels_change(shown: Display) -> None:

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi.responses import HTMLResponse
 
 from carrel import Server, sources
-from interop.test_inspector import inspect
+from interop.test_inspector import read_each
 from support.http_server import over_http
 from support.pets_api import pets_api
 from support.sdk_session import sdk_session
@@ -75,6 +75,17 @@ def test_the_official_client_and_the_inspector_use_them_over_http(port: int) -> 
             [found] = session.call("read_resource", f"openapi://127.0.0.1:{port}/api/pets/1")["contents"]
             assert json.loads(found["text"])["name"] == "Ada"
             assert session.tools() == []
-        uri = f"web+http://127.0.0.1:{port}/guide/"
-        result = inspect([f"{origin}/mcp"], "auto", "--method", "resources/read", "--uri", uri)
-        assert result["contents"][0]["text"].startswith("# Care")
+        check_with_inspector([f"{origin}/mcp"], port)
+
+
+def test_the_inspector_reads_them_over_stdio(port: int) -> None:
+    page, api = f"web+http://127.0.0.1:{port}/guide/", f"openapi+http://127.0.0.1:{port}/openapi.json"
+    command = [sys.executable, "-m", "carrel", "serve", page, api, "--private-hosts", "127.0.0.1"]
+    check_with_inspector(command, port)
+
+
+def check_with_inspector(whom: list[str], port: int) -> None:
+    uris = (f"web+http://127.0.0.1:{port}/guide/", f"openapi://127.0.0.1:{port}/api/pets/1")
+    page, pet = read_each([(whom, uri) for uri in uris])
+    assert page["text"].startswith("# Care")
+    assert json.loads(pet["text"])["name"] == "Ada"

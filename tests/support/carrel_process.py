@@ -65,9 +65,13 @@ def listening(*arguments: str) -> Iterator[str]:
 
 @contextmanager
 def serving(
-    *arguments: str, http: Sequence[str] = ("--http", "0"), cwd: str | None = None, **env: str
+    *arguments: str,
+    http: Sequence[str] = ("--http", "0"),
+    cwd: str | None = None,
+    patience: float = PATIENCE,
+    **env: str,
 ) -> Iterator[tuple[str, Errors]]:
-    """Run ``carrel … --http 0`` and give its URL, and its standard error."""
+    """Run ``carrel … --http 0`` and give its URL, and its standard error; after ``patience``, it is killed."""
     with subprocess.Popen(
         [*COMMAND, *arguments, *http],
         stdin=subprocess.DEVNULL,
@@ -77,7 +81,7 @@ def serving(
         env={**os.environ, "NO_COLOR": "1", **env},
         cwd=cwd,
     ) as process:
-        watchdog = threading.Timer(PATIENCE, process.kill)
+        watchdog = threading.Timer(patience, process.kill)
         watchdog.start()
         try:
             errors = Errors(process)

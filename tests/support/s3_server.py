@@ -1,4 +1,10 @@
-"""S3 server for tests: moto's, in a process of its own on a free port, filled by requests of botocore."""
+"""S3 server for tests: moto's, in a process of its own on a free port, filled by requests of botocore.
+
+obstore asks Google for objects by its XML API, whose lists and objects are those of S3, so that the server answers for
+Google as well. Emulators of Google's JSON API (gcp-storage-emulator) have no lists in XML, and no HEAD.
+
+https://cloud.google.com/storage/docs/xml-api/overview
+"""
 
 from __future__ import annotations
 
@@ -35,9 +41,10 @@ class S3Server:
         self.client: Any = Session().create_client("s3", region_name="us-east-1", endpoint_url=self.endpoint, **names)
         self.client.create_bucket(Bucket=BUCKET)
 
-    def put(self, key: str, data: bytes | str, bucket: str = BUCKET) -> None:
-        """Store an object."""
-        self.client.put_object(Bucket=bucket, Key=key, Body=data.encode() if isinstance(data, str) else data)
+    def put(self, key: str, data: bytes | str, bucket: str = BUCKET, access: str = "private") -> None:
+        """Store an object; with the access ``public-read``, it is there for those without credentials of Amazon."""
+        body = data.encode() if isinstance(data, str) else data
+        self.client.put_object(Bucket=bucket, Key=key, Body=body, ACL=access)
 
     def remove(self, key: str) -> None:
         """Remove an object."""

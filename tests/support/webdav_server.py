@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,16 @@ USER, PASSWORD = "ann", "a-password-of-the-tests"
 PROGRAM = f"""
 import sys, threading
 from cheroot.wsgi import Server
+from support.folding import folded
+from wsgidav.fs_dav_provider import FilesystemProvider
 from wsgidav.wsgidav_app import WsgiDAVApp
+class Folding(FilesystemProvider):
+    def _loc_to_file_path(self, path, environ=None):
+        return folded(super()._loc_to_file_path(path, environ), sys.argv[1])
 app = WsgiDAVApp({{
-    "provider_mapping": {{"/open": sys.argv[1], "/locked": sys.argv[1]}},
+    "provider_mapping": {{"/open": sys.argv[1], "/locked": sys.argv[1], "/folding": Folding(sys.argv[1])}},
     "http_authenticator": {{"accept_basic": True, "accept_digest": False, "default_to_digest": False}},
-    "simple_dc": {{"user_mapping": {{"/open": True, "/locked": {{"{USER}": {{"password": sys.argv[2]}}}}, "*": True}}}},
+    "simple_dc": {{"user_mapping": {{"/locked": {{"{USER}": {{"password": sys.argv[2]}}}}, "*": True}}}},
     "verbose": 1,
     "logging": {{"enable": False}},
 }})
@@ -33,7 +39,7 @@ server.serve()
 
 
 class WebDAVServer:
-    """Server of ``folder``, as /open/ for all and as /locked/ for one user."""
+    """Server of ``folder``: as /open/ and /locked/, which is for one user, and as /folding/, which ignores case."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
@@ -45,8 +51,9 @@ def webdav_server() -> Iterator[WebDAVServer]:
     """Run a server until the end of the block."""
     with tempfile.TemporaryDirectory(prefix="carrel-webdav-") as folder:
         command = [sys.executable, "-W", "ignore", "-c", PROGRAM, folder, PASSWORD]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
         ) as process:
             try:
                 assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Stores, held to the contract of all providers: in memory, an archive, and a real S3 server."""
+"""Stores, held to the contract of all providers: in memory, an archive, and real servers of each kind."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from carrel.catalog.provider import Provider
 from carrel.sources.stores.memory import MemoryStore
 from carrel.testing import ProviderContract
 from carrel.testing.caller import Caller
+from support import azure_server
+from support.azure_server import AzureServer
 from support.s3_server import CREDENTIALS, S3Server
 from support.sftp_server import SFTPServer
 from support.webdav_server import WebDAVServer
@@ -195,6 +197,60 @@ class TestS3Source(RemoteContract):
 
     def delete(self, key: str) -> None:
         self.server.remove(f"{self.prefix}/{key}")
+
+
+@pytest.mark.slow
+class TestGoogleSource(RemoteContract):
+    """A bucket, asked for by Google's XML API, below a prefix of its own for each test."""
+
+    server: S3Server
+    prefixes = itertools.count()
+    prefix: str
+
+    @pytest.fixture
+    def provider(self, server: S3Server) -> Provider:
+        self.server = server
+        self.prefix = f"google{next(self.prefixes)}"
+        self.base = f"gs://shelf/{self.prefix}/"
+        self.fill()
+        return self.again(self)  # type: ignore[arg-type]
+
+    def again(self, provider: Provider) -> Provider:
+        return sources.open(f"gs://shelf/{self.prefix}", endpoint=self.server.endpoint, anonymous=True, **OPTIONS)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.server.put(f"{self.prefix}/{key}", data, access="public-read")
+
+    def delete(self, key: str) -> None:
+        self.server.remove(f"{self.prefix}/{key}")
+
+
+@pytest.mark.slow
+class TestAzureSource(RemoteContract):
+    """A container of Azurite, below a prefix of its own for each test."""
+
+    azure: AzureServer
+    prefixes = itertools.count()
+    prefix: str
+
+    @pytest.fixture
+    def provider(self, azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> Provider:
+        for name, value in azure_server.CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        self.azure = azure
+        self.prefix = f"test{next(self.prefixes)}"
+        self.base = f"az://shelf/{self.prefix}/"
+        self.fill()
+        return self.again(self)  # type: ignore[arg-type]
+
+    def again(self, provider: Provider) -> Provider:
+        return sources.open(f"az://shelf/{self.prefix}", endpoint=self.azure.endpoint, **OPTIONS)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.azure.put(f"{self.prefix}/{key}", data)
+
+    def delete(self, key: str) -> None:
+        self.azure.remove(f"{self.prefix}/{key}")
 
 
 @pytest.mark.slow

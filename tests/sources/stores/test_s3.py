@@ -80,6 +80,7 @@ class WithoutRanges:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.url = ""
+        self.status = 200
         self.sent: list[int] = []
         self.headers = {"ETag": '"a"', "Last-Modified": "Sun, 22 Nov 2026 10:00:00 GMT"}
 
@@ -101,7 +102,9 @@ class WithoutRanges:
             return web.Response(text="<ListBucketResult/>", content_type="application/xml")
         if request.method == "HEAD":
             return web.Response(headers={**self.headers, "Content-Length": str(len(self.data))})
-        response = web.StreamResponse(headers={**self.headers, "Content-Length": str(len(self.data))})
+        response = web.StreamResponse(
+            status=self.status, headers={**self.headers, "Content-Length": str(len(self.data))}
+        )
         await response.prepare(request)
         sent = 0
         try:
@@ -122,7 +125,13 @@ async def test_a_server_without_ranges_is_read_no_further_than_needed(prefix: st
             assert max(hostile.sent) < len(data) // 2
             with pytest.raises(ResourceTooLarge):
                 await text(Caller(source), f"{base}a.txt")
-            del hostile.headers["Last-Modified"]
+            hostile.status = 206
+            for claims in ("bytes 1-8192/60000000", "bytes 0-8191/4000", "pages 0-1/2", ""):
+                hostile.headers["Content-Range"] = claims
+                with pytest.raises(ProviderUnavailable):
+                    await text(Caller(source), f"{base}a.txt?bytes=0-1")
+            hostile.status = 200
+            del hostile.headers["Content-Range"], hostile.headers["Last-Modified"]
             with pytest.raises(ProviderUnavailable):
                 await text(Caller(source), f"{base}a.txt?bytes=0-1")
 

@@ -25,7 +25,7 @@ from carrel.sources.stores.address import read_address
 from carrel.sources.stores.memory import MemoryStore
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
-from carrel.sources.stores.store import Denied, Listing, Part, StoreError, is_shareable
+from carrel.sources.stores.store import Denied, Listing, Part, StoreError, Wanted, is_shareable
 from carrel.sources.turns import Turns
 from carrel.testing import running
 from carrel.testing.caller import Caller
@@ -42,10 +42,10 @@ class CountingStore(MemoryStore):
         self.failure: StoreError | None = None
         self.during: Any = None
 
-    async def get(self, key: str, limit: int, **where: Any) -> Part | None:
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
         if self.failure is not None:
             raise self.failure
-        part = await super().get(key, limit, **where)
+        part = await super().get(key, wanted)
         self.transferred.append(-1 if part is None else len(part.data))
         if self.during is not None:
             self.during()

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from carrel import sources
 from carrel.catalog.provider import Provider
-from carrel.errors import ConfigError, MCPError, ProviderUnavailable, ResourceNotFound
+from carrel.errors import ConfigError, MCPError, ProviderUnavailable, ResourceNotFound, ResourceTooLarge
 from carrel.sources.stores import webdav
 from carrel.testing import running
 from carrel.testing.caller import Caller
@@ -86,14 +86,14 @@ class Hostile:
     def __init__(self) -> None:
         self.port = 0
         self.listing = ""
-        self.file = web.Response(text="file")
+        self.file = lambda: web.Response(text="file")
         self.asked: list[str] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(f"{request.method} {request.path}")
         if request.method == "PROPFIND":
             return web.Response(status=207, text=self.listing, content_type="application/xml")
-        return self.file
+        return self.file()
 
     def entries(self, *hrefs: str, length: int = 4) -> str:
         parts = "".join(
@@ -124,7 +124,7 @@ async def test_entries_that_are_elsewhere_are_left_out(hostile: Hostile) -> None
     async with running(sources.open(base)) as source:
         found = [item.uri.removeprefix(base) for item in await Caller(source).directory(base)]
         assert found == ["a.txt", "c.txt"], "names are taken from what is claimed, and asked for here"
-        hostile.file = web.Response(status=302, headers={"Location": f"http://127.0.0.1:{hostile.port}/secret"})
+        hostile.file = lambda: web.Response(status=302, headers={"Location": f"http://127.0.0.1:{hostile.port}/secret"})
         with pytest.raises(ProviderUnavailable):
             await Caller(source).read_resource(f"{base}a.txt")
         assert not any("secret" in asked for asked in hostile.asked)
@@ -174,22 +174,31 @@ async def test_a_file_is_not_unpacked(hostile: Hostile) -> None:
     base = f"webdav://127.0.0.1:{hostile.port}/mine/"
     data = gzip.compress(bytes(50_000_000))
     hostile.listing = hostile.entries("/mine/", "/mine/a.gz", length=len(data))
-    hostile.file = web.Response(body=data, headers={"Content-Encoding": "gzip"})
+    hostile.file = lambda: web.Response(body=data, headers={"Content-Encoding": "gzip"})
     async with running(sources.open(base)) as source:
         [contents] = await Caller(source).read_resource(f"{base}a.gz")
         assert contents.blob == data  # type: ignore[union-attr]
 
 
-async def test_a_file_that_is_larger_than_it_claims_is_cut(hostile: Hostile) -> None:
+async def test_a_file_that_is_larger_than_it_claims_is_refused(hostile: Hostile) -> None:
     base = f"webdav://127.0.0.1:{hostile.port}/mine/"
     hostile.listing = hostile.entries("/mine/", "/mine/a.txt", length=10)
-    hostile.file = web.Response(body=b"x" * 1_000_000)
     async with running(sources.open(base, max_size=1000)) as source:
-        try:
-            [contents] = await Caller(source).read_resource(f"{base}a.txt")
-        except MCPError:
-            return
-        assert len(contents.text) <= 1000  # type: ignore[union-attr]
+        hostile.file = lambda: web.Response(body=b"x" * 1_000_000)
+        with pytest.raises(ResourceTooLarge):
+            await Caller(source).read_resource(f"{base}a.txt")
+        hostile.file = lambda: web.Response(body=b"x" * 1000)
+        assert await text(Caller(source), f"{base}a.txt") == "x" * 1000
+
+
+@pytest.mark.parametrize("claims", ["bytes 1-100/20000", "bytes 0-8191/9000", "bytes 0-8191/20000", "pages 0-1/2", ""])
+async def test_a_range_that_is_not_the_one_that_was_asked_for_is_refused(hostile: Hostile, claims: str) -> None:
+    base = f"webdav://127.0.0.1:{hostile.port}/mine/"
+    hostile.listing = hostile.entries("/mine/", "/mine/a.txt", length=20_000)
+    async with running(sources.open(base)) as source:
+        hostile.file = lambda: web.Response(status=206, body=b"x" * 100, headers={"Content-Range": claims})
+        with pytest.raises(ProviderUnavailable):
+            await text(Caller(source), f"{base}a.txt?bytes=0-99")
 
 
 async def test_a_collection_is_not_read_as_a_file(dav: WebDAVServer) -> None:

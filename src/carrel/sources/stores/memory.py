@@ -10,7 +10,7 @@ from carrel.sources.stores.address import read_address
 from carrel.sources.stores.index import Index
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
-from carrel.sources.stores.store import Changed, Entry, Listing, OverLimit, Part, Store
+from carrel.sources.stores.store import Entry, Listing, Part, Store, Wanted
 
 __all__ = ["MemorySource", "MemoryStore"]
 
@@ -59,27 +59,12 @@ class MemoryStore(Store):
     async def head(self, key: str) -> Entry:
         return self._index.find(key)
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
         entry = self._index.find(key)
-        data = self._data[key]
-        if match is not None and match != entry.version:
-            raise Changed(key)
-        if unless is not None and unless == entry.version:
+        if not wanted.check(entry):
             return None
-        if count is not None:
-            return Part(data[first : first + count], entry)
-        if len(data) > limit:
-            raise OverLimit(len(data))
-        return Part(data, entry)
+        first = wanted.first or 0
+        return Part(self._data[key][first : first + wanted.limit], entry)
 
 
 class MemorySource(StoreSource):

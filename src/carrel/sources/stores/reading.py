@@ -14,7 +14,7 @@ from carrel.sources.documents.documents import Original
 from carrel.sources.documents.kinds import kind_of
 from carrel.sources.files.read import HEAD, Contents, contents_of, read_part, too_large_of
 from carrel.sources.stores.options import StoreOptions
-from carrel.sources.stores.store import Changed, Entry, Missing, OverLimit, Part, Store
+from carrel.sources.stores.store import Changed, Entry, Missing, OverLimit, Part, Store, Wanted
 from carrel.sources.workers import Workers
 from carrel.threads import stop_if_cancelled
 
@@ -69,12 +69,12 @@ class ObjectReader:
         version = entry.stamp
         kind = type_of_name(name_of(key))
         if kind_of(kind) is None:
-            head = await self._store.get(key, HEAD, first=0, count=HEAD)
+            head = await self._store.get(key, Wanted(HEAD, first=0))
             kind = type_of_bytes(b"" if head is None else head.data, name_of(key))
         if kind_of(kind) is None or known(version):
             return Original(kind, version, None)
         try:
-            part = await self._store.get(key, limit)
+            part = await self._store.get(key, Wanted(limit))
         except OverLimit as error:
             raise ResourceTooLarge(
                 uri,
@@ -87,9 +87,9 @@ class ObjectReader:
         limit = self._options.max_size
         known = self._cache.get(key)
         try:
-            part = await self._store.get(key, limit, unless=None if known is None else known.entry.version)
+            part = await self._store.get(key, Wanted(limit, unless=None if known is None else known.entry.version))
         except OverLimit as error:
-            head = await self._store.get(key, HEAD, first=0, count=HEAD)
+            head = await self._store.get(key, Wanted(HEAD, first=0))
             raise too_large_of(uri, error.size, limit, b"" if head is None else head.data) from None
         except Missing:
             self._drop(key)
@@ -116,7 +116,7 @@ class ObjectReader:
 
     async def _window(self, key: str, uri: str, window: Window, client: str) -> Contents:
         options, known = self._options, self._cache.get(key)
-        head = await self._store.get(key, HEAD, first=0, count=HEAD)
+        head = await self._store.get(key, Wanted(HEAD, first=0))
         assert head is not None
         if known is not None and known.entry.version == head.entry.version:
             head = known
@@ -157,7 +157,7 @@ class Ranges:
         return self._block[begin : begin + count]
 
     async def _fetch(self, offset: int, count: int) -> bytes:
-        part = await self._store.get(self._key, count, first=offset, count=count, match=self._entry.version)
+        part = await self._store.get(self._key, Wanted(count, offset, self._entry.version))
         assert part is not None
         return part.data
 

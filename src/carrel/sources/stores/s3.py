@@ -19,10 +19,10 @@ from carrel.sources.stores.store import (
     Entry,
     Listing,
     Missing,
-    OverLimit,
     Part,
     Store,
     StoreError,
+    Wanted,
 )
 from carrel.sources.workers import Workers
 from carrel.threads import stop_if_cancelled
@@ -134,47 +134,30 @@ class S3Store(Store):
     def _head(self, key: str) -> Entry:
         return entry_of(key, self._client.head_object(Bucket=self._bucket, Key=key))
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
-        where = {"IfMatch": match, "IfNoneMatch": unless, "Range": None}
-        if count is not None:
-            where["Range"] = f"bytes={first}-{first + count - 1}"
-        given = {name: value for name, value in where.items() if value is not None}
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
+        where = {"IfMatch": wanted.match, "IfNoneMatch": wanted.unless, "Range": wanted.range}
         try:
-            return await self._call(self._get, key, limit, first, count, given)
+            return await self._call(self._get, key, wanted, where)
         except NotModified:
             return None
         except BeyondEnd:  # so is the first byte of an empty object
             return Part(b"", await self.head(key))
 
-    def _get(self, key: str, limit: int, first: int, count: int | None, where: Mapping[str, str]) -> Part:
-        found = self._client.get_object(Bucket=self._bucket, Key=key, **where)
+    def _get(self, key: str, wanted: Wanted, where: Mapping[str, str | None]) -> Part:
+        given = {name: value for name, value in where.items() if value is not None}
+        found = self._client.get_object(Bucket=self._bucket, Key=key, **given)
         body = found["Body"]
         try:
             entry = entry_of(key, found)
-            if count is None and (entry.size or 0) > limit:
-                raise OverLimit(entry.size or 0)
-            # A server need not know ranges, nor say how much it sends.
-            skipped = 0 if "ContentRange" in found else first
+            wanted.check(entry)
+            skipped = wanted.skip(found["ResponseMetadata"]["HTTPStatusCode"], found.get("ContentRange", ""))
             while skipped > 0 and (data := body.read(min(skipped, CHUNK))):
                 stop_if_cancelled()
                 skipped -= len(data)
-            data = body.read(limit + 1 if count is None else count)
+            data = body.read(wanted.limit + (wanted.first is None))
         finally:
             body.close()
-        if count is None and len(data) > limit:
-            raise OverLimit(len(data))
-        if count is None and len(data) != (entry.size or 0):
-            raise StoreError("the answer is not as long as it says")
-        return Part(data, entry)
+        return wanted.part(data, entry)
 
 
 @cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,18 +19,18 @@ from carrel.errors import ConfigError
 from carrel.sources.stores.address import Address, read_address
 from carrel.sources.stores.options import SFTPOptions
 from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
     MAX_KEY,
-    Changed,
     Denied,
     Entry,
     Listing,
     Missing,
-    OverLimit,
     Part,
     Refused,
     Store,
     StoreError,
+    Wanted,
     page_of_keys,
 )
 
@@ -59,6 +59,7 @@ class SFTPStore(Store):
         self._connection: SSHClientConnection | None = None
         self._client: SFTPClient | None = None
         self._root = b"/"
+        self._spelling = Spelling(len(address.prefix))
         self._lock = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -183,14 +184,21 @@ class SFTPStore(Store):
         path = key[len(self._address.prefix) :].strip("/").encode()
         return self._root.rstrip(b"/") + b"/" + path if path else self._root
 
-    async def _check(self, client: SFTPClient, path: bytes) -> None:
-        """Check that no link is part of a path.
+    async def _check(self, client: SFTPClient, key: str) -> SFTPAttrs:
+        """Check the path of a key, and return what it is, without following links.
 
         Raises:
-            Denied: one is.
+            Denied: a link is part of it.
+            Missing: it is spelled differently from what the server lists.
         """
+        path = self._path(key)
         if path != self._root and await client.realpath(path) != path:
             raise Denied("a symbolic link is part of the path")
+        found = await client.lstat(path)
+        await self._spelling.check(
+            key, lambda other: client.lexists(self._path(other)), lambda level: self._entries(client, level)
+        )
+        return found
 
     # Lists
 
@@ -198,21 +206,25 @@ class SFTPStore(Store):
         level = prefix[: prefix.rfind("/") + 1]
 
         async def read(client: SFTPClient) -> list[Entry]:
-            path = self._path(level)
             async with asyncio.timeout(self._options.timeout):
-                await self._check(client, path)
-                found: list[Entry] = []
-                size = 0
-                async for item in client.scandir(path):
-                    entry = entry_of(level, item.filename, item.attrs)
-                    if entry is not None and len(entry.key) <= MAX_KEY:
-                        found.append(entry)
-                        size += len(entry.key)
-                    if len(found) > MAX_LEVEL or size > MAX_NAMES:
-                        raise Refused(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
-            return sorted(found, key=lambda entry: entry.key)
+                await self._check(client, level)
+                return sorted(await self._entries(client, level), key=lambda entry: entry.key)
 
-        return page_of_keys(await self._call(read), prefix, after, limit)
+        page = page_of_keys(await self._call(read), prefix, after, limit)
+        self._spelling.learn(entry.key for entry in page.entries)
+        return page
+
+    async def _entries(self, client: SFTPClient, level: str) -> Collection[Entry]:
+        found: list[Entry] = []
+        size = 0
+        async for item in client.scandir(self._path(level)):
+            entry = entry_of(level, item.filename, item.attrs)
+            if entry is not None and len(entry.key) <= MAX_KEY:
+                found.append(entry)
+                size += len(entry.key)
+            if len(found) > MAX_LEVEL or size > MAX_NAMES:
+                raise Refused(f"it has more than {MAX_LEVEL:,} entries, or names of {MAX_NAMES:,} characters")
+        return found
 
     # Files
 
@@ -223,36 +235,21 @@ class SFTPStore(Store):
         return (await self._look(client, key))[0]
 
     async def _look(self, client: SFTPClient, key: str) -> tuple[Entry, SFTPAttrs]:
-        path = self._path(key)
         async with asyncio.timeout(self._options.timeout):
-            await self._check(client, path)
-            attributes = await client.lstat(path)
+            attributes = await self._check(client, key)
         entry = entry_of("", key.encode(), attributes)
         if entry is None or entry.is_directory:
             raise Missing(key)
         return entry, attributes
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
         async def read(client: SFTPClient) -> Part | None:
             entry, attributes = await self._look(client, key)
-            size = entry.size or 0
-            if match is not None and match != entry.version:
-                raise Changed(key)
-            if unless is not None and unless == entry.version:
+            if not wanted.check(entry):
                 return None
-            if count is None and size > limit:
-                raise OverLimit(size)
-            end = min(size, first + (size if count is None else count))
-            return Part(await self._read(client, self._path(key), attributes, first, end), entry)
+            first = wanted.first or 0
+            end = min(entry.size or 0, first + wanted.limit)
+            return wanted.part(await self._read(client, self._path(key), attributes, first, end), entry)
 
         return await self._call(read)
 

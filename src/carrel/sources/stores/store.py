@@ -26,6 +26,7 @@ __all__ = [
     "Refused",
     "Store",
     "StoreError",
+    "Wanted",
     "is_shareable",
     "page_of_keys",
 ]
@@ -91,6 +92,66 @@ class Listing(NamedTuple):
     after: str | None = None
 
 
+class Wanted(NamedTuple):
+    """Object that is wanted whole, if it has at most ``limit`` bytes; or as many of its bytes from offset ``first``.
+
+    ``match`` is the version that it must have. If it has the version ``unless``, nothing is transferred.
+    """
+
+    limit: int
+    first: int | None = None
+    match: str | None = None
+    unless: str | None = None
+
+    def check(self, entry: Entry) -> bool:
+        """Return whether the bytes of an object have to be transferred, by what is known of it.
+
+        Raises:
+            Changed: it does not have the version ``match``.
+            OverLimit: it is wanted whole, and is too large.
+        """
+        if self.match is not None and self.match != entry.version:
+            raise Changed(entry.key)
+        if self.unless is not None and self.unless == entry.version:
+            return False
+        if self.first is None and (entry.size or 0) > self.limit:
+            raise OverLimit(entry.size or 0)
+        return True
+
+    @property
+    def range(self) -> str | None:
+        """The Range header of a request over HTTP."""
+        return None if self.first is None else f"bytes={self.first}-{self.first + self.limit - 1}"
+
+    def skip(self, status: int, content_range: str) -> int:
+        """Return how many bytes of the body of a response over HTTP come before those that are wanted.
+
+        A server need not know ranges.
+
+        Raises:
+            StoreError: it has sent another range.
+        """
+        if status != 206:
+            return self.first or 0
+        if self.first is None or not content_range.startswith(f"bytes {self.first}-"):
+            raise StoreError(f"the server was asked for {self.range}, and answered with {content_range[:100]!r}")
+        return 0
+
+    def part(self, data: bytes, entry: Entry) -> Part:
+        """Return what was transferred, with one byte more if there are more than were wanted.
+
+        Raises:
+            OverLimit: it is larger than the server said.
+            StoreError: it has not the length that the server said.
+        """
+        if len(data) > self.limit and self.first is None:
+            raise OverLimit(len(data))
+        expected = self.limit if entry.size is None else max(min(entry.size - (self.first or 0), self.limit), 0)
+        if len(data) > expected or (entry.size is not None and len(data) < expected):
+            raise StoreError(f"the server has sent {len(data):,} bytes or more, but said {expected:,}")
+        return Part(data, entry)
+
+
 class Part(NamedTuple):
     """Bytes of an object, and what it is."""
 
@@ -151,26 +212,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
-        """Return an object of at most ``limit`` bytes, or ``count`` bytes of it from offset ``first``.
-
-        With ``count``, fewer bytes are returned at the end, and ``limit`` does not matter. ``match`` is the version
-        that it must have; if it has the version ``unless``, nothing is transferred, and None returned.
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
+        """Return an object, or some of its bytes; None if it still has the version ``wanted.unless``.
 
         Raises:
             Missing: there is no such object; a directory is none.
             Denied: it may not be read.
-            Changed: it does not have the version ``match``.
-            OverLimit: it has more than ``limit`` bytes, which were not transferred.
+            Changed: it does not have the version ``wanted.match``.
+            OverLimit: it is wanted whole, and has more than ``wanted.limit`` bytes, which were not transferred.
         """
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,18 @@ from carrel.errors import ConfigError
 from carrel.sources.stores.address import Address, read_address
 from carrel.sources.stores.options import WebDAVOptions
 from carrel.sources.stores.source import StoreSource
+from carrel.sources.stores.spelling import Spelling
 from carrel.sources.stores.store import (
     Changed,
     Denied,
     Entry,
     Listing,
     Missing,
-    OverLimit,
     Part,
     Refused,
     Store,
     StoreError,
+    Wanted,
     page_of_keys,
 )
 from carrel.uri.parse import UriError, encode_path, percent_decode
@@ -58,6 +59,7 @@ class WebDAVStore(Store):
         self._address = address
         self._options = options
         self._session: ClientSession | None = None
+        self._spelling = Spelling(len(address.prefix))
         host = f"[{address.host}]" if ":" in address.host else address.host
         port = "" if address.port is None else f":{address.port}"
         self._origin = f"{SCHEMES[address.scheme]}://{host}{port}"
@@ -128,52 +130,56 @@ class WebDAVStore(Store):
 
     async def list(self, prefix: str, after: str = "", limit: int = 1000) -> Listing:
         level = prefix[: prefix.rfind("/") + 1]
+        entries = await self._entries(level)
+        await self._check(level)
+        page = page_of_keys(sorted(entries, key=lambda entry: entry.key), prefix, after, limit)
+        self._spelling.learn(entry.key for entry in page.entries)
+        return page
+
+    async def _entries(self, level: str) -> Collection[Entry]:
         answer = await self._find(level, "1")
         if level and all(entry.key != level for entry in answer):
             raise Missing(level)  # it is a file
         # Nothing but what is directly inside, whatever the server claims.
-        inside = {entry.key: entry for entry in answer if is_inside(entry.key, level)}
-        return page_of_keys(sorted(inside.values(), key=lambda entry: entry.key), prefix, after, limit)
+        return {entry.key: entry for entry in answer if is_inside(entry.key, level)}.values()
+
+    async def _check(self, key: str) -> None:
+        await self._spelling.check(key, self._exists, self._entries)
+
+    async def _exists(self, key: str) -> bool:
+        try:
+            return bool(await self._find(key, "0"))
+        except Missing:
+            return False
 
     # Files
 
     async def head(self, key: str) -> Entry:
         for entry in await self._find(key, "0"):
             if entry.key == key:
+                await self._check(key)
                 return entry
         raise Missing(key)  # such as a directory, whose path ends with a slash
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
         headers: dict[str, str] = {}
-        if match is None:
+        if wanted.match is None:
             entry = await self.head(key)
-            if unless is not None and unless == entry.version:
+            if not wanted.check(entry):
                 return None
-            if count is None and (entry.size or 0) > limit:
-                raise OverLimit(entry.size or 0)
             if not entry.size:
                 return Part(b"", entry)
-        elif match.startswith('"'):
-            headers["If-Match"] = match
-        if count is not None:
-            headers["Range"] = f"bytes={first}-{first + count - 1}"
+        elif wanted.match.startswith('"'):
+            headers["If-Match"] = wanted.match
+        if wanted.range is not None:
+            headers["Range"] = wanted.range
         async with self._ask("GET", key, headers) as response:
             entry = entry_of(key, response)
-            if match is not None and entry.version != match:
+            if wanted.match is not None and entry.version != wanted.match:
                 raise Changed(key)
-            # A server need not know ranges.
-            skip = 0 if response.status == 206 else first
-            data = await read_body(response, skip, limit if count is None else count)
-        return Part(data, entry)
+            skip = wanted.skip(response.status, response.headers.get("Content-Range", ""))
+            data = await read_body(response, skip, wanted.limit + (wanted.first is None))
+        return wanted.part(data, entry)
 
 
 def is_inside(key: str, level: str) -> bool:

@@ -22,14 +22,13 @@ from carrel.sources.stores.index import Index
 from carrel.sources.stores.options import StoreOptions
 from carrel.sources.stores.source import StoreSource
 from carrel.sources.stores.store import (
-    Changed,
     Entry,
     Listing,
-    OverLimit,
     Part,
     Refused,
     Store,
     StoreError,
+    Wanted,
     is_shareable,
 )
 from carrel.sources.workers import Workers
@@ -107,35 +106,20 @@ class ZipStore(Store):
     async def head(self, key: str) -> Entry:
         return await self._call(lambda: self._current().index.find(key))
 
-    async def get(
-        self,
-        key: str,
-        limit: int,
-        *,
-        first: int = 0,
-        count: int | None = None,
-        match: str | None = None,
-        unless: str | None = None,
-    ) -> Part | None:
-        return await self._call(self._get, key, limit, first, count, match, unless)
+    async def get(self, key: str, wanted: Wanted) -> Part | None:
+        return await self._call(self._get, key, wanted)
 
-    def _get(
-        self, key: str, limit: int, first: int, count: int | None, match: str | None, unless: str | None
-    ) -> Part | None:
+    def _get(self, key: str, wanted: Wanted) -> Part | None:
         archive = self._current()
         entry = archive.index.find(key)
-        size = entry.size or 0
-        if match is not None and match != entry.version:
-            raise Changed(key)
-        if unless is not None and unless == entry.version:
+        if not wanted.check(entry):
             return None
-        if count is None and size > limit:
-            raise OverLimit(size)
+        first = wanted.first or 0
         # What comes before a range has to be decompressed as well.
         reach = self._options.max_scan + self._options.max_size
         if first > reach and not archive.is_stored(key):
             raise Refused(f"it is compressed, and only the first {reach:,} bytes of it can be reached")
-        return Part(archive.read(key, first, size if count is None else count), entry)
+        return Part(archive.read(key, first, wanted.limit), entry)
 
 
 class Archive:
