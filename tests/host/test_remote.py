@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from carrel import Client, Context, Server
-from carrel.catalog.provider import Request
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.provider import Page, Provider, Request
 from carrel.client.handlers import Handlers
 from carrel.errors import (
     ConfigError,
@@ -22,6 +23,7 @@ from carrel.protocol.revisions import REVISIONS
 from carrel.wire.client_features import CreateMessageResult, Root
 from carrel.wire.completion import ResourceTemplateReference
 from carrel.wire.content import TextContent
+from carrel.wire.resources import Resource
 
 OLDEST, SESSION, NEWEST = "2024-11-05", "2025-11-25", "2026-07-28"
 #: Revisions of the remote server and of the client in which questions can be asked.
@@ -384,6 +386,54 @@ async def test_a_server_is_not_told_the_uris_of_others():
             async with asyncio.timeout(60):
                 await anext(changes)
             assert set(app.endpoint.runtime.hub.uris) == {"note://2"}
+
+
+class SlowList(Provider):
+    """Provider whose list of resources waits."""
+
+    name = "slow"
+    prefixes = ("slow://",)
+
+    def __init__(self):
+        self.begun, self.goes_on, self.listed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def list_resources(self, request):
+        self.begun.set()
+        await self.goes_on.wait()
+        self.listed.set()
+        return Page([Resource("slow://1", "one")])
+
+    async def read_resource(self, uri, request):
+        return "one"
+
+
+@pytest.mark.parametrize("far", [SESSION, NEWEST])
+async def test_a_list_that_is_not_waited_for_any_more_is_not_cancelled_at_the_server(far):
+    slow = SlowList()
+    slow.goes_on.set()
+    app = Server("far")
+    app.add_provider(slow)
+    remote = RemoteProvider(app, name="far", revision=far)
+    catalog = Catalog()
+    await catalog.add(remote)
+    try:
+        slow.begun.clear(), slow.goes_on.clear(), slow.listed.clear()
+        async with asyncio.timeout(60):
+            asked = asyncio.ensure_future(remote.list_resources(Request()))
+            await slow.begun.wait()
+            asked.cancel()
+            assert isinstance((await asyncio.gather(asked, return_exceptions=True))[0], asyncio.CancelledError)
+            await remote.client.ping()  # what was sent before has been handled
+            slow.goes_on.set()
+            await slow.listed.wait()
+            assert [one.uri for one in (await remote.list_resources(Request())).items] == ["slow://1"]
+            slow.begun.clear(), slow.goes_on.clear()
+            asked = asyncio.ensure_future(remote.list_resources(Request()))
+            await slow.begun.wait()
+            asked.cancel()
+    finally:
+        async with asyncio.timeout(60):
+            await catalog.remove("far")
 
 
 def unreachable():

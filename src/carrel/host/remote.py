@@ -8,7 +8,6 @@ client that has made the call; progress, cancellation, errors and cache hints ar
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
@@ -285,8 +284,7 @@ class RemoteProvider(Provider):
         async def fetch(cursor: str | None) -> Any:
             wanted = params if cursor is None else msgspec.structs.replace(params, cursor=cursor)
             with self._calls.errors(request if cursor is not None else None):
-                async with asyncio.timeout(LIST_PATIENCE):
-                    return distribute(await self.client.session.request(ClientCall(row, wanted, LIST_PATIENCE)))
+                return distribute(await self._calls.list(ClientCall(row, wanted, LIST_PATIENCE), LIST_PATIENCE))
 
         return await self._pages.page(listing or row.operation, request, fetch, items_of, key_of)
 

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from carrel.catalog.provider import Request
 from carrel.client.client import Client
-from carrel.client.handlers import Handlers, Progress
+from carrel.client.handlers import ClientCall, Handlers, Progress
 from carrel.client.options import CallOptions
 from carrel.errors import (
     INVALID_PARAMS,
@@ -38,7 +38,7 @@ from carrel.host.upkeep import Upkeep
 from carrel.log import Log
 from carrel.protocol import unknown
 from carrel.protocol.extensions.tasks import TASKS
-from carrel.wire.base import ClientCapabilities
+from carrel.wire.base import ClientCapabilities, Result
 
 if TYPE_CHECKING:
     from carrel.protocol.server import Call
@@ -49,6 +49,7 @@ __all__ = ["RemoteCalls", "RemoteError"]
 log = Log("carrel.host")
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Result)
 Send = Callable[[Relay | None, CallOptions], Awaitable[T]]
 
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
@@ -78,6 +79,7 @@ class RemoteCalls:
         self._upkeep = upkeep
         self._relays = Relays()
         self._levels = LogLevels(client)
+        self._lists: set[asyncio.Task[Any]] = set()
 
     @property
     def parked(self) -> int:
@@ -85,8 +87,30 @@ class RemoteCalls:
         return len(self._relays)
 
     async def stop(self) -> None:
-        """Cancel the requests that are kept for stateless clients."""
+        """Cancel the requests that are kept for stateless clients, and the lists that are still asked for."""
         await self._relays.stop()
+        for task in self._lists:
+            task.cancel()
+        await asyncio.gather(*self._lists, return_exceptions=True)
+
+    async def list(self, call: ClientCall[R], limit: float) -> R:
+        """Return the response to a list request, which has ``limit`` seconds.
+
+        If the caller is cancelled, the server is not told: it has answered before that would save anything, and servers
+        of the official Python SDK 1.x end if a request is cancelled while they answer it, for all clients.
+
+        Raises:
+            TimeoutError: the limit has passed.
+        """
+
+        async def ask() -> R:
+            async with asyncio.timeout(limit):
+                return await self._client.session.request(call)
+
+        task = asyncio.ensure_future(ask())
+        self._lists.add(task)
+        task.add_done_callback(self._lists.discard)
+        return await asyncio.shield(task)
 
     @contextmanager
     def errors(self, request: Request | None = None) -> Iterator[None]:
