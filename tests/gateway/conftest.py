@@ -17,7 +17,7 @@ from carrel.host import upkeep
 from carrel.host.config import ServerConfig
 from carrel.host.hosted_server import HostedServer
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class MakeGateway(Protocol):

@@ -25,7 +25,7 @@ from golden import asking, pages, skills, tasks
 __all__ = ["PROBES", "Probe", "behind", "directly", "far_server", "probed"]
 
 #: Seconds that a probe may take.
-PATIENCE = 10.0
+PATIENCE = 60.0
 HTML = "text/html;profile=mcp-app"
 
 
@@ -50,7 +50,7 @@ def far_server() -> Server:
     @app.tool(structured=False)
     async def was_cancelled() -> bool:
         """Tell whether the call of patient was cancelled."""
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), 60)
         return True
 
     @app.tool(structured=False)

@@ -13,7 +13,7 @@ from carrel import Client, Context, Server
 from carrel.gateway import Gateway
 from carrel.host.config import ServerConfig
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 REVISION = "2025-11-25"
 pytestmark = pytest.mark.slow
 

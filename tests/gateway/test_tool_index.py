@@ -200,14 +200,14 @@ def test_a_query_reads_a_small_part_of_the_index_of_a_thousand_tools():
 
 @pytest.mark.slow
 def test_a_query_takes_a_fraction_of_the_time_that_indexing_takes():
-    started = time.perf_counter()
+    started = time.process_time()
     index = ToolIndex(many(1000))
-    indexing = time.perf_counter() - started
+    indexing = time.process_time() - started
     times = []
     for query in QUERIES:
-        started = time.perf_counter()
+        started = time.process_time()
         index.search(query)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     assert sorted(times)[len(times) // 2] < indexing / 10
 
 

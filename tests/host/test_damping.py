@@ -15,32 +15,33 @@ async def test_a_rare_change_is_taken_at_once_and_the_same_one_only_once() -> No
     changes: Damping[str] = Damping()
     changes.put(["tools", "prompts"])
     changes.put(["tools"])
-    assert sorted(await asyncio.wait_for(changes.take(), 5)) == ["prompts", "tools"]
+    assert sorted(await asyncio.wait_for(changes.take(), 60)) == ["prompts", "tools"]
     taking = asyncio.ensure_future(changes.take())
     await asyncio.sleep(0)
     assert not taking.done()
     changes.put(["resources"])
-    assert await asyncio.wait_for(taking, 5) == ["resources"]
+    assert await asyncio.wait_for(taking, 60) == ["resources"]
 
 
 async def test_a_list_that_changes_all_the_time_is_taken_with_pauses_that_double(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(damping, "PAUSES", (0.01, 0.08))
-    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(damping, "PAUSES", (0.02, 0.16))
     changes: Damping[str] = Damping()
     times = []
-    for _ in range(7):
-        changes.put(["tools"])
-        await asyncio.wait_for(changes.take(), 5)
-        times.append(loop.time())
-        changes.put(["tools"])
+    async with asyncio.timeout(60):
+        for _ in range(7):
+            changes.put(["tools"])
+            await changes.take()
+            times.append(changes._taken["tools"][0])
+            changes.put(["tools"])
     pauses = [after - before for before, after in itertools.pairwise(times)]
-    for pause, least in zip(pauses, (0.01, 0.02, 0.04, 0.08, 0.08, 0.08), strict=True):
-        assert pause >= least - 0.002
+    for pause, least in zip(pauses, (0.02, 0.04, 0.08, 0.16, 0.16, 0.16), strict=True):
+        assert pause >= least - 0.001
 
 
-async def test_a_storm_of_one_kind_does_not_delay_another() -> None:
+async def test_a_storm_of_one_kind_does_not_delay_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(damping, "PAUSES", (1000.0, 1000.0))
     changes: Damping[str] = Damping()
     changes.put(["tools"])
     await changes.take()
@@ -48,4 +49,4 @@ async def test_a_storm_of_one_kind_does_not_delay_another() -> None:
     taking = asyncio.ensure_future(changes.take())
     await asyncio.sleep(0)
     changes.put(["prompts"])
-    assert await asyncio.wait_for(taking, 5) == ["prompts"]
+    assert await asyncio.wait_for(taking, 60) == ["prompts"]

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from support.parties import node_modules, node_program, python
 from support.servers import SERVERS
 
 PROGRAM = str(SERVERS / "hosted.py")
-PATIENCE = 30.0
+PATIENCE = 60.0
 pytestmark = pytest.mark.slow
 
 
@@ -153,16 +152,16 @@ async def test_the_catalog_of_a_host_has_everything_as_one_provider() -> None:
 async def test_servers_that_fail_spoil_nothing_for_the_others() -> None:
     configs = [
         config("plain", "good"),
-        config("silent", "silent", start_timeout=1.0),
+        ServerConfig(name="silent", command="sh", args=("-c", "echo I say nothing >&2; exec cat"), start_timeout=1.0),
         config("dying", "dying"),
         config("empty", "empty"),
         config("flooding", "flooding"),
         config("plain", "off", disabled=True),
         ServerConfig(name="missing", command="no-such-program"),
         ServerConfig(name="unset", command="x", env={"A": "${NO_SUCH_VARIABLE}"}),
-        ServerConfig(name="nobody", url=f"http://127.0.0.1:{free_port()}/mcp", transport="http"),
+        ServerConfig(name="nobody", url="http://127.0.0.1:1/mcp", transport="http"),
     ]
-    async with Host(configs) as host:
+    async with Host(configs, start_timeout=PATIENCE) as host:
         servers = host.servers
         assert {name for name, server in servers.items() if server.state == "ready"} == {"good", "empty", "flooding"}
         assert servers["off"].state == "disabled"
@@ -170,7 +169,7 @@ async def test_servers_that_fail_spoil_nothing_for_the_others() -> None:
         assert not servers["good"].empty
         assert len(servers["flooding"].stderr) <= 64 * 1024
         assert "it is not ready after 1 seconds" in str(servers["silent"].reason)
-        assert "I say nothing" in str(servers["silent"].reason)
+        await until(host, lambda: "I say nothing" in str(servers["silent"].reason))
         assert "no database" in str(servers["dying"].reason)
         assert "no database" in servers["dying"].stderr
         assert "'no-such-program' does not exist" in str(servers["missing"].reason)
@@ -185,17 +184,16 @@ async def test_servers_that_fail_spoil_nothing_for_the_others() -> None:
 
 
 async def test_a_failed_server_says_when_it_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "PAUSES", (20.0, 20.0))
+    monkeypatch.setattr(upkeep, "PAUSES", (1000.0, 1000.0))
     async with Host([config("dying", "dying")]) as host:
         server = host.servers["dying"]
         assert server.state == "failed"
         assert server.retry_in is not None
-        assert 5 < server.retry_in <= 20
-        began = time.monotonic()
+        assert 100 < server.retry_in <= 1000
+        before = server.stderr.count("no database")
         with pytest.raises(TransportError, match="no database"):
             await host.reconnect("dying")
-        assert server.stderr.count("no database") >= 2
-        assert time.monotonic() - began < 19
+        assert server.stderr.count("no database") > before
 
 
 async def test_a_server_that_dies_comes_back_by_itself() -> None:
@@ -216,7 +214,7 @@ async def test_a_server_over_http_that_goes_away_comes_back_by_itself() -> None:
     port = free_port()
     async with serving(port):
         url = f"http://127.0.0.1:{port}/mcp"
-        configs = [ServerConfig(name="far", url=url, transport="http", timeout=5), config("plain", "near")]
+        configs = [ServerConfig(name="far", url=url, transport="http", timeout=60), config("plain", "near")]
         async with Host(configs) as host:
             server = host.servers["far"]
             assert server.state == "ready"
@@ -235,12 +233,10 @@ async def test_a_server_over_http_that_goes_away_comes_back_by_itself() -> None:
 # Starting
 
 
-async def test_twenty_servers_start_at_the_same_time() -> None:
-    configs = [config("plain", f"server{number}", "3") for number in range(20)]
-    began = time.monotonic()
-    async with Host(configs) as host:
+async def test_twenty_servers_start_at_the_same_time(tmp_path: Path) -> None:
+    configs = [config("together", f"server{number}", str(tmp_path), "20") for number in range(20)]
+    async with Host(configs, start_timeout=200) as host:
         assert {server.state for server in host.servers.values()} == {"ready"}
-        assert time.monotonic() - began < 50, "each takes three seconds to be ready: they start one after the other"
         assert len(await host.list_tools()) == 60
 
 

@@ -29,7 +29,7 @@ from support.parties import node_modules, node_program, python
 
 SERVERS = Path(__file__).parent / "servers"
 #: Seconds that anything may take.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 in_one_loop = pytest.mark.asyncio(loop_scope="class")
 

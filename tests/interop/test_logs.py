@@ -13,7 +13,7 @@ from interop.test_inspector import inspect
 from support.carrel_process import serving
 from support.parties import python
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 CLIENT = """
 import asyncio, sys
@@ -39,7 +39,7 @@ async def main(url, path):
         await session.subscribe_resource(URI)
         with open(path, "a") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} ERROR disk full\\n")
-        await asyncio.wait_for(updated.wait(), 20)
+        await asyncio.wait_for(updated.wait(), 60)
         print((await session.read_resource(URI)).contents[0].text, end="")
         template = "logs://recent?timeframe={duration}{&level,match}"
         reference = types.ResourceTemplateReference(type="ref/resource", uri=template)

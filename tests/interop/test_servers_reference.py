@@ -26,7 +26,7 @@ from carrel.wire.completion import PromptReference, ResourceTemplateReference
 from carrel.wire.content import ImageContent, ResourceLink, TextContent
 from support.parties import node_modules, node_program, python
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 REVISION = "2025-11-25"
 in_one_loop = pytest.mark.asyncio(loop_scope="module")
 

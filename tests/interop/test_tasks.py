@@ -16,7 +16,7 @@ from support.http_server import over_http
 from support.parties import node_environment, node_program
 
 CLIENT = Path(__file__).parent / "clients" / "ext_tasks.mjs"
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def make_server() -> Server:

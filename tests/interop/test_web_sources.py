@@ -44,7 +44,7 @@ def port() -> Iterator[int]:
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     yield int(server.servers[0].sockets[0].getsockname()[1])
     server.should_exit = True
     thread.join()

@@ -23,7 +23,7 @@ from carrel.cli import serve
 from support.http_process import free_port
 from support.http_server import over_http
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1000)]
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def nginx() -> str:
     if found is None and os.geteuid() == 0 and shutil.which("apt-get") is not None:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "nginx-light"]):
-            subprocess.run(command, check=True, capture_output=True, env=environment, timeout=180)
+            subprocess.run(command, check=True, capture_output=True, env=environment, timeout=600)
         found = shutil.which("nginx")
     assert found is not None, "the deployment tests need nginx: install it (Debian: apt-get install nginx-light)"
     return found
@@ -65,7 +65,7 @@ def proxied(nginx: str, upstream: int, folder: Path) -> Iterator[int]:
     )
     process = subprocess.Popen([nginx, "-c", folder / "nginx.conf", "-e", folder / "error.log"])
     try:
-        for _ in range(200):
+        for _ in range(3000):
             with contextlib.suppress(httpx2.TransportError):
                 httpx2.get(f"http://127.0.0.1:{port}/healthz")
                 break
@@ -74,7 +74,7 @@ def proxied(nginx: str, upstream: int, folder: Path) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def app() -> Server:
     @app.tool()
     async def slow(context: Context) -> str:
         context.report_progress(1, 2)
-        assert await asyncio.to_thread(heard.wait, 20)
+        assert await asyncio.to_thread(heard.wait, 60)
         return "done"
 
     @app.tool()
@@ -114,7 +114,7 @@ async def test_through_nginx_progress_and_changes_arrive_while_a_call_runs(
                 assert (await client.call_tool("slow", progress=progress)).text == "done"
                 async with client.watch("note://one") as changes:
                     await client.call_tool("change")
-                    assert (await asyncio.wait_for(anext(aiter(changes)), 20)).uri == "note://one"
+                    assert (await asyncio.wait_for(anext(aiter(changes)), 60)).uri == "note://one"
 
 
 def test_the_command_lines_of_the_page_are_accepted_by_carrel_serve() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,9 @@ async def test_a_commit_brings_the_index_up_to_date(
         (repository.path / "src" / "deep" / "whale.py").write_text("def dive(): pass\n")
         repository.run("add", ".")
         repository.run("commit", "-q", "-m", "Second")
-        while names(await index.search("dive")) != ["whale.py"]:
-            await index._wake.wait()
+        async with asyncio.timeout(60):
+            while names(await index.search("dive")) != ["whale.py"]:
+                await asyncio.sleep(0.02)
             await index.settled()
         assert names(await index.search("lamps")) == ["b.md"]
         assert names(await index.search("breach")) == []

@@ -19,7 +19,7 @@ from carrel.server.subscriptions import MAX_KEYS, Hub, Subscription
 from carrel.transports.memory import connect
 from support.raw_http import serving
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
+pytestmark = pytest.mark.asyncio
 
 USING = frozenset[Verb]({"call", "get"})
 RULES = Rules(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import enum
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any, Literal
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from carrel.server.completion import filter_choices, limited
 from carrel.transports import memory
 from carrel.wire.completion import Completion
 from support.memory_client import ALL, LATEST, OLDEST, PLAIN, complete, error, result
+from support.processor_time import loops
 
 
 class Colour(enum.Enum):
@@ -302,7 +302,6 @@ def test_suggestions_that_begin_with_the_value_come_first() -> None:
     assert filter_choices(["STRASSE"], "straß") == ["STRASSE"]
     assert filter_choices(["a", "b"], "") == ["a", "b"]
     many = [f"page {number}" for number in range(100_000)]
-    begin = time.process_time()
     assert filter_choices(many, "page") == many
-    assert time.process_time() - begin < 2
+    assert loops(lambda: filter_choices(many, "page")) < 200
     assert limited(iter(["a"])) == Completion(["a"], total=1, has_more=False)

@@ -359,9 +359,9 @@ async def test_a_cancelled_request_stops_its_handler_and_is_not_answered(revisio
     }[kind]
     async with memory.connect(app, revision) as peer:
         answer = peer.start(method, params, id="slow")
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "slow", "reason": "changed my mind"})
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         await result(peer, "tools/list")
         assert not answer.done()
         again = peer.start("tools/list", {}, id="slow")  # the id is free again
@@ -399,7 +399,7 @@ async def test_an_id_of_another_type_or_of_another_client_cancels_nothing() -> N
     async with memory.connect(app, JUNE) as peer:
         other = MemoryPeer(app, LATEST)
         answer = peer.start("tools/call", {"name": "slow"}, id=7)
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "7"})
         other.notify("notifications/cancelled", {"requestId": 7})
         await result(peer, "tools/list")
@@ -426,9 +426,9 @@ async def test_a_handler_may_clean_up_when_it_is_cancelled_but_says_nothing_more
 
     async with memory.connect(app, JUNE) as peer:
         answer = peer.start("tools/call", {"name": "tidy", "_meta": {"progressToken": 1}}, id="x")
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "x"})
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         await result(peer, "tools/list")
         assert not answer.done()
 
@@ -449,9 +449,9 @@ async def test_a_handler_that_will_not_be_cancelled_is_not_answered_either() -> 
 
     async with memory.connect(app, JUNE) as peer:
         answer = peer.start("tools/call", {"name": "stubborn"}, id="x")
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "x"})
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         await result(peer, "tools/list")
         await asyncio.sleep(0)
         assert not answer.done()
@@ -473,7 +473,7 @@ async def test_a_sync_handler_cannot_be_stopped_but_its_caller_is_free_and_hears
     @app.tool()
     def slow(context: Context) -> str:
         loop.call_soon_threadsafe(begun.set)
-        assert go.wait(10)
+        assert go.wait(60)
         context.report_progress(5)
         context.info("still here")
         loop.call_soon_threadsafe(ended.set)
@@ -481,11 +481,11 @@ async def test_a_sync_handler_cannot_be_stopped_but_its_caller_is_free_and_hears
 
     async with memory.connect(app, JUNE) as peer:
         answer = peer.start("tools/call", {"name": "slow", "_meta": {"progressToken": 1}}, id="x")
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "x"})
-        await asyncio.wait_for(cancelled.wait(), 10)
+        await asyncio.wait_for(cancelled.wait(), 60)
         go.set()
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         await result(peer, "tools/list")
         assert notes(peer) == []
         assert not answer.done()
@@ -507,11 +507,11 @@ async def test_a_batch_of_which_one_is_cancelled_has_no_answer_for_that_one() ->
             peer._waiting[id] = asyncio.get_running_loop().create_future()
         first, second = peer._waiting["a"], peer._waiting["b"]
         peer.feed(f"[{message % 'a'},{message % 'b'}]".encode())
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "a"})
         await result(peer, "tools/list")
         go.set()
-        assert (await asyncio.wait_for(second, 10))["result"]["content"][0]["text"] == "done"
+        assert (await asyncio.wait_for(second, 60))["result"]["content"][0]["text"] == "done"
         assert not first.done()
 
 
@@ -530,7 +530,7 @@ async def test_when_the_connection_ends_what_is_in_work_is_stopped() -> None:
 
     async with memory.connect(app) as peer:
         peer.start("tools/call", {"name": "forever"})
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
     assert ended.is_set()
 
 
@@ -687,6 +687,6 @@ async def test_a_resource_that_a_tool_reads_knows_that_the_tool_call_was_cancell
 
     async with memory.connect(app, JUNE) as peer:
         peer.start("tools/call", {"name": "outer"}, id="slow")
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": "slow"})
-        assert await asyncio.wait_for(seen.get(), 10)
+        assert await asyncio.wait_for(seen.get(), 60)

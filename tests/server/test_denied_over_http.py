@@ -98,7 +98,7 @@ def completion(ref: dict[str, str], name: str) -> dict[str, Any]:
 def answers(app: Server, folder: str) -> list[tuple[str, bytes]]:
     """Return the responses to all requests, as they come."""
     found: list[tuple[str, bytes]] = []
-    with over_http(app) as origin, httpx2.Client(timeout=30) as client:
+    with over_http(app) as origin, httpx2.Client(timeout=60) as client:
         url = f"{origin}/mcp"
 
         def ask(method: str, params: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:

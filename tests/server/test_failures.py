@@ -169,7 +169,7 @@ async def test_stop_iteration_from_a_handler_is_an_error_too(caplog: pytest.LogC
     app.resources.add("x://async", stop_async)
     async with memory.connect(app) as peer:
         for uri in ("x://sync", "x://async"):
-            reply = await peer.request("resources/read", {"uri": uri}, timeout=5)
+            reply = await peer.request("resources/read", {"uri": uri}, timeout=60)
             assert reply["error"] == PLAIN
 
 
@@ -224,7 +224,7 @@ async def test_data_of_an_error_that_is_no_json_does_not_lose_the_answer(monkeyp
 
     async with memory.connect(app) as peer:
         for uri in ("x://1", "x://2", "x://3"):
-            reply = await peer.request("resources/read", {"uri": uri}, timeout=5)
+            reply = await peer.request("resources/read", {"uri": uri}, timeout=60)
             assert reply["error"]["code"] in (-32602, -32603)
 
 
@@ -391,7 +391,7 @@ async def test_a_hundred_clients_with_the_same_ids_get_their_own_answers() -> No
             peer.start("tools/call", {"name": "echo", "arguments": {"word": str(number)}}, id=7)
             for number, peer in enumerate(peers)
         ]
-        replies = await asyncio.wait_for(asyncio.gather(*asked), 10)
+        replies = await asyncio.wait_for(asyncio.gather(*asked), 60)
         assert [reply["result"]["content"][0]["text"] for reply in replies] == [str(number) for number in range(100)]
         for peer in peers:
             await peer.dispatcher.close()

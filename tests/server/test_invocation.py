@@ -15,6 +15,7 @@ import pytest
 
 from carrel import Context, Limits, Server
 from carrel.protocol.server import Call
+from carrel.server import invocation
 from carrel.server.invocation import Function, run_now
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
@@ -74,7 +75,7 @@ async def test_stop_iteration_does_not_leave_its_caller_waiting() -> None:
     app = Server("s")
     call, _ = call_of(app)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await asyncio.wait_for(app.endpoint.runtime.run_in_thread(call, partial(next, iter(()))), 5)
+        await asyncio.wait_for(app.endpoint.runtime.run_in_thread(call, partial(next, iter(()))), 60)
     await app.endpoint.stop()
 
 
@@ -167,17 +168,32 @@ async def test_a_function_that_holds_up_the_event_loop_is_named_in_the_log_once(
     assert record.getMessage().startswith("tool slow held up the event loop for ")
 
 
-@pytest.mark.slow
-async def test_a_function_that_only_waits_or_runs_in_a_thread_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
-    app = Server("s", limits=Limits(slow_handler_seconds=0.4))
+async def test_a_function_that_only_waits_or_runs_in_a_thread_is_not_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(invocation, "monotonic", lambda: now)
+    app = Server("s", limits=Limits(slow_handler_seconds=10))
+    begun, go, thread_begun, thread_goes = asyncio.Event(), asyncio.Event(), threading.Event(), threading.Event()
 
     async def waits() -> None:
-        await asyncio.sleep(0.5)
+        begun.set()
+        await go.wait()
+
+    def runs() -> None:
+        thread_begun.set()
+        assert thread_goes.wait(60)
 
     app.resources.add("x://waits", waits)
-    app.resources.add("x://thread", lambda: time.sleep(0.5))
+    app.resources.add("x://thread", runs)
     async with memory.connect(app) as peer:
-        await asyncio.gather(*(peer.request("resources/read", {"uri": uri}) for uri in ("x://waits", "x://thread")))
+        reads = [peer.start("resources/read", {"uri": uri}) for uri in ("x://waits", "x://thread")]
+        await asyncio.wait_for(begun.wait(), 60)
+        assert await asyncio.to_thread(thread_begun.wait, 60)
+        now = 1000.0
+        go.set()
+        thread_goes.set()
+        assert all("result" in reply for reply in await asyncio.wait_for(asyncio.gather(*reads), 60))
     assert caplog.records == []
 
 
@@ -200,7 +216,7 @@ async def test_exceptions_thrown_into_a_measured_function_arrive_there() -> None
 
     async with memory.connect(app) as peer:
         peer.start("tools/call", {"name": "t"}, id=1)
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
     assert len(seen) == 1
 
 
@@ -214,7 +230,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_a_thread_is_never_beg
     @app.tool()
     def work(number: int) -> str:
         runs.append(number)
-        assert go.wait(10)
+        assert go.wait(60)
         return "done"
 
     async with memory.connect(app, NOVEMBER) as peer:
@@ -230,8 +246,8 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_a_thread_is_never_beg
         last = peer.start("tools/call", {"name": "work", "arguments": {"number": 4}}, id=2)
         await asyncio.sleep(0)
         go.set()
-        assert "result" in await asyncio.wait_for(first, 10)
-        assert "result" in await asyncio.wait_for(last, 10)
+        assert "result" in await asyncio.wait_for(first, 60)
+        assert "result" in await asyncio.wait_for(last, 60)
     assert runs == [1, 4]
 
 
@@ -250,9 +266,9 @@ async def test_a_function_in_a_thread_can_see_that_its_call_was_cancelled() -> N
 
     async with memory.connect(app, NOVEMBER) as peer:
         peer.start("tools/call", {"name": "work"}, id=1)
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         peer.notify("notifications/cancelled", {"requestId": 1})
-        assert await asyncio.to_thread(seen.wait, 10)
+        assert await asyncio.to_thread(seen.wait, 60)
 
 
 async def test_files_and_completers_use_the_threads_of_the_server_too(tmp_path: Path) -> None:

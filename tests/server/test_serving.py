@@ -85,7 +85,7 @@ def test_a_server_says_where_it_listens_and_how_to_connect(tmp_path: Path) -> No
         lines = greeting("my shop", "http://127.0.0.1:1/mcp", "/sse").count("\n")
         shown = "".join(process.stderr.readline() for _ in range(lines))
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     port = shown.partition("http://127.0.0.1:")[2].partition("/")[0]
     assert shown == greeting("my shop", f"http://127.0.0.1:{port}/mcp", "/sse")
     assert f"carrel install vscode http://127.0.0.1:{port}/mcp --name 'my shop'" in shown

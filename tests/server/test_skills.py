@@ -247,7 +247,7 @@ async def test_listeners_hear_of_new_skills_and_of_files_that_change(tmp_path: P
         numbers = count()
 
         async def hear(method: str, act: Callable[[], object]) -> dict[str, Any]:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while True:  # the server tells what happens once it listens, which nobody is told
                     act()
                     try:

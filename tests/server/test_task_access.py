@@ -13,7 +13,7 @@ from carrel.transports.memory import connect
 from support.raw_http import modern, modern_headers, serving
 from support.stdio_process import request
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
+pytestmark = pytest.mark.asyncio
 
 
 class Changing:

@@ -169,7 +169,7 @@ async def test_a_key_names_one_question_for_the_life_of_a_task(key: str | None) 
         said = [(await context.elicit(f"{number}?", str, key=key)).action for number in range(3)]
         return " ".join([*said, (await context.elicit("Last?", str, key="elicit-1")).action])
 
-    async with memory.connect(app, **CAPABLE) as peer, asyncio.timeout(30):  # a key used again is never answered
+    async with memory.connect(app, **CAPABLE) as peer, asyncio.timeout(60):  # a key used again is never answered
         id = await begin(peer, "insist")
         keys: list[str] = []
         while (task := await settle(peer, id, "input_required", "completed"))["status"] != "completed":
@@ -224,7 +224,7 @@ async def test_cancelling_really_stops_the_work() -> None:
         await settle(peer, id, "working")
         assert "result" in await peer.request("tasks/cancel", {"taskId": id})
         assert (await settle(peer, id, "cancelled"))["status"] == "cancelled"
-        await asyncio.wait_for(app.state.setdefault("b cancelled", asyncio.Event()).wait(), 5)
+        await asyncio.wait_for(app.state.setdefault("b cancelled", asyncio.Event()).wait(), 60)
         assert "result" in await peer.request("tasks/cancel", {"taskId": id})
 
 

@@ -194,7 +194,7 @@ async def test_progress_of_a_task_keeps_its_token_and_ends_with_the_task() -> No
     shop = Workshop()
     async with memory.connect(shop.app, NOVEMBER) as peer:
         id = (await begin(peer, "work", _meta={"progressToken": "mine"}))["taskId"]
-        await asyncio.wait_for(shop.begun.wait(), 10)
+        await asyncio.wait_for(shop.begun.wait(), 60)
         shop.go.set()
         await result(peer, "tasks/result", taskId=id)
         found = [note["params"] for note in await told(peer) if note["method"] == "notifications/progress"]
@@ -220,9 +220,9 @@ async def test_a_task_that_was_cancelled_makes_no_more_progress() -> None:
 
     async with memory.connect(app, NOVEMBER) as peer:
         id = (await begin(peer, "tidy", _meta={"progressToken": 1}))["taskId"]
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         await result(peer, "tasks/cancel", taskId=id)
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         assert [note["method"] for note in await told(peer)] == [STATUS]
 
 
@@ -231,7 +231,7 @@ async def test_messages_of_a_task_name_it() -> None:
     async with memory.connect(shop.app, NOVEMBER, elicitation={}) as peer:
         await result(peer, "logging/setLevel", level="debug")
         id = (await begin(peer, "work", _meta={"progressToken": 1}))["taskId"]
-        await asyncio.wait_for(shop.begun.wait(), 10)
+        await asyncio.wait_for(shop.begun.wait(), 60)
         shop.go.set()
         assert (await result(peer, "tasks/result", taskId=id))["_meta"][RELATED] == {"taskId": id}
         found = [note for note in await told(peer) if note["method"] != STATUS]
@@ -308,7 +308,7 @@ async def test_the_result_of_a_cancelled_task_is_an_error() -> None:
         id = (await begin(peer, "work"))["taskId"]
         waiting = peer.start("tasks/result", {"taskId": id})
         await result(peer, "tasks/cancel", taskId=id)
-        first = await asyncio.wait_for(waiting, 10)
+        first = await asyncio.wait_for(waiting, 60)
         assert first["error"]["code"] == (await error(peer, "tasks/result", taskId=id))["code"] == -32602
 
 
@@ -327,9 +327,9 @@ async def test_a_cancelled_task_stays_cancelled_while_its_function_runs() -> Non
     shop = Workshop()
     async with memory.connect(shop.app, NOVEMBER) as peer:
         id = (await begin(peer, "stubborn"))["taskId"]
-        await asyncio.wait_for(shop.begun.wait(), 10)
+        await asyncio.wait_for(shop.begun.wait(), 60)
         assert (await result(peer, "tasks/cancel", taskId=id))["status"] == "cancelled"
-        await asyncio.wait_for(shop.ended.wait(), 10)
+        await asyncio.wait_for(shop.ended.wait(), 60)
         assert (await result(peer, "tasks/get", taskId=id))["status"] == "cancelled"
         states = [note["params"]["status"] for note in await told(peer) if note["method"] == STATUS]
         assert states == ["cancelled"]

@@ -635,7 +635,7 @@ async def test_deep_arguments_are_taken_or_refused_and_the_server_lives(
         for id in ("deep", None):  # refused before its id is known, or answered
             peer._waiting[id] = answer
         peer.feed(b'{"jsonrpc":"2.0","id":"deep","method":"tools/call","params":%b}' % params)
-        reply = await asyncio.wait_for(answer, 10)
+        reply = await asyncio.wait_for(answer, 60)
         assert texts(reply["result"]) == ["taken"] if "result" in reply else reply["error"]["code"] in (-32700, -32602)
         assert (await waiting)["result"]
         assert texts(await call(peer, "by_schema")) == ["taken"]
@@ -644,7 +644,7 @@ async def test_deep_arguments_are_taken_or_refused_and_the_server_lives(
 
 async def test_sync_tools_run_in_threads_and_do_not_hold_each_other_up() -> None:
     app = Server("s")
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=60)
     loop = threading.get_ident()
 
     @app.tool()
@@ -789,7 +789,7 @@ async def test_one_failing_tool_does_not_disturb_the_others() -> None:
 
     async with memory.connect(app) as peer:
         slowly = peer.start("tools/call", {"name": "slow"})
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         assert (await call(peer, "bad"))["isError"] is True
         go.set()
         assert texts((await slowly)["result"]) == ["slow"]

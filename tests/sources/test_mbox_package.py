@@ -19,7 +19,7 @@ PACKAGE = ROOT / "examples" / "carrel-mbox"
 READER = ROOT / "tests" / "interop" / "clients" / "python_sdk_2_reader.py"
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 #: Seconds that building and installing the packages may take.
-INSTALL_SECONDS = 300
+INSTALL_SECONDS = 900
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * INSTALL_SECONDS)]
 

@@ -17,7 +17,7 @@ from support.stdio_process import request, text_of
 from .encoded import EncodedState
 from .test_replicas import Replica, ask, begin, on, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
+pytestmark = pytest.mark.asyncio
 
 LEASE = 30.0
 
@@ -49,7 +49,7 @@ def clock():
 @pytest_asyncio.fixture(params=[MemoryState, EncodedState])
 async def replicas(request, clock):
     store = MemoryStore(clock=clock)
-    async with asyncio.timeout(20), AsyncExitStack() as stack:
+    async with asyncio.timeout(60), AsyncExitStack() as stack:
         pair = [Replica(request.param(store, lease=LEASE)) for _ in range(2)]
         for replica in pair:
             endpoint = replica.app.asgi()

@@ -20,9 +20,9 @@ from support.stdio_process import initialize, note, request, text_of
 from .test_leases import LEASE, Clock
 from .test_replicas import ask, on, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.asyncio
 
-TIMEOUT = 60.0
+TIMEOUT = 200.0
 CAPABILITIES = {"elicitation": {"form": {}}}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from support.debian import program
 
-TIMEOUT = 60.0
+TIMEOUT = 200.0
 
 
 def account() -> dict[str, object]:

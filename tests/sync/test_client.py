@@ -31,7 +31,6 @@ class Member:
 
 
 PROGRAM = str(SERVERS / "agent_tools.py")
-pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture
@@ -169,7 +168,7 @@ def script(tmp_path: Path, rest: str) -> list[str]:
 @pytest.mark.slow
 def test_what_is_open_is_closed_when_the_interpreter_exits(tmp_path: Path) -> None:
     rest = "print(client.call_tool('pid').text)"
-    done = subprocess.run(script(tmp_path, rest), capture_output=True, text=True, timeout=40)
+    done = subprocess.run(script(tmp_path, rest), capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout.split()[1]), 0)
@@ -189,5 +188,5 @@ def test_an_interrupt_cancels_the_call_and_the_client_goes_on(tmp_path: Path) ->
             print("interrupted")
     print(client.call_tool("add", {"a": 1, "b": 2}).text)
     """
-    done = subprocess.run(script(tmp_path, rest), capture_output=True, text=True, timeout=40)
+    done = subprocess.run(script(tmp_path, rest), capture_output=True, text=True, timeout=100)
     assert (done.stdout, done.stderr) == ("desk\ninterrupted\ninterrupted\n3\n", "")

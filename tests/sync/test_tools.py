@@ -16,7 +16,6 @@ from support.servers import SERVERS
 from support.servers.agent_tools import make
 
 PROGRAM = str(SERVERS / "agent_tools.py")
-pytestmark = pytest.mark.timeout(60)
 
 
 def message(*uses: tuple[str, Any]) -> dict[str, Any]:

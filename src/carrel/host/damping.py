@@ -13,8 +13,8 @@ K = TypeVar("K")
 
 #: Seconds between two readings of one list that changes all the time: the first pause, and the longest.
 PAUSES = (0.1, 10.0)
-#: A list that has not changed for so many times its last pause, and for a second at least, is read at once again.
-CALM = 2.0
+#: A list that has not changed for so many times its last pause, and the first pause, is read at once again.
+CALM, LEAST_CALM = 2.0, 10.0
 
 
 class Damping(Generic[K]):
@@ -38,7 +38,7 @@ class Damping(Generic[K]):
             if kind in self._due:
                 continue
             last, pause = self._taken.get(kind, (-math.inf, 0.0))
-            if now - last > max(1.0, CALM * pause):
+            if now - last > max(CALM * pause, LEAST_CALM * PAUSES[0]):
                 self._due[kind] = now, 0.0
             else:
                 pause = min(max(PAUSES[0], 2 * pause), PAUSES[1])

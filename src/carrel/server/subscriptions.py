@@ -13,6 +13,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -253,8 +254,8 @@ class Hub:
                     known.update(keys)
         if self._pending and self._timer is None:
             loop = asyncio.get_running_loop()
-            now = loop.time()
-            wait = max(0.0, max((self._last.get(what, 0.0) for what in self._pending), default=0.0) + QUIET - now)
+            last = max(self._last.get(what, -inf) for what in self._pending)
+            wait = max(0.0, last + QUIET - loop.time())
             self._timer = loop.call_later(wait, self._flush) if wait else loop.call_soon(self._flush)
 
     def catch_up(self, entry: Subscription, uris: Iterable[str], lists: Mapping[str, Collection[str] | None]) -> None:

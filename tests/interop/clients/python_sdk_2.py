@@ -145,7 +145,7 @@ async def main() -> None:
         log_level="info",
         message_handler=heard,
         logging_callback=logged,
-        read_timeout_seconds=10,
+        read_timeout_seconds=60,
         elicitation_callback=elicit,
         sampling_callback=sample,
         list_roots_callback=list_roots,

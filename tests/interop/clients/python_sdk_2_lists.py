@@ -32,7 +32,7 @@ async def main() -> None:
     mode, wanted, *target = sys.argv[1:]
     where = target[0] if len(target) == 1 else StdioServerParameters(command=target[0], args=target[1:])
     wants = json.loads(wanted)
-    async with Client(where, mode=mode, read_timeout_seconds=20) as client:
+    async with Client(where, mode=mode, read_timeout_seconds=60) as client:
         seen = {
             "tools": await all_of(client.list_tools, "tools"),
             "prompts": await all_of(client.list_prompts, "prompts"),

@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters
 
 async def main() -> None:
     command, *arguments = sys.argv[1:]
-    async with Client(StdioServerParameters(command=command, args=arguments), read_timeout_seconds=20) as client:
+    async with Client(StdioServerParameters(command=command, args=arguments), read_timeout_seconds=60) as client:
         found, cursor = {}, None
         while True:
             page = await client.list_resources(cursor=cursor)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.security.client.challenges import choose_challenge, read_challenges
+from support.processor_time import loops
 
 
 @pytest.mark.parametrize(
@@ -56,6 +55,4 @@ def test_nothing_that_a_server_writes_is_an_error(headers: list[str]):
 
 @pytest.mark.parametrize("piece", [" ", ",", "a ", 'a="', "a=", "\\", 'a="\\', '"', "a=b,"])
 def test_a_hostile_header_is_read_in_no_time(piece: str):
-    began = time.process_time()
-    read_challenges([("Bearer " + piece * 100_000)])
-    assert time.process_time() - began < 0.5
+    assert loops(lambda: read_challenges([("Bearer " + piece * 100_000)])) < 200

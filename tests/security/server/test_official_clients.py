@@ -15,7 +15,7 @@ from support.openid_provider import Provider
 from support.parties import python
 
 CLIENTS = Path(__file__).parent / "clients"
-PATIENCE = 60
+PATIENCE = 120
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def serving(*arguments: object) -> Iterator[str]:
     finally:
         watchdog.cancel()
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_only_who_has_a_token_reads_and_the_command_that_is_printed_works(tmp_path: Path):
@@ -60,11 +60,11 @@ def test_only_who_has_a_token_reads_and_the_command_that_is_printed_works(tmp_pa
         headers = dict(words[i + 1].split(": ", 1) for i, word in enumerate(words) if word == "-H")
         body = words[words.index("-d") + 1].encode()
         asking = urllib.request.Request(words[2], body, headers)
-        with urllib.request.urlopen(asking, timeout=30) as response:
+        with urllib.request.urlopen(asking, timeout=60) as response:
             assert json.load(response)["result"]["contents"][0]["text"] == "for alice"
         del headers["Authorization"]
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(urllib.request.Request(words[2], body, headers), timeout=30)
+            urllib.request.urlopen(urllib.request.Request(words[2], body, headers), timeout=60)
         with caught.value as refused:
             assert refused.code == 401
             assert refused.headers["www-authenticate"].startswith("Bearer ")

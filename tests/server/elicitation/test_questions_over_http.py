@@ -192,7 +192,7 @@ async def test_the_end_of_a_session_ends_the_wait() -> None:
         call = await session.call("capital")
         await question_of(call)
         assert (await session.delete()).status == 204
-        await asyncio.wait_for(quiz.ends.get(), 5)
+        await asyncio.wait_for(quiz.ends.get(), 60)
         await call.messages()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Annotated, Any, TypedDict
 
 import msgspec
@@ -15,6 +14,7 @@ from carrel import Server
 from carrel.errors import ConfigError
 from carrel.server.elicitation.forms import form_of
 from carrel.server.schema.backtracking import hazard
+from support.processor_time import loops
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,7 @@ def test_harmless_patterns_are_fast_in_deed() -> None:
     text = "a" * 200_000
     for pattern in ("^[a-z]+$", "^[a-z0-9]+(-[a-z0-9]+)*$", "^(a|b)*$", "[a-z]+"):
         assert hazard(pattern) is None
-        started = time.perf_counter()
-        re.search(pattern, text + "!")
-        assert time.perf_counter() - started < 20
+        assert loops(lambda pattern=pattern: re.search(pattern, text + "!")) < 500
 
 
 class Inside(msgspec.Struct):

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -18,6 +17,7 @@ from carrel.errors import ConfigError
 from carrel.protocol.json_schema import MAX_DEPTH, MAX_INSTANCE_DEPTH, MAX_SIZE, Validator
 from carrel.protocol.json_values import InvalidArguments
 from carrel.server.schema.docstring import read_docstring
+from support.processor_time import loops
 
 SCHEMA = {
     "type": "object",
@@ -285,17 +285,17 @@ ALTERNATIVES = [{"type": "array", "items": {"$ref": "#"}}, {"type": "array", "it
 def test_a_deep_value_that_fits_none_of_the_alternatives_of_a_recursive_schema_is_refused_at_once(keyword):
     schema = {keyword: ALTERNATIVES, "type": ["array"]}
     assert "not valid under any" in str(refusal(schema, [[0]])) or keyword == "allOf"
-    started = time.perf_counter()
-    assert "too large to say where" in str(refusal(schema, nested(150, [0])))
-    assert time.perf_counter() - started < 20
+    said = []
+    assert loops(lambda: said.append(refusal(schema, nested(150, [0])))) < 500
+    assert "too large to say where" in str(said[0])
 
 
 def test_many_errors_in_alternatives_are_not_all_collected():
     schema = {"anyOf": [{"items": {"type": "integer"}}, {"items": {"type": "boolean"}}]}
     assert '"x" is not of type "integer"' in str(refusal(schema, ["x"] * 3))
-    started = time.perf_counter()
-    assert "too large to say where" in str(refusal(schema, ["x"] * 200_000))
-    assert time.perf_counter() - started < 20
+    said = []
+    assert loops(lambda: said.append(refusal(schema, ["x"] * 200_000))) < 500
+    assert "too large to say where" in str(said[0])
     assert refusal({"items": {"type": "integer"}}, [1] * 100_000 + ["x"]).path == "[100000]"
 
 
@@ -311,9 +311,8 @@ def test_a_value_that_is_too_large_for_a_heavy_schema_is_refused():
 def test_patterns_take_linear_time(pattern):
     for schema in ({"pattern": pattern}, {"patternProperties": {pattern: False}, "additionalProperties": False}):
         text = "a" * 500_000 + "!"
-        started = time.perf_counter()
-        refusal(schema, {text: 1} if "patternProperties" in schema else text)
-        assert time.perf_counter() - started < 20
+        value = {text: 1} if "patternProperties" in schema else text
+        assert loops(lambda schema=schema, value=value: refusal(schema, value)) < 500
 
 
 @pytest.mark.parametrize("pattern", ["^(?=a)b", "^(?!a)", r"(a)\1", "(?<=a)b"])
@@ -339,13 +338,15 @@ def test_backtracking_of_untrusted_patterns_is_limited():
     validator.validate("12.50")
     with pytest.raises(InvalidArguments):
         validator.validate("12.50 EUR")
-    started = time.perf_counter()
     hostile = Validator({"items": {"pattern": r"^(?=(a+)+$)(a+)+\1b"}}, foreign=True)
-    with pytest.raises(InvalidArguments):
-        hostile.validate(["a" * 1000] * 1000)
-    with pytest.raises(InvalidArguments, match="too large"):
-        hostile.validate(["a"] * 100_000)
-    assert time.perf_counter() - started < 50
+
+    def refuse() -> None:
+        with pytest.raises(InvalidArguments):
+            hostile.validate(["a" * 1000] * 1000)
+        with pytest.raises(InvalidArguments, match="too large"):
+            hostile.validate(["a"] * 100_000)
+
+    assert loops(refuse) < 5000
 
 
 def test_large_objects_to_choose_from_are_refused():
@@ -356,9 +357,8 @@ def test_large_objects_to_choose_from_are_refused():
 
 @pytest.mark.slow
 def test_items_of_large_arrays_are_compared_with_each_other_in_no_more_than_seconds():
-    started = time.perf_counter()
-    Validator({"uniqueItems": True}).validate([{"a": [number]} for number in range(100_000)])
-    assert time.perf_counter() - started < 50
+    items = [{"a": [number]} for number in range(100_000)]
+    assert loops(lambda: Validator({"uniqueItems": True}).validate(items)) < 5000
 
 
 def test_a_schema_that_is_too_deep_or_too_large_is_refused():

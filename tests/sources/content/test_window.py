@@ -452,9 +452,9 @@ async def test_the_thread_of_a_request_that_is_cancelled_stops(
     plain = Job.run
     monkeypatch.setattr(Job, "run", run)
     task = asyncio.ensure_future(work(source.uri, source))
-    assert await asyncio.to_thread(entered.wait, 10)
+    assert await asyncio.to_thread(entered.wait, 60)
     task.cancel()
-    assert await asyncio.to_thread(ended.wait, 10)
+    assert await asyncio.to_thread(ended.wait, 60)
     assert isinstance(job[0][1], asyncio.CancelledError)
     monkeypatch.undo()
 
@@ -468,7 +468,7 @@ async def test_one_client_has_some_of_the_threads_and_a_queue_of_its_own(
 
     def slow(*arguments: Any) -> Any:
         running.release()
-        assert go.wait(10)
+        assert go.wait(60)
 
     monkeypatch.setattr(source._reader, "list_resources", slow)
 
@@ -476,7 +476,7 @@ async def test_one_client_has_some_of_the_threads_and_a_queue_of_its_own(
         return Request(call=SimpleNamespace(connection=SimpleNamespace(client=client)))
 
     calls = [asyncio.ensure_future(source.list_resources(request("greedy"))) for _ in range(2)]
-    assert await asyncio.to_thread(running.acquire, timeout=10)
+    assert await asyncio.to_thread(running.acquire, timeout=60)
     with pytest.raises(ServerUnavailable, match="At most 1 requests of one client wait"):
         await source.read_resource(f"{source.uri}/a.txt", request("greedy"))
     [contents] = (await source.read_resource(f"{source.uri}/a.txt", request("other"))).contents

@@ -161,8 +161,8 @@ MANY = "CREATE TABLE information_many AS SELECT seq FROM seq_1_to_1000"
 
 async def test_the_database_ends_a_statement_at_the_time_limit(shop: Path) -> None:
     execute(shop, MANY)
-    async with running(source(shop, query=True, time_limit=0.2)) as found:
-        with pytest.raises(ToolError, match=r"longer than 0\.2 seconds"):
+    async with running(source(shop, query=True, time_limit=2)) as found:
+        with pytest.raises(ToolError, match=r"longer than 2 seconds"):
             await ask(found, "query_shop", {"sql": SLOW})
 
 
@@ -198,7 +198,7 @@ def count_running(server: Path) -> int:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that the server tells only when it is asked."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(condition):
             await asyncio.sleep(0.02)
 

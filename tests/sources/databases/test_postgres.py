@@ -161,10 +161,10 @@ async def test_values_of_every_type_are_kept(shop: Path) -> None:
 
 
 async def test_the_database_ends_a_statement_at_the_time_limit(shop: Path) -> None:
-    async with running(source(shop, query=True, time_limit=0.2, queries={"slow": SLOW})) as found:
-        with pytest.raises(ToolError, match=r"longer than 0\.2 seconds"):
+    async with running(source(shop, query=True, time_limit=2, queries={"slow": SLOW})) as found:
+        with pytest.raises(ToolError, match=r"longer than 2 seconds"):
             await ask(found, "query_shop", {"sql": SLOW})
-        with pytest.raises(ResourceError, match=r"longer than 0\.2 seconds"):
+        with pytest.raises(ResourceError, match=r"longer than 2 seconds"):
             await read(found, "queries/slow")
 
 
@@ -194,7 +194,7 @@ def count_running(server: Path) -> int:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that the server tells only when it is asked."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(condition):
             await asyncio.sleep(0.02)
 

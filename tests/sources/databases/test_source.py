@@ -262,8 +262,8 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 
 async def test_the_time_limit_ends_a_statement(file: Path) -> None:
-    async with running(source(file, query=True, time_limit=0.1)) as found:
-        with pytest.raises(ToolError, match=r"longer than 0\.1 seconds"):
+    async with running(source(file, query=True, time_limit=1)) as found:
+        with pytest.raises(ToolError, match=r"longer than 1 seconds"):
             await ask(found, "query_shop", {"sql": ENDLESS})
 
 
@@ -274,7 +274,7 @@ async def test_a_cancelled_request_ends_its_statement(file: Path) -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(10):  # the only connection is free again
+        async with asyncio.timeout(60):  # the only connection is free again
             assert await read(found, "tables/orders/rows/10")
 
 
@@ -372,8 +372,8 @@ async def test_duckdb_ends_statements_at_the_limit_and_when_they_are_cancelled(t
         connection.execute("CREATE TABLE many AS SELECT * FROM range(100000)")
     slow = "SELECT count(*) FROM many a, many b, many c WHERE a.range + b.range + c.range = 7"
     url = f"duckdb:///{tmp_path}/shop.duckdb"
-    async with running(DatabaseSource(url, DatabaseOptions(query=True, time_limit=0.1, connections=1))) as found:
-        with pytest.raises(ToolError, match=r"longer than 0\.1 seconds"):
+    async with running(DatabaseSource(url, DatabaseOptions(query=True, time_limit=1, connections=1))) as found:
+        with pytest.raises(ToolError, match=r"longer than 1 seconds"):
             await ask(found, "query_shop", {"sql": slow})
     async with running(DatabaseSource(url, DatabaseOptions(query=True, time_limit=60, connections=1))) as found:
         call = asyncio.create_task(ask(found, "query_shop", {"sql": slow}))
@@ -381,7 +381,7 @@ async def test_duckdb_ends_statements_at_the_limit_and_when_they_are_cancelled(t
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await read(found, "tables/many/sample?limit=1")
 
 

@@ -14,7 +14,7 @@ from carrel.protocol.principal import Principal, View
 from carrel.sources.folder.tree_view import TreeView
 from support.raw_http import serving
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
+pytestmark = pytest.mark.asyncio
 
 FILES = ("a.txt", "plans/2026/one.txt", "plans/2026/two.txt", "plans/draft.txt", "team/blue/b.txt", "team/red/r.txt")
 

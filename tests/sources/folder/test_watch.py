@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,22 @@ import pytest
 from carrel.catalog.provider import Change, Interest
 from carrel.errors import ConfigError
 from carrel.sources.files.source import FilesSource
+from carrel.sources.folder import watch
 from carrel.sources.folder.watch import file_system, must_poll
 from carrel.testing import Caller
 
 Share = Callable[..., Awaitable[FilesSource]]
 Put = Callable[..., Path]
 
-LIMIT = 10  # seconds to wait on a busy machine; what a change takes on an idle one is asserted where it matters
+LIMIT = 60  # seconds
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that end later: what a test does in one go is one, also if another program runs in between."""
+    monkeypatch.setattr(watch, "STEP", 150)
+    monkeypatch.setattr(watch, "LONGEST", 1500)
+    monkeypatch.setattr(watch, "GRACE", 500)
 
 
 class Ear:
@@ -82,16 +92,22 @@ async def test_a_file_that_is_created_written_and_removed_is_told_with_its_direc
     assert await ear.until("removed", "docs/new.txt") == {"docs/new.txt": ["removed"], "docs": ["changed"]}
 
 
-async def test_a_change_is_told_within_a_second(put: Put, listen: Listen) -> None:
+async def test_a_change_is_told_while_others_go_on(put: Put, listen: Listen) -> None:
     ear = await listen()
-    loop = asyncio.get_running_loop()
-    best = 10.0
-    for number in range(5):
-        started = loop.time()
-        put(f"{number}.txt")
-        await ear.until("created", f"{number}.txt")
-        best = min(best, loop.time() - started)
-    assert best < 1
+    told = threading.Event()
+
+    def go_on() -> None:
+        number = 0
+        while not told.wait(0.01):
+            number += 1
+            put(f"{number}.txt")
+
+    going = asyncio.get_running_loop().run_in_executor(None, go_on)
+    try:
+        await ear.until("created", "1.txt")
+    finally:
+        told.set()
+        await going
 
 
 async def test_a_rename_is_a_removal_and_a_creation(folder: Path, put: Put, listen: Listen) -> None:
@@ -315,7 +331,7 @@ async def test_ten_thousand_files_written_at_once_are_told_in_a_few_batches(
             ear.count += 1
             heard |= {change.uri for change in batch if change.kind == "created" and change.uri.endswith(".txt")}
     await writing
-    # A batch grows for 0.4 seconds at most, and the writing itself may be slow.
+    # A batch does not grow without end, and the writing itself may be slow.
     assert ear.count < 40
     assert len(heard) == 10_000
 

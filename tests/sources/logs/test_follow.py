@@ -56,7 +56,10 @@ async def test_an_entry_is_reported_for_its_log_and_for_what_shows_it(
     )
 
 
-async def test_rotation_is_a_change_of_the_log(batches: AsyncIterator[list[Change]], tmp_path: Path) -> None:
+async def test_rotation_is_a_change_of_the_log(
+    batches: AsyncIterator[list[Change]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carrel.sources.folder.watch.GRACE", 1000)
     (tmp_path / "a.log").rename(tmp_path / "a.log.1")
     write(tmp_path / "a.log")
     found = await heard(batches, "changed", "logs://app/a.log")

@@ -1,17 +1,17 @@
 """A server on stdio for tests of hosts. Its first argument says what kind of server it is, and its second its name.
 
-plain NAME [SECONDS]   resources, a template, a tool and a prompt; ready after some seconds
-empty NAME             nothing at all
-silent                 never answers
-dying                  writes on standard error, and ends
-flooding NAME          writes on standard error without end
+plain NAME                   resources, a template, a tool and a prompt
+together NAME FOLDER COUNT   the same, once so many servers have begun, which make a file each in the folder
+empty NAME                   nothing at all
+dying                        writes on standard error, and ends
+flooding NAME                writes on standard error without end
 """
 
 import os
 import sys
 import threading
 import time
-from typing import Any
+from pathlib import Path
 
 from carrel import Annotations, Server
 from carrel.errors import ConfigError
@@ -69,17 +69,21 @@ def flood() -> None:
         sys.stderr.write(line)
 
 
-def main(kind: str, name: str = "server", seconds: str = "0", *_: Any) -> None:
-    time.sleep(float(seconds))
+def meet(folder: Path, name: str, count: int) -> None:
+    (folder / name).touch()
+    while len(list(folder.iterdir())) < count:
+        time.sleep(0.05)
+
+
+def main(kind: str, name: str = "server", folder: str = "", count: str = "") -> None:
     match kind:
         case "plain":
             plain(name).run()
+        case "together":
+            meet(Path(folder), name, int(count))
+            plain(name).run()
         case "empty":
             Server(name).run()
-        case "silent":
-            sys.stderr.write("I say nothing\n")
-            sys.stderr.flush()
-            sys.stdin.read()
         case "dying":
             sys.stderr.write("no database\n")
             sys.exit(1)

@@ -34,7 +34,7 @@ async def main() -> None:
     storage = Storage()
     auth = ClientCredentialsOAuthProvider(url, storage, client_id, client_secret, issuer=issuer)
     async with (
-        httpx2.AsyncClient(auth=auth, timeout=20) as http,
+        httpx2.AsyncClient(auth=auth, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
         first = storage.tokens.scope

@@ -35,7 +35,7 @@ async def main() -> None:
     storage = Storage()
     auth = OAuthClientProvider(url, metadata, storage, show, back)
     async with (
-        httpx.AsyncClient(auth=auth, timeout=20) as http,
+        httpx.AsyncClient(auth=auth, timeout=60) as http,
         streamable_http_client(url, http_client=http) as (read, write, _),
         ClientSession(read, write) as client,
     ):

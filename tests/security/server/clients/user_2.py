@@ -35,7 +35,7 @@ async def main() -> None:
     storage = Storage()
     auth = OAuthClientProvider(url, metadata, storage, show, back)
     async with (
-        httpx2.AsyncClient(auth=auth, timeout=20) as http,
+        httpx2.AsyncClient(auth=auth, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
     ):
         called = await client.call_tool("whoami")
