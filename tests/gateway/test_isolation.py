@@ -225,7 +225,7 @@ async def test_a_session_with_a_request_in_progress_is_not_idle():
         upstream.release.set()
         assert await held == "done"
         assert await text(two, "note", text="x") == "x"  # the idle one has made room
-        assert len(provider.sessions) == 1
+        assert len(provider.sessions) <= 1  # and may be closed by now, as it is idle
 
 
 async def test_the_session_that_is_idle_for_longest_makes_room():

@@ -176,13 +176,15 @@ async def test_a_function_that_only_waits_or_runs_in_a_thread_is_not_named(
     app = Server("s", limits=Limits(slow_handler_seconds=10))
     begun, go, thread_begun, thread_goes = asyncio.Event(), asyncio.Event(), threading.Event(), threading.Event()
 
-    async def waits() -> None:
+    async def waits() -> str:
         begun.set()
         await go.wait()
+        return "waited"
 
-    def runs() -> None:
+    def runs() -> str:
         thread_begun.set()
         assert thread_goes.wait(60)
+        return "ran"
 
     app.resources.add("x://waits", waits)
     app.resources.add("x://thread", runs)

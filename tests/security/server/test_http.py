@@ -168,7 +168,7 @@ def test_each_call_has_the_token_it_came_with(issuer: Issuer, guard: Authorizati
 
     @app.tool()
     def scopes(context: Context) -> str:
-        both.wait(30)
+        both.wait(60)
         assert context.principal is not None
         return " ".join(sorted(context.principal.scopes))
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -283,7 +284,9 @@ async def test_a_small_read_goes_to_one_other_thread_once_and_looks_at_each_name
     assert there.count("read") == 1
 
 
-async def test_reading_leaves_the_event_loop_free(put: Put, share: Share) -> None:
+async def test_reading_leaves_the_event_loop_free(put: Put, share: Share, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(0.0002)  # threads take turns often, also on a fast machine
     put("large.txt", "糖尿病\n" * 900_000)
     source = await share()
     turns = 0

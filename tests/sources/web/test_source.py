@@ -217,7 +217,7 @@ async def test_a_feed_is_a_directory_of_its_entries(site: Site, body: str, kind:
 async def test_a_page_is_asked_for_again_only_when_it_is_stale_and_then_conditionally(site: Site):
     uri = site.put("/docs/a", "<p>" + "text of the page " * 9, Cache_Control="max-age=1000")
     stale = site.put("/docs/b", "<p>" + "text of the page " * 9, Cache_Control="no-cache", Last_Modified="x")
-    source = site.source(cache_seconds=0.001)
+    source = site.source(cache_seconds=1e-9)
     async with running(source):
         for _ in range(3):
             await contents(source, uri)
