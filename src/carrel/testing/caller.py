@@ -45,7 +45,7 @@ KINDS: dict[Kind, str] = {
 }
 """Lists of a provider, and the field that is unique in each."""
 
-TIMEOUT = 10  # seconds; nothing here takes a tenth of it
+TIMEOUT = 60  # seconds; nothing here takes a tenth of it, also on a busy machine
 
 
 class Reports:
