@@ -13,7 +13,7 @@ from interop.test_inspector import inspect
 from support.carrel_process import serving
 from support.parties import python
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 CLIENT = """
 import asyncio, sys

@@ -9,7 +9,7 @@ from carrel.gateway.gateway import Gateway
 
 
 async def main() -> None:
-    async with Gateway(files=[sys.argv[1]], enter_timeout=30) as gateway:
+    async with Gateway(files=[sys.argv[1]], enter_timeout=120, start_timeout=120) as gateway:
         if sys.argv[2:] == ["http"]:
             await gateway.app.run_async("http", port=0, on_started=lambda url: print(url, flush=True))
         else:

@@ -59,7 +59,7 @@ def opened(tmp_path: Path, url: str, **environment: str) -> tuple[list[list[str]
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     lines = seen.read_text().splitlines() if seen.exists() else []

@@ -247,7 +247,7 @@ async def test_a_robot_signs_who_it_is(auth: Provider, site: str):
     request = urllib.request.Request(
         f"{auth.issuer}/reg", json.dumps(document).encode(), {"content-type": "application/json"}
     )
-    with await asyncio.to_thread(urllib.request.urlopen, request, timeout=10) as response:
+    with await asyncio.to_thread(urllib.request.urlopen, request, timeout=60) as response:
         registered = json.loads(response.read())
     signing = PrivateKey(key.as_pem(private=True), "ES256", id="k")
     who = ClientCredentials(registered["client_id"], key=signing, issuer=auth.issuer, scopes=["mcp", "tools"])
