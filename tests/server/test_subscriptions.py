@@ -283,6 +283,7 @@ async def test_several_listeners_on_one_connection_are_told_apart() -> None:
             told.add((note["params"]["_meta"][ID], note["params"].get("uri")))
         assert told == {(one, "x://1"), (one, "x://2"), (two, "x://2"), (two, None)}
         peer.notify("notifications/cancelled", {"requestId": one})
+        await result(peer, "resources/list")  # the cancellation has been handled
         app.resources.changed("x://2")
         assert (await peer.notification())["params"]["_meta"][ID] == two
         assert await silence(peer)

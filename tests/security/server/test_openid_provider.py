@@ -194,6 +194,8 @@ def test_an_expired_token_is_refused_also_if_it_was_good_before(auth: Provider):
 def test_new_keys_are_found_when_they_are_needed_and_old_ones_are_forgotten():
     with provider() as auth:
         authorization = Authorization(auth.issuer, keys_pause=30)
+        begun = time.monotonic()
+        authorization.monotonic = lambda: begun
         with over_http(build(), authorization=authorization) as origin:
             url = f"{origin}/mcp"
             auth.protect(url, "mcp")
@@ -206,8 +208,7 @@ def test_new_keys_are_found_when_they_are_needed_and_old_ones_are_forgotten():
             assert ask(url, "resources/read", new, uri="memo://open").status == 401  # it was asked a moment ago
             assert auth.asked("/jwks") == 1
 
-            later = time.monotonic() + 31
-            authorization.monotonic = lambda: later
+            authorization.monotonic = lambda: begun + 31
             assert ask(url, "resources/read", new, uri="memo://open").status == 200
             assert ask(url, "resources/read", old, uri="memo://open").status == 401
             assert auth.asked("/jwks") == 2
@@ -246,6 +247,8 @@ def test_opaque_tokens_are_asked_about(auth: Provider):
         client_secret="resource-server's s%&+ecret",
         scopes=SCOPES,
     )
+    begun = time.monotonic()
+    authorization.monotonic = lambda: begun
     with over_http(build(), authorization=authorization) as origin:
         url = f"{origin}/mcp"
         auth.protect(url, ALL, opaque=True)
@@ -258,8 +261,7 @@ def test_opaque_tokens_are_asked_about(auth: Provider):
         assert auth.asked("/token/introspection") == before + 1  # the answer is good for some seconds
 
         auth.revoke(token)
-        later = time.monotonic() + 11
-        authorization.monotonic = lambda: later
+        authorization.monotonic = lambda: begun + 11
         refused = ask(url, "resources/read", token, uri="memo://open")
         assert (refused.status, refused.challenge["error"]) == (401, "invalid_token")
         assert "not active" in refused.challenge["error_description"]
