@@ -25,7 +25,7 @@ from carrel.errors import ConfigError
 from carrel.protocol.extensions.skills import SKILLS
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.protocol.revisions import REQUESTS
-from carrel.wire.base import CacheableResult, Params
+from carrel.wire.base import CacheableResult, Params, make_decoder
 from carrel.wire.resources import BlobResourceContents, ReadResourceResult, ResourceContents, read_contents
 
 __all__ = ["Cache", "CacheStatistics", "key_of"]
@@ -318,7 +318,7 @@ def concerns(server: str, operation: str | None, key: str | None, name: Name) ->
 
 @cache
 def _decoder(kind: type[CacheableResult]) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(kind, dec_hook=read_contents).decode
+    return make_decoder(kind, dec_hook=read_contents)
 
 
 def take_apart(result: CacheableResult) -> tuple[bytes, list[str | bytes]]:

@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from carrel.errors import InvalidMessage
 from carrel.printable import printable
 from carrel.protocol.connection import UNREADABLE, Waiting
-from carrel.wire.base import Result, Wire
+from carrel.wire.base import Result, Wire, make_decoder
 from carrel.wire.client_features import InputRequiredResult
 from carrel.wire.resources import read_contents
 from carrel.wire.tasks import DetailedTask
@@ -40,7 +40,7 @@ _read_type = msgspec.json.Decoder(Result).decode
 @cache
 def reader(kind: type[Any]) -> Callable[[Any], Any]:
     """Return the decoder of a type, created on first use and cached."""
-    return msgspec.json.Decoder(kind, dec_hook=read_contents).decode
+    return make_decoder(kind, dec_hook=read_contents)
 
 
 class Answer(msgspec.Struct, Generic[R], gc=False):
@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, Generic[R], gc=False):
 
 @cache
 def _answer_reader(kind: type[Any]) -> Callable[[Any], Answer[Any]]:
-    return msgspec.json.Decoder(Answer[kind], dec_hook=read_contents).decode  # type: ignore[valid-type]
+    return make_decoder(Answer[kind], dec_hook=read_contents)  # type: ignore[valid-type]
 
 
 def guess_id(data: bytes | memoryview) -> int | None:

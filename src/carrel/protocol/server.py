@@ -38,7 +38,7 @@ from carrel.protocol.peers import new_peer, stateless_peer
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import ANNOUNCEMENTS, LATEST, LATEST_HANDSHAKE, REQUESTS
 from carrel.protocol.server_errors import error_object, invalid_params, unreadable
-from carrel.wire.base import Id, Params, RequestMeta, Result, Wire
+from carrel.wire.base import Id, Params, RequestMeta, Result, Wire, make_decoder
 from carrel.wire.jsonrpc import Identified, Message, ResponseMessage
 from carrel.wire.lifecycle import InitializeResult
 from carrel.wire.tools import CallToolParams
@@ -60,7 +60,7 @@ class _ParamsReaders(dict[type[Wire], Callable[[Any], Any]]):
     """Decoders of parameters by type, created on first use: most servers never receive most methods."""
 
     def __missing__(self, kind: type[Wire]) -> Callable[[Any], Any]:
-        read = self[kind] = msgspec.json.Decoder(kind).decode
+        read = self[kind] = make_decoder(kind)
         return read
 
 

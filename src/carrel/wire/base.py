@@ -5,6 +5,8 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -111,3 +113,16 @@ class PageResult(CacheableResult, kw_only=True):
     """One page of a list; the last one has no ``next_cursor``."""
 
     next_cursor: str | None = None
+
+
+_making = allocate_lock()
+
+
+def make_decoder(kind: Any, **options: Any) -> Callable[[Any], Any]:
+    """Return the decoder of a type.
+
+    One is made at a time: msgspec takes a struct for known before its fields are, and a decoder that another thread
+    makes of it at that moment ends the process.
+    """
+    with _making:
+        return msgspec.json.Decoder(kind, **options).decode
