@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
-from carrel.sources.options import Secret, Size
+from carrel.sources.options import RedactedStruct, Secret, Size
 
 __all__ = ["OpenAPIOptions", "Pattern", "Seconds"]
 
@@ -18,7 +17,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
 """Duration in seconds, more than 0."""
 
 
-class OpenAPIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OpenAPIOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of an API: its server, the operations that are tools, credentials, limits."""
 
     api_name: Annotated[str | None, Meta(description="the name in the URIs of the API (default: its host)")] = None
