@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceNotFound
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceNotFound, SourceUnavailable
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.openapi.api import API, check_credentials
@@ -121,9 +121,10 @@ class OpenAPISource(Provider):
             try:
                 response = await transport.send("GET", other, {}, None)
             except MCPError as error:
-                raise ConfigError(f"the description cannot be fetched: {error}") from None
+                raise SourceUnavailable(f"the description cannot be fetched: {error}") from None
             if response.status != 200:
-                raise ConfigError(f"the description {other.partition('?')[0]} cannot be fetched: {response.status}")
+                kind = SourceUnavailable if response.status >= 500 else ConfigError
+                raise kind(f"the description {other.partition('?')[0]} cannot be fetched: {response.status}")
             return response.body
 
         try:
