@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 import pytest
 import uvicorn
+from fastapi import Response
 
 from carrel.catalog.provider import Change, Interest, Provider, Request
 from carrel.errors import (
@@ -32,6 +33,7 @@ from carrel.testing import Caller, running
 from carrel.uri.template import UriTemplate
 from carrel.wire.resources import BlobResourceContents, decoded
 from carrel.wire.tools import CallToolResult
+from support.documents import pdf
 from support.pets_api import SECRET, pets_api
 
 DESCRIPTIONS = Path(__file__).parent / "descriptions"
@@ -102,6 +104,40 @@ async def test_bytes_are_bytes_and_text_is_text():
         assert isinstance(picture, BlobResourceContents)
         assert (picture.blob, picture.mime_type) == (b"\x89PNG\0", "image/png")
         assert (await read(source, "openapi://app/api/files/a%20b")).text == "file a b"
+
+
+async def test_a_response_that_is_a_document_has_its_text_beside_it():
+    app = pets_api()
+    asked: list[str] = []
+
+    @app.get("/reports/{number}")
+    async def report(number: int, page: int = 0) -> Response:
+        asked.append(f"report {page}")
+        return Response(pdf(), media_type="application/pdf")
+
+    @app.get("/invoices/{number}")
+    async def invoice(number: int, currency: str = "EUR") -> Response:
+        asked.append(f"invoice {currency}")
+        return Response(pdf(), media_type="application/pdf")
+
+    async with running(from_asgi(app)) as source:
+        original = await read(source, f"{source.uri}/api/invoices/7")
+        assert (original.blob, original.meta) == (pdf(), {"carrel/text": "?view=text"})
+        page = await read(source, f"{source.uri}/api/invoices/7?page=2")
+        assert (page.text, page.mime_type) == ("Page 2\nThe quick fox jumps over it.\n", "text/markdown")
+        assert "Chapter One" in (await read(source, f"{source.uri}/api/invoices/7?view=text")).text
+        assert asked == ["invoice EUR"] * 3, "one request for each read"
+        other = await read(source, f"{source.uri}/api/invoices/7?currency=USD")
+        assert isinstance(other, BlobResourceContents)
+        # The parameter is the operation's own.
+        own = await read(source, f"{source.uri}/api/reports/7?page=2")
+        assert isinstance(own, BlobResourceContents)
+        assert asked[-1] == "report 2"
+        with pytest.raises(InvalidParams, match="is not a document"):
+            await read(source, f"{source.uri}/api/pets/1?view=text")
+    async with running(from_asgi(app, documents=False)) as source:
+        with pytest.raises(InvalidParams):
+            await read(source, f"{source.uri}/api/invoices/7?view=text")
 
 
 async def test_documentation_names_parameters_bodies_and_responses():

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
+from carrel.sources.documents.options import AsText, Locations
 from carrel.sources.options import RedactedStruct, Secret, Size
 
 __all__ = ["OpenAPIOptions", "Pattern", "Seconds"]
@@ -37,6 +38,8 @@ class OpenAPIOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_f
         str | None, Meta(description="where the client gets its tokens, instead of what the description says")
     ] = None
     scopes: Annotated[tuple[str, ...], Meta(description="a scope that the client asks for")] = ()
+    documents: AsText = True
+    image_locations: Locations = False
     max_description_size: Annotated[Size, Meta(description="the largest description that is read")] = 32 * 1024 * 1024
     max_response_size: Annotated[Size, Meta(description="the largest response of the API")] = 4 * 1024 * 1024
     request_timeout: Annotated[Seconds, Meta(description="how long a request to the API may take")] = 30.0
