@@ -106,7 +106,7 @@ PUBLIC = {
     """,
     "Context": """
         alert allows cancelled capabilities client critical debug detach elicit elicit_url elicitation_completed
-        emergency error headers info list_roots log meta notice once pause_stream principal read_resource
+        emergency error headers info list_changed list_roots log meta notice once pause_stream principal read_resource
         report_progress request_id revision sample session shows_pages state task warning
     """,
     "Server": """

@@ -27,6 +27,7 @@
     ├── TaskCancelled               a task was cancelled before it had a result
     ├── AuthorizationError          the server requires authorization, which could not be obtained
     └── ConfigError                 wrong configuration or use: exit code 2, one line, no traceback
+        └── SourceUnavailable       what a server shares cannot be reached at the start, and may be later
 
 ``protocol.server`` is the one place that converts an exception to a JSON-RPC error; other exceptions become -32603
 without details. Exceptions of a tool become a tool result for the model instead, and only the message of a ToolError
@@ -62,6 +63,7 @@ __all__ = [
     "ResourceTooLarge",
     "ServerUnavailable",
     "SessionExpired",
+    "SourceUnavailable",
     "TaskCancelled",
     "ToolError",
     "TransportError",
@@ -314,3 +316,7 @@ class AuthorizationError(MCPError):
 
 class ConfigError(MCPError):
     """Wrong configuration or use of the library. The command line reports it in one line, with exit code 2."""
+
+
+class SourceUnavailable(ConfigError):
+    """A source cannot be reached when a server starts. One that is optional is tried again until it can."""

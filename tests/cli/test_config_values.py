@@ -7,8 +7,8 @@ import pytest
 
 from carrel.cli.config_settings import fields
 from carrel.cli.config_values import MAX_FILE, convert, mask, resolve, shown
-from carrel.cli.values import without_password
 from carrel.errors import ConfigError
+from carrel.redaction import without_password
 
 
 def test_references_are_resolved_in_texts_lists_and_tables(tmp_path, monkeypatch):

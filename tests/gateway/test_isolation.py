@@ -110,6 +110,40 @@ async def test_a_shared_session_is_one_for_all_and_says_so():
         assert len(provider.sessions) == 0
 
 
+@pytest.mark.parametrize(("isolation", "told"), [("shared", {"one", "two"}), ("client", {"one"})])
+async def test_a_list_that_has_changed_for_a_session_is_told_to_the_clients_of_that_session(isolation, told):
+    upstream = Server("locked")
+    unlocked = set()
+
+    @upstream.tool(when=lambda context: context.session is not None and context.session in unlocked)
+    async def secret() -> str:
+        return "secret"
+
+    @upstream.tool
+    async def unlock(context: Context) -> None:
+        unlocked.add(context.session)
+        context.list_changed("tools")
+
+    upstream.resources.add("note:old", "for all")
+    async with AsyncExitStack() as stack:
+        app, _ = await stack.enter_async_context(gateway(upstream, isolation))
+        clients, watches = {}, {}
+        for name in ("one", "two"):
+            client = clients[name] = await stack.enter_async_context(Client(app))
+            assert {tool.name for tool in await client.list_tools()} == {"unlock"}
+            watches[name] = await stack.enter_async_context(client.watch(lists=["tools", "resources"]))
+        await clients["one"].call_tool("unlock")
+        async with asyncio.timeout(60):
+            for name in told:
+                assert (await anext(watches[name])).kind == "tools"
+            for name, client in clients.items():
+                expected = {"unlock", "secret"} if name in told else {"unlock"}
+                assert {tool.name for tool in await client.list_tools()} == expected
+            app.resources.add("note:new", "for all")
+            for name in clients:
+                assert (await anext(watches[name])).kind == "resources", "nobody else was told"
+
+
 async def test_a_stateless_server_is_shared_by_default():
     upstream = stateful()
     async with gateway(upstream, revision=NEWEST) as (app, provider), Client(app) as one, Client(app) as two:

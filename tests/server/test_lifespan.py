@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from carrel import Context, Server
-from carrel.catalog.provider import Events, Interest
-from carrel.errors import ConfigError
+from carrel.catalog.provider import Events, Interest, Provider
+from carrel.errors import ConfigError, SourceUnavailable
+from carrel.server import lifecycle
 from carrel.transports import memory
 from support.memory_client import JUNE, call, listed, read
 from support.numbered_provider import Numbers
@@ -159,8 +160,9 @@ async def test_a_failing_start_stops_what_has_started(where: str) -> None:
 
 
 async def test_an_optional_provider_that_cannot_be_started_is_left_out_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lifecycle, "PAUSES", (3600.0, 3600.0))
     notes: list[str] = []
     app = Server("s")
     app.add_provider(Noted("a", notes, fails=True), optional=True)
@@ -170,7 +172,40 @@ async def test_an_optional_provider_that_cannot_be_started_is_left_out_with_a_wa
         await app.add_provider(Noted("c", notes, fails=True), optional=True)
     assert notes == ["a starts", "b starts", "c starts", "b stops"]
     warnings = [record.getMessage() for record in caplog.records]
-    assert warnings == ["a is left out: no such disk", "c is left out: no such disk"]
+    assert warnings == [f"{name} is left out until it can be reached: no such disk" for name in ("a", "c")]
+
+
+async def test_an_optional_provider_is_started_again_until_it_can_be_or_is_wrongly_configured(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lifecycle, "PAUSES", (0.001, 0.001))
+    failures = {
+        "a": [OSError("no such disk"), SourceUnavailable("not there"), None],
+        "b": [SourceUnavailable("not there"), ConfigError("a wrong option")],
+    }
+    ended: dict[str, asyncio.Event] = {name: asyncio.Event() for name in failures}
+
+    class Late(Provider):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def start(self, events: Events) -> None:
+            failure = failures[self.name].pop(0)
+            if not failures[self.name]:
+                ended[self.name].set()
+            if failure is not None:
+                raise failure
+
+    app = Server("s")
+    for name in failures:
+        app.add_provider(Late(name), optional=True)
+    async with memory.connect(app), asyncio.timeout(60):
+        for event in ended.values():
+            await event.wait()
+        while len(app.endpoint.catalog.providers) < 2 or "a wrong option" not in caplog.text:
+            await asyncio.sleep(0.001)
+        assert [provider.name for provider in app.endpoint.catalog.providers] == ["", "a"]
+    assert caplog.text.count("until it can be reached") == 2
 
 
 async def test_a_provider_that_takes_over_one_that_is_not_optional_is_not_optional_either() -> None:

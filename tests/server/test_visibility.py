@@ -334,3 +334,50 @@ async def test_so_does_one_of_a_session_that_another_replica_has_begun() -> None
         async with asyncio.timeout(60):
             while hub.uris:
                 await asyncio.sleep(0.01)
+
+
+def turning(mounted: bool) -> Server:
+    """Return a server whose tool ``secret`` exists for clients, by name, that have called ``unlock``."""
+    unlocked: set[str] = set()
+    app = Server("inner")
+
+    def is_unlocked(context: Context) -> bool:
+        return context.client is not None and context.client.name in unlocked
+
+    @app.tool(when=is_unlocked)
+    async def secret() -> str:
+        return "secret"
+
+    @app.tool
+    async def unlock(context: Context) -> None:
+        assert context.client is not None
+        unlocked.add(context.client.name)
+        context.list_changed("tools")
+
+    app.resources.add("note:old", "for all")
+    if not mounted:
+        return app
+    outer = Server("outer")
+    outer.add_provider(app)
+    return outer
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_caller_is_told_alone_that_when_shows_it_something_else(revision: str, mounted: bool) -> None:
+    app = turning(mounted)
+    async with (
+        Client(app, name="ann", revision=revision) as ann,
+        Client(app, name="bob", revision=revision) as bob,
+        ann.watch(lists=["tools", "prompts", "resources"]) as told_ann,
+        bob.watch(lists=["tools", "prompts", "resources"]) as told_bob,
+    ):
+        assert {tool.name for tool in await ann.list_tools()} == {"unlock"}
+        await ann.call_tool("unlock")
+        async with asyncio.timeout(60):
+            assert (await anext(told_ann)).kind == "tools"
+            assert {tool.name for tool in await ann.list_tools()} == {"unlock", "secret"}
+            assert {tool.name for tool in await bob.list_tools()} == {"unlock"}
+            app.resources.add("note:new", "for all")
+            assert (await anext(told_bob)).kind == "resources", "it was told nothing before"
+            assert (await anext(told_ann)).kind == "resources"

@@ -63,8 +63,14 @@ def server(command: list[str], path: Path, ready: list[str], stop: signal.Signal
 @contextmanager
 def postgres() -> Iterator[Path]:
     """Run PostgreSQL; the folder has its socket. The superuser is ``postgres``, and needs no password there."""
-    binary, create = program("postgres"), program("initdb")
-    psql = program("psql")
+    with postgres_folder() as path, running_postgres(path):
+        yield path
+
+
+@contextmanager
+def postgres_folder() -> Iterator[Path]:
+    """Make the folder of a PostgreSQL server that does not run yet."""
+    create = program("initdb")
     with folder() as path:
         data = path / "data"
         subprocess.run(
@@ -77,19 +83,25 @@ def postgres() -> Iterator[Path]:
         )
         with open(data / "pg_hba.conf", "w") as access:
             access.write("local all locked scram-sha-256\nlocal all all trust\n")
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": str(path),
-            "fsync": "off",
-            "wal_level": "logical",
-            "max_connections": "60",
-            "shared_buffers": "16MB",
-            "stats_fetch_consistency": "none",
-        }
-        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        ready = [psql, "-h", str(path), "-U", "postgres", "-c", "SELECT 1", "-d", "postgres"]
-        with server([binary, "-D", str(data), *flags], path, ready, signal.SIGINT):
-            yield path
+        yield path
+
+
+@contextmanager
+def running_postgres(path: Path) -> Iterator[None]:
+    """Run PostgreSQL on the data in a folder."""
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(path),
+        "fsync": "off",
+        "wal_level": "logical",
+        "max_connections": "60",
+        "shared_buffers": "16MB",
+        "stats_fetch_consistency": "none",
+    }
+    flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    ready = [program("psql"), "-h", str(path), "-U", "postgres", "-c", "SELECT 1", "-d", "postgres"]
+    with server([program("postgres"), "-D", str(path / "data"), *flags], path, ready, signal.SIGINT):
+        yield
 
 
 @contextmanager

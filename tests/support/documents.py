@@ -224,6 +224,17 @@ def mbox() -> bytes:
 
 
 @cache
+def rtf() -> bytes:
+    """A document with escaped letters, a link, a table, and a picture."""
+    return (
+        rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\author Ada}}{\b Chapter One}\par "
+        rb"The quick fox jumps over caf\'e9 \u8211? \u31958?.\par "
+        rb"""{\field{\*\fldinst{HYPERLINK "https://example.com/"}}{\fldrslt a link}}\par """
+        rb"{\pict\pngblip 89504e470d0a1a0a}"
+        rb"\trowd\cellx1000\cellx2000 name\cell price\cell\row \trowd\cellx1000\cellx2000 tea\cell 3\cell\row}"
+    )
+
+
 def photo(format: str = "JPEG", location: bool = True) -> bytes:
     """Return a picture of 40 x 30 pixels with EXIF: when, by which camera, which way up, and where."""
     from PIL import Image
@@ -251,5 +262,6 @@ DOCUMENTS: dict[str, Callable[[], bytes]] = {
     "ipynb": ipynb,
     "eml": eml,
     "mbox": mbox,
+    "rtf": rtf,
 }
 """Functions that write a document, by its format."""

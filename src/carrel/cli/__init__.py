@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, SourceUnavailable
 
 __all__ = ["COMMANDS", "main"]
 
@@ -52,6 +52,10 @@ FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+#: What to do about a source that cannot be reached.
+OPTIONAL = (
+    "; start it first, or share it with `optional = true` in carrel.toml, so that the server does not wait for it"
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -65,7 +69,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return dispatch([argument for argument in arguments[:end] if argument != DEBUG] + arguments[end:])
     except ConfigError as error:
-        return report(error, str(error), WRONG_USE, debug)
+        hint = OPTIONAL if isinstance(error, SourceUnavailable) else ""
+        return report(error, f"{error}{hint}", WRONG_USE, debug)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

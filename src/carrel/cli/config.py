@@ -20,10 +20,10 @@ from carrel.cli.load import read_place
 from carrel.cli.options import Parser, sources_of
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.targets import app_place, read_targets
-from carrel.cli.values import without_password
 from carrel.errors import ConfigError
 from carrel.host.config.read import read_file as read_servers
 from carrel.printable import printable
+from carrel.redaction import without_password
 from carrel.sources.registry import find, scheme_of
 
 __all__ = ["parser", "run"]

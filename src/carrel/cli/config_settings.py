@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from carrel.limits import Limits
+from carrel.redaction import RedactedStruct, Secret
 from carrel.search.options import SearchOptions
-from carrel.sources.options import Count, Secret
+from carrel.sources.options import Count
 
 __all__ = [
     "HOST_SECTIONS",
@@ -104,7 +105,7 @@ class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = 0.5
 
 
-class IntrospectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class IntrospectionSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Introspection of opaque tokens at the authorization server (RFC 7662)."""
 
     client_id: Annotated[str, Meta(description="what this server is registered as there")]
@@ -145,7 +146,7 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
 
 
-class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GatewaySettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sessions and logins of ``carrel gateway`` at its servers."""
 
     public_url: Annotated[

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from carrel.cli.config_settings import Field
-from carrel.cli.values import MASK, glob, near, size, without_password
+from carrel.cli.values import glob, near, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
+from carrel.redaction import MASK, without_password
 
 __all__ = ["Resolved", "convert", "mask", "resolve", "shown"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carrel.cli.http_options import warn
 from carrel.cli.source_flags import SourceFlags
-from carrel.cli.values import without_password
 from carrel.errors import ConfigError
+from carrel.redaction import without_password
 from carrel.sources.registry import find, no_source, scheme_of
 from carrel.uri.parse import UriError, file_path
 
@@ -35,6 +35,9 @@ class Target(NamedTuple):
     place: str
     options: dict[str, Any]
     optional: bool = False
+
+    def __repr__(self) -> str:
+        return f"Target({without_password(self.place)!r})"  # no options, which may be secret
 
 
 class Targets(list[Target]):

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Iterable
 
 from carrel.errors import ConfigError
 
 __all__ = [
-    "MASK",
     "folder",
     "glob",
     "near",
@@ -23,12 +21,7 @@ __all__ = [
     "shown_size",
     "size",
     "whole",
-    "without_password",
 ]
-
-MASK = "********"
-#: URL with a password, which may not be percent-encoded: ``imap://user:password@host``.
-PASSWORD = re.compile(r"(?P<before>\b[A-Za-z][\w+.-]*://[^\s/?#:@]*:)[^\s]+(?=@)")
 
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -107,11 +100,6 @@ def read_address(text: str) -> tuple[str | None, int]:
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535):
         raise ConfigError(f"--http {text}: {port!r} is not a port (0 to 65535)")
     return host or None, int(port)
-
-
-def without_password(text: str) -> str:
-    """Return a text with the passwords of URLs in it hidden."""
-    return PASSWORD.sub(rf"\g<before>{MASK}", text)
 
 
 def near(name: str, names: Iterable[str], otherwise: str = "; there is {}") -> str:

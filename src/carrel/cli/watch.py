@@ -1,10 +1,16 @@
-"""``carrel watch``: shows changes of the resources and lists of a server as they happen."""
+"""``carrel watch``: shows changes of the resources and lists of a server as they happen.
+
+Without URIs, the listed resources are watched, up to ``MOST``; when their list changes, it is read again.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -18,17 +24,22 @@ from carrel.wire.resources import BlobResourceContents
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
-    from carrel.client.watch import Change
+    from carrel.client.watch import Change, Watch
 
 __all__ = ["parser", "run"]
 
 SUMMARY = "Show changes of resources and lists as they happen, a line each, until Ctrl-C."
 EXAMPLES = """\
 examples:
-  carrel watch ./notes                                  whatever its lists announce
+  carrel watch ./notes                                  all listed resources, and the lists
   carrel watch ./notes file:///srv/notes/plan.md --diff
   carrel watch http://127.0.0.1:8000/mcp --count 1      wait for one change
+  carrel watch http://127.0.0.1:8000/mcp --lists    the lists only
 """
+#: The most resources that are watched without being named.
+MOST = 1000
+#: How many texts are read at the same time.
+AT_ONCE = 16
 KINDS: tuple[Literal["resources", "tools", "prompts"], ...] = ("resources", "tools", "prompts")
 
 
@@ -37,8 +48,12 @@ def parser() -> Parser:
     reader = Parser("watch", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
     reader.add_argument(
-        "uris", metavar="URI", nargs="*", help="a resource to watch, or a directory (default: the lists of the server)"
+        "uris",
+        metavar="URI",
+        nargs="*",
+        help="a resource to watch, or a directory (default: all that are listed, and the lists)",
     )
+    reader.add_argument("--lists", action="store_true", help="watch the lists, and no resources but those given")
     reader.add_argument("--diff", action="store_true", help="show what has changed in a text, as a unified diff")
     reader.add_argument("--count", metavar="N", type=positive, help="end after N changes")
     return reader
@@ -53,25 +68,107 @@ def run(arguments: list[str]) -> int:
     options, whom = read_asked(parser(), arguments)
 
     async def follow(client: Client) -> int:
-        lists = [] if options.uris else [kind for kind in KINDS if client.session.server.announces(kind)]
-        if not options.uris and not lists:
-            return failed(f"{whom.name} announces no changes of its lists; give the URI of a resource", REFUSED)
-        before = {uri: await read_text(client, uri) for uri in options.uris} if options.diff else {}
-        async with client.watch(*options.uris, lists=lists) as changes:
-            for refused in changes.refused:
-                sys.stderr.write(f"carrel: {shown(refused)} is not watched: the server refuses\n")
-            if len(changes.refused) == len(options.uris) + len(lists):
+        watching = Watching(client, options.uris, lists_only=options.lists)
+        await watching.look()
+        if not watching.uris and not watching.lists:
+            return failed(
+                f"{whom.name} announces no changes of its lists, and lets no listed resource be watched; "
+                "give the URI of a resource",
+                REFUSED,
+            )
+        before = await read_texts(client, watching.uris) if options.diff else None
+        async with AsyncExitStack() as stack:
+            changes = await stack.enter_async_context(watching.open())
+            tell_refused(changes.refused, watching)
+            if len(changes.refused) == len(watching.uris) + len(watching.lists):
                 return REFUSED
-            sys.stderr.write(f"watching {shown(', '.join([*options.uris, *lists]), 300)}; Ctrl-C ends\n")
+            sys.stderr.write(f"watching {shown(watching.description, 300)}; Ctrl-C ends\n")
             number = 0
-            async for change in changes:
-                await show(client, change, before if options.diff else None, as_json=options.json)
+            while True:
+                change = await anext(changes)
+                await show(client, change, before, as_json=options.json)
                 number += 1
                 if number == options.count:
-                    break
-        return 0
+                    return 0
+                if change.kind in ("resources", "missed") and await watching.look():
+                    earlier, changes = changes, await stack.enter_async_context(watching.open())
+                    for waiting in await drained(earlier):
+                        changes.put(waiting)
 
     return ask(whom, options, follow)
+
+
+class Watching:
+    """Resources and lists to watch. Without ``uris``, those are the listed resources, where they can be watched."""
+
+    def __init__(self, client: Client, uris: Sequence[str], *, lists_only: bool) -> None:
+        self._client = client
+        facts, offered = client.session.server, client.session.capabilities.resources
+        self.uris = tuple(dict.fromkeys(uris))
+        self.lists = [kind for kind in KINDS if facts.announces(kind)] if lists_only or not uris else []
+        self.follows = not uris and not lists_only and offered is not None and offered.subscribe is True
+        """Whether all listed resources are watched."""
+        self._told = False
+
+    async def look(self) -> bool:
+        """Look for the listed resources, if they are to be watched. Return whether there are others than before."""
+        if not self.follows:
+            return False
+        found: dict[str, None] = {}
+        async for resource in self._client.list_resources():
+            if len(found) == MOST and resource.uri not in found:
+                if not self._told:
+                    sys.stderr.write(
+                        f"carrel: the first {MOST:,} of the listed resources are watched; give the URIs of others\n"
+                    )
+                self._told = True
+                break
+            found[resource.uri] = None
+        before, self.uris = self.uris, tuple(found)
+        return set(before) != set(self.uris)
+
+    def open(self) -> Watch:
+        """Return the watch."""
+        return self._client.watch(*self.uris, lists=self.lists)
+
+    @property
+    def description(self) -> str:
+        """What is watched, in words."""
+        if not self.follows:
+            return ", ".join([*self.uris, *self.lists])
+        count = len(self.uris)
+        parts = [
+            f"{count:,} resource{'s' * (count != 1)}",
+            f"the lists of {', '.join(self.lists)}" if self.lists else "",
+        ]
+        return " and ".join(filter(None, parts))
+
+
+def tell_refused(refused: Sequence[str], watching: Watching) -> None:
+    """Say which subscriptions the server refuses; of listed resources, how many."""
+    single = [name for name in refused if not watching.follows or name in watching.lists]
+    for name in single:
+        sys.stderr.write(f"carrel: {shown(name)} is not watched: the server refuses\n")
+    if len(refused) > len(single):
+        sys.stderr.write(
+            f"carrel: {len(refused) - len(single):,} of {len(watching.uris):,} resources are not watched: "
+            "the server refuses\n"
+        )
+
+
+async def drained(watch: Watch) -> list[Change]:
+    """Close a watch, and return the changes that it has received and that nobody has seen."""
+    await watch.close()
+    return [change async for change in watch]
+
+
+async def read_texts(client: Client, uris: Sequence[str]) -> dict[str, str | None]:
+    """Return the texts of resources, read a few at a time."""
+    found: dict[str, str | None] = {}
+    for start in range(0, len(uris), AT_ONCE):
+        some = uris[start : start + AT_ONCE]
+        found.update(zip(some, await asyncio.gather(*(read_text(client, uri) for uri in some)), strict=True))
+    return found
 
 
 async def show(client: Client, change: Change, before: dict[str, str | None] | None, *, as_json: bool) -> None:

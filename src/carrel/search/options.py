@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from carrel.errors import ConfigError
-from carrel.sources.options import Globs, Secret, Size
+from carrel.sources.options import Globs, RedactedStruct, Secret, Size
 
 __all__ = ["SearchOptions"]
 
 MIB = 1024 * 1024
 
 
-class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of the search over all resources of a server.
 
     Raises:

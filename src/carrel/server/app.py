@@ -248,6 +248,8 @@ class Server(Registration, Generic[State]):
             KeyError: it is not here.
         """
         name = provider if isinstance(provider, str) else provider.name
+        if await self._lifecycle.leave_out(name):
+            return
         await self.endpoint.watches.end(name)
         await self._runtime.catalog.remove(name)
         self._runtime.announce(lists=LISTS)

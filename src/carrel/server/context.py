@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, cast
 
 import msgspec
 
@@ -17,6 +17,7 @@ from carrel.errors import ResourceForbidden, TransportError, URLElicitationRequi
 from carrel.protocol.encoding import encode_event
 from carrel.protocol.methods import READ_RESOURCE
 from carrel.server.elicitation.input_required import InputRequired, Round, ask, begin
+from carrel.server.subscriptions import LISTS
 from carrel.server.task_interface import TaskChannel, task_of
 from carrel.wire.base import ClientCapabilities, Id, Implementation, LoggingLevel
 from carrel.wire.client_features import (
@@ -158,6 +159,18 @@ class Context(Generic[State]):
     def cancelled(self) -> bool:
         """Whether the request was cancelled: for functions in threads, which cannot be stopped."""
         return self._call.is_cancelled
+
+    def list_changed(self, *kinds: Literal["tools", "prompts", "resources"]) -> None:
+        """Notify the client of the caller that lists have changed for it, because ``when`` decides otherwise now.
+
+        Other clients are notified only if they have the same principal. Without arguments, all lists have changed.
+        """
+        from carrel.server.recipients import SameCaller  # few servers need it
+
+        principal = self.principal
+        caller = SameCaller(self._call.connection, None if principal is None else principal.id)
+        chosen = {f"{kind}_list_changed" for kind in kinds or ("tools", "prompts", "resources")}
+        self._runtime.announce(lists=[name for name in LISTS if name in chosen], recipients=caller)
 
     @property
     def shows_pages(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, SourceUnavailable
 from carrel.log import Log
 from carrel.server.subscriptions import LISTS
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Hook", "Lifecycle"]
 
 log = Log("carrel.server")
+
+#: Seconds after which an optional provider is started again; the pause doubles up to the last.
+PAUSES = (1.0, 60.0)
 
 Hook: TypeAlias = "Callable[[], Awaitable[None] | None]"
 
@@ -48,6 +51,7 @@ class Lifecycle:
         self.added: list[Provider] = []
         """Providers that are started with the server."""
         self._optional: set[Provider] = set()  # those of them that are left out where they cannot be started
+        self._waiting: dict[str, asyncio.Task[None]] = {}  # for optional providers that cannot be reached yet
         self._stack: AsyncExitStack | None = None
         self._users = 0
         self._changing = asyncio.Lock()
@@ -110,6 +114,8 @@ class Lifecycle:
     async def start_provider(self, provider: Provider, *, optional: bool = False) -> None:
         """Start a provider, and watch it; one that is ``optional`` is left out, with a warning, if that fails.
 
+        What cannot be reached (``SourceUnavailable``, ``OSError``) is tried again in the background until it can.
+
         Raises:
             ConfigError, OSError: it cannot be started, and is not optional.
         """
@@ -118,8 +124,41 @@ class Lifecycle:
         except (ConfigError, OSError) as error:
             if not optional:
                 raise
-            log.warning("%s is left out: %s", provider.name, error)
+            wait = isinstance(error, SourceUnavailable | OSError)
+            log.warning("%s is left out%s: %s", provider.name, " until it can be reached" if wait else "", error)
+            if wait:
+                self._waiting[provider.name] = asyncio.ensure_future(self._start_later(provider))
             return
+        self._watches.begin(provider)
+        self._runtime.announce(lists=LISTS)
+
+    async def leave_out(self, name: str) -> bool:
+        """Stop trying to start a provider that cannot be reached yet. Return whether there is one of that name."""
+        task = self._waiting.pop(name, None)
+        if task is None or task.done():
+            return False
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return True
+
+    async def _start_later(self, provider: Provider) -> None:
+        pause = PAUSES[0]
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSES[1])
+            try:
+                await self._runtime.catalog.add(provider)
+            except (SourceUnavailable, OSError) as error:
+                log.debug("%s is still left out: %s", provider.name, error)
+            except ConfigError as error:
+                log.warning("%s is left out: %s", provider.name, error)
+                return
+            except Exception:
+                log.exception("starting %s has failed", provider.name)
+                return
+            else:
+                break
+        log.warning("%s can be reached now", provider.name)
         self._watches.begin(provider)
         self._runtime.announce(lists=LISTS)
 
@@ -132,6 +171,8 @@ class Lifecycle:
 
     async def _stop(self) -> None:
         self._runtime.hub.shut()
+        for name in tuple(self._waiting):
+            await self.leave_out(name)
         await self._watches.stop()
         await self._runtime.stop()
         stack, self._stack = self._stack, None

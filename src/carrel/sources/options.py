@@ -2,7 +2,8 @@
 
 A source has its options in one frozen ``msgspec.Struct``. From its fields come the flags of ``carrel serve``, the keys
 of a configuration file, and the tables of the documentation: the name, the type, the default, and the description in
-``msgspec.Meta``. Where a type has a ``title`` here, the command line reads and names its values accordingly.
+``msgspec.Meta``. A struct with a ``Secret`` is a ``RedactedStruct``, whose repr hides it. Where a type has a ``title``
+here, the command line reads and names its values accordingly.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-__all__ = ["Count", "Folder", "Glob", "Globs", "NoOptions", "Secret", "Size"]
+from carrel.redaction import RedactedStruct, Secret
+
+__all__ = ["Count", "Folder", "Glob", "Globs", "NoOptions", "RedactedStruct", "Secret", "Size"]
 
 Size: TypeAlias = Annotated[int, Meta(ge=1, title="SIZE")]
 """Number of bytes; on the command line also 500KiB or 20MiB."""
@@ -28,10 +31,6 @@ Glob: TypeAlias = Annotated[str, Meta(title="GLOB")]
 
 Globs: TypeAlias = tuple[Glob, ...]
 """Patterns; on the command line the flag may be repeated."""
-
-
-Secret: TypeAlias = Annotated[str, Meta(title="SECRET", extra={"secret": True})]
-"""Password or key: never printed, and in a configuration file only as a reference such as ${env:NAME}."""
 
 
 class NoOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:  # authorization imports this module even if no request is ever made
     AbstractResolver = object
 
-__all__ = ["PublicResolver", "is_loopback", "is_public", "public_connector", "read_address"]
+__all__ = ["PublicResolver", "is_loopback", "is_public", "plain", "public_connector", "read_address"]
 
 #: Non-public IPv4 networks: https://www.iana.org/assignments/iana-ipv4-special-registry, and 168.63.129.16, at which
 #: a machine in Azure finds its own metadata. Written out, because ``is_global`` differs between Python versions.

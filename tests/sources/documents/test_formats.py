@@ -74,6 +74,7 @@ PARTS = {
         "räksmörgås.pdf (application/pdf, 2,000 bytes)",
     ],
     "mbox": ["## Chapter One 糖", "says hello"],
+    "rtf": ["Chapter One\n\nThe quick fox jumps over café – 糖.", "a link", "| name | price |"],
 }
 
 
@@ -93,7 +94,7 @@ def test_pages_are_those_of_the_document(format: str, pages: int) -> None:
     assert whole.text.count(f"<!-- {BY_FORMAT[format].unit} ") == pages
 
 
-@pytest.mark.parametrize("format", ["docx", "html", "eml", "odt", "ipynb"])
+@pytest.mark.parametrize("format", ["docx", "html", "eml", "odt", "ipynb", "rtf"])
 def test_what_has_no_pages_has_sections_that_join(format: str) -> None:
     whole = ask(format, DOCUMENTS[format]())
     assert whole.text == "".join(read_pages(format))

@@ -107,10 +107,14 @@ async def test_pages_are_suggested(put: Put, share: Share) -> None:
 async def test_what_cannot_be_turned_into_text_says_why(put: Put, share: Share) -> None:
     put("report.pdf", pdf())
     put("locked.pdf", pdf("secret"))
+    put("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+    put("old.ppt", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
     put("broken.docx", b"PK\x03\x04 nothing")
     put("notes.txt")
     source = await share()
     for path, error, message in (
+        ("old.doc?view=text", InvalidParams, r"old Word files \(.doc\) is not read, save it as .docx"),
+        ("old.ppt?page=1", InvalidParams, r"old PowerPoint files \(.ppt\) is not read, save it as .pptx"),
         ("report.pdf?page=4", InvalidParams, "the document has 3 pages"),
         ("report.pdf?page=0", InvalidParams, "count from 1"),
         ("report.pdf?page=x", InvalidParams, "count from 1"),

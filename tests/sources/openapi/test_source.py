@@ -8,15 +8,18 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import msgspec
 import pytest
 import uvicorn
+from fastapi import Response
 
 from carrel.catalog.provider import Change, Interest, Provider, Request
 from carrel.errors import (
     ConfigError,
     InvalidParams,
+    RequestTimeout,
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
@@ -30,6 +33,7 @@ from carrel.testing import Caller, running
 from carrel.uri.template import UriTemplate
 from carrel.wire.resources import BlobResourceContents, decoded
 from carrel.wire.tools import CallToolResult
+from support.documents import pdf
 from support.pets_api import SECRET, pets_api
 
 DESCRIPTIONS = Path(__file__).parent / "descriptions"
@@ -52,6 +56,20 @@ async def pets(**options: Any) -> AsyncIterator[tuple[OpenAPISource, Any]]:
     source = from_asgi(app, **options)
     async with running(source):
         yield source, app
+
+
+@asynccontextmanager
+async def running_application(app: Any) -> AsyncIterator[int]:
+    """Serve an application on a free port."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_config=None))
+    task = asyncio.create_task(server._serve())
+    try:
+        while not server.started:
+            await asyncio.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        await task
 
 
 # Resources
@@ -86,6 +104,40 @@ async def test_bytes_are_bytes_and_text_is_text():
         assert isinstance(picture, BlobResourceContents)
         assert (picture.blob, picture.mime_type) == (b"\x89PNG\0", "image/png")
         assert (await read(source, "openapi://app/api/files/a%20b")).text == "file a b"
+
+
+async def test_a_response_that_is_a_document_has_its_text_beside_it():
+    app = pets_api()
+    asked: list[str] = []
+
+    @app.get("/reports/{number}")
+    async def report(number: int, page: int = 0) -> Response:
+        asked.append(f"report {page}")
+        return Response(pdf(), media_type="application/pdf")
+
+    @app.get("/invoices/{number}")
+    async def invoice(number: int, currency: str = "EUR") -> Response:
+        asked.append(f"invoice {currency}")
+        return Response(pdf(), media_type="application/pdf")
+
+    async with running(from_asgi(app)) as source:
+        original = await read(source, f"{source.uri}/api/invoices/7")
+        assert (original.blob, original.meta) == (pdf(), {"carrel/text": "?view=text"})
+        page = await read(source, f"{source.uri}/api/invoices/7?page=2")
+        assert (page.text, page.mime_type) == ("Page 2\nThe quick fox jumps over it.\n", "text/markdown")
+        assert "Chapter One" in (await read(source, f"{source.uri}/api/invoices/7?view=text")).text
+        assert asked == ["invoice EUR"] * 3, "one request for each read"
+        other = await read(source, f"{source.uri}/api/invoices/7?currency=USD")
+        assert isinstance(other, BlobResourceContents)
+        # The parameter is the operation's own.
+        own = await read(source, f"{source.uri}/api/reports/7?page=2")
+        assert isinstance(own, BlobResourceContents)
+        assert asked[-1] == "report 2"
+        with pytest.raises(InvalidParams, match="is not a document"):
+            await read(source, f"{source.uri}/api/pets/1?view=text")
+    async with running(from_asgi(app, documents=False)) as source:
+        with pytest.raises(InvalidParams):
+            await read(source, f"{source.uri}/api/invoices/7?view=text")
 
 
 async def test_documentation_names_parameters_bodies_and_responses():
@@ -386,12 +438,7 @@ def test_a_target_that_names_no_description_is_refused_without_its_password(targ
 
 async def test_an_api_is_used_over_http():
     app = pets_api()
-    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_config=None))
-    task = asyncio.create_task(server._serve())
-    try:
-        while not server.started:
-            await asyncio.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
+    async with running_application(app) as port:
         target = f"openapi+http://127.0.0.1:{port}/openapi.json"
         source = OpenAPISource(target, OpenAPIOptions(write=True, token=SECRET, max_response_size=100))
         async with running(source):
@@ -409,9 +456,6 @@ async def test_an_api_is_used_over_http():
         async with running(source):
             with pytest.raises(ResourceForbidden, match="public Internet"):
                 await read(source, f"{source.uri}/api/pets/1")
-    finally:
-        server.should_exit = True
-        await task
 
 
 async def test_a_watch_that_ends_leaves_no_task():
@@ -439,6 +483,69 @@ async def test_why_an_api_cannot_be_reached_is_logged_and_not_told(caplog: pytes
             await read(source, f"{source.uri}/api/pets/1")
         assert (caught.value.uri, caught.value.message) == (f"{source.uri}/api/pets/1", "The API cannot be reached")
     assert "Connect call failed ('127.0.0.1', 1)" in caplog.text
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+async def test_a_timeout_names_the_operation_and_no_url(in_memory: bool, caplog: pytest.LogCaptureFixture):
+    """The API answers when it is too late."""
+    app = pets_api()
+    asked = []
+    over = asyncio.Event()
+
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and "/pets" in scope["path"]:
+            asked.append(scope["query_string"])
+            await over.wait()
+        await app(scope, receive, send)
+
+    options = OpenAPIOptions(request_timeout=0.2, read_tools=True, api_key=SECRET)
+    description = app.openapi()
+    description["components"] = {
+        **description.get("components", {}),
+        "securitySchemes": {"key": {"type": "apiKey", "in": "query", "name": "key"}},
+    }
+    description["security"] = [{"key": []}]
+    for path in description["paths"].values():
+        for operation in path.values():
+            operation.pop("security", None)
+
+    async def ask(source: OpenAPISource) -> None:
+        with pytest.raises(RequestTimeout) as late:
+            await read(source, f"{source.uri}/api/pets?limit=7")
+        with pytest.raises(ToolError) as refused:
+            await call(source, "list_pets", limit=7)
+        for text in (str(late.value), str(refused.value)):
+            assert text == "list_pets: the API did not answer in time (request_timeout)"
+        over.set()
+
+    if in_memory:
+        async with running(from_asgi(silent, description=description, **msgspec.structs.asdict(options))) as source:
+            await ask(source)
+    else:
+        async with running_application(silent) as port:
+            options = msgspec.structs.replace(options, server=f"http://127.0.0.1:{port}")
+            target = f"openapi+http://127.0.0.1:{port}/openapi.json"
+            async with running(OpenAPISource(target, options, description=description)) as source:
+                await ask(source)
+    assert all(SECRET in unquote(one.decode()) for one in asked)
+    assert len(asked) == 2 or not in_memory  # over HTTP, the time may be over before the request arrives
+    assert "/pets did not answer within 0.2 seconds" in caplog.text
+    assert SECRET not in caplog.text
+    assert quote(SECRET, safe="") not in caplog.text
+    assert "limit=7" not in caplog.text
+
+
+async def test_errors_of_a_tool_name_no_url(caplog: pytest.LogCaptureFixture):
+    source = OpenAPISource(
+        "openapi+https://api.example/openapi.json",
+        OpenAPIOptions(server="http://127.0.0.1:1/inside", read_tools=True),
+        description={**pets_api().openapi(), "openapi": "3.1.0"},
+    )
+    async with running(source):
+        with pytest.raises(ToolError) as caught:
+            await call(source, "list_pets", limit=7)
+    assert str(caught.value) == "The API cannot be reached: list_pets"
+    assert "limit=7" not in caplog.text
 
 
 async def test_a_description_that_cannot_be_fetched_is_a_clear_error():

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from carrel.catalog.provider import Change, Interest, Provider, Request
@@ -27,6 +28,8 @@ from carrel.errors import (
     ResourceTooLarge,
 )
 from carrel.media_types import DIRECTORY
+from carrel.sources.web.options import WebOptions
+from carrel.sources.web.source import WebSource
 from carrel.testing import Caller, running
 from carrel.transports import addresses
 from carrel.wire.resources import BlobResourceContents, decoded
@@ -455,6 +458,55 @@ async def test_redirects_lead_nowhere_else(site: Site, location: str):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("/admin", "../admin", "/docs", "/docsecret/x", "http://127.0.0.1:{port}/admin", "/docs/../admin"),
+        *("/docs/%2e%2e/admin", "/docs/..%2fadmin", "/docs/x%5c..%5cadmin", "/docs/..;/admin", "/?/docs/"),
+    ],
+)
+async def test_a_redirect_out_of_the_shared_folder_is_not_followed(site: Site, location: str):
+    site.put("/docs/a", "", status=302, Location=location.format(port=site.port))
+    for path in ("/admin", "/docs", "/docsecret/x", "/docs/admin", "/", "/?/docs/"):
+        site.put(path, "inside", "text/plain")
+    with pytest.raises(ResourceForbidden, match=r"outside of what is shared|not fetched"):
+        await read(site, "/docs/a")
+    assert {path for path, _ in site.requests} <= {"/docs/", "/docs/a", "/robots.txt", "/sitemap.xml"}
+    if location == "/admin":
+        assert (await read(site, "/docs/a", redirect_hosts=("127.0.0.1",))).text == "inside"
+
+
+async def test_one_page_is_shared_with_where_it_redirects_to_on_its_host(site: Site):
+    site.put("/manual", "", status=301, Location="/manual/en/")
+    site.put("/manual/en/", "here", "text/plain")
+    assert (await read(site, "/manual", root="/manual")).text == "here"
+
+
+async def test_a_page_of_a_sitemap_redirects_to_pages_of_the_sitemap_only(site: Site):
+    site.list({"/a": "2026-01-01", "/b": "2026-01-01", "/c": "2026-01-01"})
+    site.put("/a", "", status=302, Location="/b")
+    site.put("/b", "here", "text/plain")
+    site.put("/c", "", status=302, Location="/admin")
+    site.put("/admin", "inside", "text/plain")
+    source = site.source("/sitemap.xml")
+    async with running(source):
+        await source.list_resources(Request())
+        assert (await contents(source, f"web+{site.origin}/a")).text == "here"
+        with pytest.raises(ResourceForbidden, match="outside of what is shared"):
+            await contents(source, f"web+{site.origin}/c")
+    assert site.asked("/admin") == []
+
+
+async def test_a_page_that_was_kept_under_a_wider_scope_is_not_given_under_a_narrower_one(site: Site, tmp_path: Path):
+    site.put("/docs/a", "", status=302, Location="/admin")
+    site.put("/admin", "inside", "text/plain", Cache_Control="max-age=1000")
+    site.page("/", "Home")
+    assert (await read(site, "/docs/a", root="/", cache_folder=str(tmp_path))).text == "inside"
+    with pytest.raises(ResourceForbidden, match="outside of what is shared"):
+        await read(site, "/docs/a", cache_folder=str(tmp_path))
+    assert site.asked("/admin") == [200]
+
+
 async def test_redirects_within_the_site_are_followed_and_counted(site: Site):
     site.put("/docs/a", "", status=301, Location="b")
     site.put("/docs/b", "", status=307, Location="/docs/c")
@@ -470,16 +522,25 @@ async def test_redirects_within_the_site_are_followed_and_counted(site: Site):
     "host",
     ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "017700000001", "[::1]", "[::ffff:127.0.0.1]", "0"],
 )
-async def test_private_hosts_are_not_fetched_unless_an_option_names_them(site: Site, host: str):
-    source = site.source(private_hosts=())
-    try:
-        source = type(source)(f"web+http://{host}:{site.port}/docs/", source._options)
-    except ConfigError:
-        return
-    async with running(source):
-        with pytest.raises(ResourceForbidden, match="public Internet"):
-            await contents(source, source.uri)
-    assert site.requests == []
+def test_private_hosts_are_refused_at_the_start_unless_an_option_names_them(host: str):
+    with pytest.raises(ConfigError, match=r"(private address.*--private-hosts)|(is not a URL)"):
+        WebSource(f"web+http://{host}:8000/docs/")
+    with pytest.raises(ConfigError, match=r"(private address.*--private-hosts)|(is not a URL)"):
+        WebSource(f"https://{host}:8000/docs/", WebOptions(private_hosts=("10.0.0.1",)))
+
+
+def test_a_private_host_that_an_option_names_is_shared():
+    for host in ("127.0.0.1", "localhost", "[::1]", "10.0.0.1"):
+        WebSource(f"web+http://{host}:8000/docs/", WebOptions(private_hosts=(host,)))
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "127.0.0.2"])
+async def test_redirects_lead_to_no_private_host_that_no_option_names(site: Site, host: str):
+    site.put("/docs/a", "", status=302, Location=f"http://{host}:{site.port}/docs/b")
+    site.put("/docs/b", "inside", "text/plain")
+    with pytest.raises(ResourceForbidden, match="public Internet"):
+        await read(site, "/docs/a", redirect_hosts=(host.strip("[]"), "::ffff:7f00:1"))
+    assert site.asked("/docs/b") == []
 
 
 async def test_a_name_that_resolves_differently_later_is_checked_each_time(site: Site, monkeypatch: pytest.MonkeyPatch):
@@ -499,7 +560,8 @@ async def test_a_name_that_resolves_differently_later_is_checked_each_time(site:
     monkeypatch.setattr(addresses, "INSIDE_IPV4", (*rest, *loopback.address_exclude(public)))
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     site.put("/docs/a", "first", "text/plain", Connection="close")
-    source = site.source(robots=False, private_hosts=())
+    source = site.source(robots=False)
+    source._options = msgspec.structs.replace(source._options, private_hosts=())
     source = type(source)(f"web+http://b\u00fccher.example:{site.port}/docs/", source._options)
     uri = source.uri + "a"
     assert "xn--bcher-kva.example" in uri

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.errors import AuthorizationError, ConfigError
+from carrel.redaction import RedactedStruct, Secret
 from carrel.security.client.authorization_server import AuthorizationServer
 from carrel.security.client.client_authentication import ClientIdentity
 from carrel.security.client.tokens import explain
@@ -26,11 +27,11 @@ __all__ = ["application_type", "check_document_url", "register"]
 METHODS = ("none", "client_secret_basic", "client_secret_post")
 
 
-class Registered(msgspec.Struct):
+class Registered(RedactedStruct, frozen=True):
     """Client registration response, reduced to the fields in use (RFC 7591, section 3.2.1)."""
 
     client_id: str
-    client_secret: str | None = None
+    client_secret: Secret | None = None
     client_secret_expires_at: float = 0
     token_endpoint_auth_method: str | None = None
 

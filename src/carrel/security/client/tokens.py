@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from carrel.errors import AuthorizationError
+from carrel.redaction import RedactedStruct, Secret
 from carrel.security.client.authorization_server import AuthorizationServer
 from carrel.security.client.challenges import read_scope
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, authenticate
@@ -64,15 +65,15 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return now >= self.expires - min(30.0, max(0.0, (self.expires - self.issued) / 10))
 
 
-class Issued(msgspec.Struct):
+class Issued(RedactedStruct, frozen=True):
     """Token response, reduced to the fields in use (RFC 6749, section 5.1)."""
 
-    access_token: str
+    access_token: Secret
     token_type: str = "Bearer"  # noqa: S105
     expires_in: float | str | None = None
-    refresh_token: str | None = None
+    refresh_token: Secret | None = None
     scope: str | None = None
-    id_token: str | None = None
+    id_token: Secret | None = None
     issued_token_type: str | None = None
 
 

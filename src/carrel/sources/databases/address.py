@@ -52,6 +52,9 @@ class Address(NamedTuple):
     database: str = ""
     options: Mapping[str, str] = {}
 
+    def __repr__(self) -> str:
+        return f"Address({self.base!r})"  # no password
+
     @property
     def name(self) -> str:
         """Short name of the database: that of the file without its ending, or of the database."""

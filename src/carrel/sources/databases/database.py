@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
 from carrel.sources.databases.address import Address
-from carrel.sources.databases.failure import Failed, Refused, Unreachable, translate
+from carrel.sources.databases.failure import Failed, Refused, Unreachable, not_opened, translate, unreachable
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.workers import Workers
 from carrel.threads import cancelled
@@ -174,7 +174,7 @@ class ThreadedDatabase(Database):
             await self.run("", self.check_account)
         except Failed as error:
             await self.stop()
-            raise ConfigError(f"{self.address.base} cannot be opened: {error}") from None
+            raise not_opened(self.address.base, error) from None
         except BaseException:
             await self.stop()
             raise
@@ -241,5 +241,5 @@ class ThreadedDatabase(Database):
         return ()
 
     def unreachable(self, error: Exception) -> Failed:
-        """Return the failure for an error while connecting, without what it says about the account."""
-        return Unreachable("the database cannot be reached")
+        """Return the failure for an error while connecting; clients are not told what it says about the account."""
+        return unreachable(error)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from carrel.errors import ConfigError, SourceUnavailable
 from carrel.printable import printable
 
-__all__ = ["BadValue", "Failed", "Refused", "TookTooLong", "Unreachable", "translate"]
+__all__ = ["BadValue", "Failed", "Refused", "TookTooLong", "Unreachable", "not_opened", "translate", "unreachable"]
 
 MAX_MESSAGE = 500
 #: Messages of the databases for a statement that a limit has ended.
@@ -16,6 +17,8 @@ ENDED = re.compile(
     r"|canceling statement|QueryCanceled",
     re.IGNORECASE,
 )
+#: Errors of MySQL and MariaDB for a wrong user or password; SQL states that begin with 28 say it elsewhere.
+LOGIN_REFUSED = (1044, 1045, 1698)
 
 
 class Failed(Exception):
@@ -31,11 +34,32 @@ class TookTooLong(Failed):
 
 
 class Unreachable(Failed):
-    """There is no connection to the database."""
+    """There is no connection to the database. ``reason`` is why, for whoever starts the server and not for clients."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Refused(Exception):
     """The statement is not one that is run; the text says why, and what is possible."""
+
+
+def not_opened(base: str, failure: Failed) -> ConfigError:
+    """Return the error for a database that cannot be opened at the start."""
+    message = f"{base} cannot be opened: {failure}"
+    if isinstance(failure, Unreachable):
+        return SourceUnavailable(f"{message} ({failure.reason})" if failure.reason else message)
+    return ConfigError(message)
+
+
+def unreachable(error: Exception) -> Unreachable:
+    """Return the failure for an error of a driver while connecting. Its reason does not name the user."""
+    original: Any = getattr(error, "orig", None) or error
+    number = next(iter(getattr(original, "args", ())), None)
+    refused = str(getattr(original, "sqlstate", None) or "").startswith("28") or number in LOGIN_REFUSED
+    reason = "the login is refused" if refused else message_of(original)
+    return Unreachable("the database cannot be reached", reason)
 
 
 def translate(error: Exception, limit: float) -> Failed:

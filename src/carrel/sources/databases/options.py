@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from carrel.sources.options import Count, Globs, Secret, Size
+from carrel.sources.options import Count, Globs, RedactedStruct, Secret, Size
 
 __all__ = ["DatabaseOptions"]
 
 
-class DatabaseOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DatabaseOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of a database: what of it is shared, under which name, and how much work one request may cause."""
 
     tables: Annotated[Globs, Meta(description="share only tables that match, for example 'sales.*'")] = ()
@@ -29,7 +28,7 @@ class DatabaseOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     query: Annotated[bool, Meta(description="offer a tool that runs read-only SQL queries")] = False
     queries: Annotated[
         dict[str, str], Meta(description="SQL queries that are offered by name; :name in them is a parameter")
-    ] = {}
+    ] = {}  # noqa: RUF012
     password: Annotated[
         Secret | None, Meta(description="the password (default: PGPASSWORD or MYSQL_PWD, and the drivers' files)")
     ] = None

@@ -15,7 +15,7 @@ from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
 from carrel.sources.databases.database import CONNECT_TIMEOUT, GRACE, Database
 from carrel.sources.databases.decoding import check_decoding, decode
-from carrel.sources.databases.failure import Failed, Refused, Unreachable, translate
+from carrel.sources.databases.failure import Failed, Refused, Unreachable, not_opened, translate, unreachable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -104,7 +104,7 @@ class PostgresDatabase(Database):
                 await self._check_decoding()
         except Failed as error:
             await self.stop()
-            raise ConfigError(f"{self.address.base} cannot be opened: {error}") from None
+            raise not_opened(self.address.base, error) from None
         except BaseException:
             await self.stop()
             raise
@@ -161,7 +161,7 @@ class PostgresDatabase(Database):
                 connection = await engine.connect()
             except (SQLAlchemyError, PostgresError, OSError, TimeoutError) as error:
                 log.debug("%s cannot be reached: %s", self.address.base, type(error).__name__)
-                raise Unreachable("the database cannot be reached") from None
+                raise unreachable(error) from None
             try:
                 await connection.execution_options(postgresql_readonly=True)
                 return await connection.run_sync(work)
@@ -170,7 +170,12 @@ class PostgresDatabase(Database):
             except (SQLAlchemyError, PostgresError, OSError) as error:
                 raise translate(error, self.options.time_limit) from None
             finally:
-                await connection.close()
+                try:
+                    await connection.close()
+                except (SQLAlchemyError, PostgresError, OSError) as error:  # the server has gone meanwhile
+                    log.debug("%s: a connection is lost: %s", self.address.base, type(error).__name__)
+                    if not connection.closed:
+                        await connection.invalidate()
 
     async def _check_decoding(self) -> None:
         connection = await self.connect()

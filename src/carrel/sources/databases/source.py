@@ -15,7 +15,7 @@ from carrel.media_types import DIRECTORY
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
 from carrel.sources.databases.engines import open_database
-from carrel.sources.databases.failure import Failed, Refused
+from carrel.sources.databases.failure import Failed, Refused, not_opened
 from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.places import Place, read_place
@@ -85,7 +85,7 @@ class DatabaseSource(Provider):
             await self._check_queries(await self._reader.cache.get(fresh=True))
         except Failed as error:
             await database.stop()
-            raise ConfigError(f"{self._reader.base} cannot be opened: {error}") from None
+            raise not_opened(self._reader.base, error) from None
         except BaseException:
             await database.stop()
             raise

@@ -25,7 +25,7 @@ from carrel.errors import InvalidParams, ResourceError, ResourceTooLarge, Server
 from carrel.log import Log
 from carrel.sources.content.text import UTF8
 from carrel.sources.content.window import TooFar, TooWide, Window, cut_bytes, cut_lines, cut_tail
-from carrel.sources.documents.kinds import IMAGE, PACKAGES, Kind, kind_of
+from carrel.sources.documents.kinds import IMAGE, PACKAGES, UNREAD, Kind, kind_of
 from carrel.sources.documents.messages import Answer, Crashed, Question, TookTooLong
 from carrel.sources.documents.query import QUERIES, TEXT, VIEW, Wanted, parse_wanted
 from carrel.sources.turns import Turns
@@ -158,7 +158,8 @@ class Documents:
         """Return the templates of texts. ``prefix`` is the template of a document, such as ``file:///a/{+path}``."""
         if not self._offered or not self._installed():
             return []
-        about = "of a document as Markdown (PDF, Word, Excel, PowerPoint, EPUB, OpenDocument, HTML, notebook, e-mail)"
+        formats = "PDF, Word, Excel, PowerPoint, EPUB, OpenDocument, HTML, RTF, notebook, e-mail"
+        about = f"of a document as Markdown ({formats})"
         return [
             ResourceTemplate(
                 f"{prefix}{{?view}}", f"{title}: text", description=f"The text {about}", mime_type=MARKDOWN
@@ -261,11 +262,9 @@ class Documents:
         original = await load(document, request, LARGEST, lambda version: knows(document, version, page))
         kind = kind_of(original.mime_type)
         if kind is None:
-            raise InvalidParams(
-                f"Invalid params: uri: {original.mime_type or 'this'} is not a document that has a text; "
-                "read it without ?view and ?page",
-                parameter="uri",
-            )
+            about = UNREAD.get(original.mime_type or "")
+            about = about or f"{original.mime_type or 'this'} is not a document that has a text"
+            raise InvalidParams(f"Invalid params: uri: {about}; read it without ?view and ?page", parameter="uri")
         key = (document, original.version, page)
         if (kept := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["IMAGE", "KINDS", "PACKAGES", "Kind", "kind_of"]
+__all__ = ["IMAGE", "KINDS", "PACKAGES", "UNREAD", "Kind", "kind_of"]
 
 
 class Kind(NamedTuple):
@@ -44,13 +44,21 @@ KINDS: dict[str, Kind] = {
     "application/x-ipynb+json": Kind("Jupyter notebook", "section", "notebook", "ipynb"),
     "message/rfc822": Kind("e-mail", "section", "mail", "eml"),
     "application/mbox": Kind("mailbox", "message", "mail", "mbox"),
+    "application/rtf": Kind("RTF document", "section", "rtf", "rtf"),
+    "text/rtf": Kind("RTF document", "section", "rtf", "rtf"),
     **dict.fromkeys(
         ("image/avif", "image/bmp", "image/gif", "image/jpeg", "image/png", "image/tiff", "image/webp"), IMAGE
     ),
 }
 """Kinds of documents by media type."""
 
-PACKAGES = ("html_to_markdown", "lxml", "mammoth", "PIL", "pptx", "pypdfium2", "python_calamine")
+UNREAD = {
+    "application/msword": "the text of old Word files (.doc) is not read, save it as .docx",
+    "application/vnd.ms-powerpoint": "the text of old PowerPoint files (.ppt) is not read, save it as .pptx",
+}
+"""Documents whose text is not read, by media type, and what to do about it."""
+
+PACKAGES = ("html_to_markdown", "lxml", "mammoth", "PIL", "pptx", "pypdfium2", "python_calamine", "striprtf")
 """Packages that the formats need: those of the extra ``documents``."""
 
 

@@ -15,6 +15,7 @@ import msgspec
 from carrel.errors import (
     ConfigError,
     InvalidParams,
+    RequestTimeout,
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
@@ -78,10 +79,24 @@ class API:
     ) -> tuple[str, Response]:
         """Send the request of an operation. Return its URL without credentials, and the response.
 
+        Errors have no URL of the API: they name the operation, and details are logged.
+
         Raises:
             InvalidParams: a parameter makes no sense.
             ResourceError: there is no response.
+            RequestTimeout: it does not come in time.
         """
+        try:
+            return await self._request(operation, values, body, kind)
+        except ResourceError as error:
+            raise type(error)(operation.id, error.message) from None
+        except RequestTimeout as error:
+            log.warning("%s: %s", operation.id, self.credentials.hide(str(error)))
+            raise RequestTimeout(f"{operation.id}: the API did not answer in time (request_timeout)") from None
+
+    async def _request(
+        self, operation: Operation, values: Values, body: bytes | None, kind: str | None
+    ) -> tuple[str, Response]:
         public = build_url(self.base, operation, values)
         headers = headers_of(operation, values)
         if body is not None:
@@ -112,7 +127,7 @@ class API:
         except (ResourceTooLarge, ResourceForbidden):
             raise
         except ResourceError as error:
-            log.warning("%s: %s", self.base, error.message)
+            log.warning("%s: %s", self.base, self.credentials.hide(error.message))
             raise ResourceError(error.uri, "The API cannot be reached") from None
 
     def includes(self, url: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
-from carrel.sources.options import Secret, Size
+from carrel.sources.documents.options import AsText, Locations
+from carrel.sources.options import RedactedStruct, Secret, Size
 
 __all__ = ["OpenAPIOptions", "Pattern", "Seconds"]
 
@@ -18,7 +18,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, title="SECONDS")]
 """Duration in seconds, more than 0."""
 
 
-class OpenAPIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OpenAPIOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of an API: its server, the operations that are tools, credentials, limits."""
 
     api_name: Annotated[str | None, Meta(description="the name in the URIs of the API (default: its host)")] = None
@@ -38,6 +38,8 @@ class OpenAPIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         str | None, Meta(description="where the client gets its tokens, instead of what the description says")
     ] = None
     scopes: Annotated[tuple[str, ...], Meta(description="a scope that the client asks for")] = ()
+    documents: AsText = True
+    image_locations: Locations = False
     max_description_size: Annotated[Size, Meta(description="the largest description that is read")] = 32 * 1024 * 1024
     max_response_size: Annotated[Size, Meta(description="the largest response of the API")] = 4 * 1024 * 1024
     request_timeout: Annotated[Seconds, Meta(description="how long a request to the API may take")] = 30.0

@@ -8,6 +8,7 @@ import msgspec
 
 from carrel.errors import InvalidParams, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY
+from carrel.sources.documents.query import QUERIES
 from carrel.sources.openapi.api import API, next_link
 from carrel.sources.openapi.documentation import describe_operation, overview
 from carrel.sources.openapi.operations import Operation
@@ -129,6 +130,20 @@ class Resources:
         else:
             raise InvalidParams("Invalid params: ref: there is no such template", parameter="ref")
         raise InvalidParams(f"Invalid params: the template has no variable {variable[:200]!r}", parameter="argument")
+
+    def may_be_document(self, uri: str) -> bool:
+        """Return whether ``page`` and ``view`` in the query of a URI ask for the text of a response.
+
+        Not where they are parameters of the operation itself, or where the URI has others.
+        """
+        path, _, query = uri.removeprefix(self._live).partition("?")
+        if not self.is_live(uri) or (query and query.partition("=")[0] not in QUERIES):
+            return False
+        try:
+            found = self._api.routes.find(path)
+        except InvalidParams:
+            return False
+        return found is not None and not any(one.name in QUERIES for one in found[0].placed("query"))
 
     async def read(self, uri: str) -> ResourceContents:
         """Return the contents of a resource.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
-from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceNotFound
+from carrel.errors import ConfigError, InvalidCursor, InvalidParams, MCPError, ResourceNotFound, SourceUnavailable
 from carrel.sources.content.words import words_of
 from carrel.sources.cursor import page_after, page_of
+from carrel.sources.documents.documents import Documents, Original
 from carrel.sources.openapi.api import API, check_credentials
 from carrel.sources.openapi.credentials import Credentials, check_options
-from carrel.sources.openapi.document import Documents
+from carrel.sources.openapi.document import Documents as Description
 from carrel.sources.openapi.loading import base_url, load_description, load_file, location_of
 from carrel.sources.openapi.options import OpenAPIOptions
 from carrel.sources.openapi.resources import Resources
@@ -25,7 +26,7 @@ from carrel.sources.openapi.transport import ASGITransport, HTTPTransport, Trans
 from carrel.sources.polling import poll
 from carrel.sources.workers import Workers
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
-from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
+from carrel.wire.resources import BlobResourceContents, ReadResourceResult, Resource, ResourceTemplate, decoded
 from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["OpenAPISource"]
@@ -65,6 +66,7 @@ class OpenAPISource(Provider):
         self._api: API | None = None
         self._resources: Resources | None = None
         self._tools: Tools | None = None
+        self._documents = Documents(self, offered=options.documents, locations=options.image_locations)
         self._watches: set[asyncio.Task[object]] = set()
         self._versions: dict[str, tuple[bytes, int]] = {}
         self.name = f"openapi {self._location}"
@@ -101,13 +103,13 @@ class OpenAPISource(Provider):
         self.name = self.uri = f"openapi://{name}"
         self.prefixes = (self.uri,)
 
-    async def _load(self) -> Documents:
+    async def _load(self) -> Description:
         options, location = self._options, self._location
         if self._description is not None:
             from carrel.sources.openapi.operations import check_version
 
             check_version(self._description, "the description of the application")
-            return Documents(self._description, location)
+            return Description(self._description, location)
         if location.startswith("file:"):
 
             async def load(other: str) -> bytes:
@@ -121,9 +123,10 @@ class OpenAPISource(Provider):
             try:
                 response = await transport.send("GET", other, {}, None)
             except MCPError as error:
-                raise ConfigError(f"the description cannot be fetched: {error}") from None
+                raise SourceUnavailable(f"the description cannot be fetched: {error}") from None
             if response.status != 200:
-                raise ConfigError(f"the description {other.partition('?')[0]} cannot be fetched: {response.status}")
+                kind = SourceUnavailable if response.status >= 500 else ConfigError
+                raise kind(f"the description {other.partition('?')[0]} cannot be fetched: {response.status}")
             return response.body
 
         try:
@@ -151,6 +154,7 @@ class OpenAPISource(Provider):
         for task in tuple(self._watches):
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._documents.stop()
         await self._workers.stop()
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -179,7 +183,22 @@ class OpenAPISource(Provider):
             ResourceNotFound: there is no such operation, or the API says that there is nothing.
             InvalidParams: a parameter is missing, or not of its type.
         """
-        return ReadResourceResult(contents=[await self._ready()[0].read(uri)])
+        resources = self._ready()[0]
+        loaded: dict[str, Original] = {}  # the API is asked once
+
+        async def load(document: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
+            if document not in loaded:
+                found = await resources.read(document)
+                data = found.blob if isinstance(found, BlobResourceContents) else found.text.encode()
+                loaded[document] = Original(found.mime_type, hashlib.sha256(data).digest(), data)
+            return loaded[document]
+
+        async def read(uri: str, request: Request) -> ReadResourceResult:
+            return ReadResourceResult(contents=[await resources.read(uri)])
+
+        if resources.may_be_document(uri):
+            return await self._documents.read(uri, request, read, load)
+        return await read(uri, request)
 
     # Templates, completion, search
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
 from carrel.sources.documents.options import AsText, Locations
-from carrel.sources.options import Count, Secret, Size
+from carrel.sources.options import Count, RedactedStruct, Secret, Size
 
 __all__ = ["CloudOptions", "S3Options", "SFTPOptions", "StoreOptions", "WebDAVOptions"]
 
@@ -23,7 +22,7 @@ Endpoint: TypeAlias = Annotated[
 ]
 
 
-class StoreOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoreOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of every store: its name, how much of it is read at once, and how often it is looked at for changes."""
 
     title: Annotated[str | None, Meta(description="the name of the store in lists (default: bucket or host)")] = None

@@ -17,6 +17,7 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
+    SourceUnavailable,
 )
 from carrel.log import Log
 from carrel.media_types import DIRECTORY
@@ -92,6 +93,8 @@ class StoreSource(Provider):
         except BaseException as error:
             await self._store.close()
             if isinstance(error, StoreError):
+                if type(error) is StoreError:  # neither missing nor refused
+                    raise SourceUnavailable(f"{self.uri} cannot be listed: {error}") from None
                 raise ConfigError(f"{self.uri} cannot be listed: {error}") from None
             raise
         self._workers.start()

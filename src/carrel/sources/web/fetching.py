@@ -1,7 +1,7 @@
 """Fetching of pages: within the public Internet, paced for each host, conditional, and as robots.txt wants it.
 
 Addresses are checked by ``carrel.transports.client.fetch``, for every hop. Redirects lead to the page's own host, and
-to those that options name.
+to those that options name; on the own host they do not leave what is shared.
 
 https://www.rfc-editor.org/rfc/rfc9309
 """
@@ -9,6 +9,7 @@ https://www.rfc-editor.org/rfc/rfc9309
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -40,10 +41,21 @@ MAX_PAUSE = 30.0
 
 
 class Pages:
-    """Client that fetches pages, and keeps them in memory, and in a folder if there is one."""
+    """Client that fetches pages, and keeps them in memory, and in a folder if there is one.
 
-    def __init__(self, options: WebOptions, workers: Workers, ssl: SSLContext | None = None) -> None:
+    ``leaves`` returns whether a redirect of a page leads out of what is shared: the first argument is the URL of the
+    page, the second one that it redirects to, on the same host.
+    """
+
+    def __init__(
+        self,
+        options: WebOptions,
+        workers: Workers,
+        ssl: SSLContext | None = None,
+        leaves: Callable[[str, str], bool] = lambda url, target: False,
+    ) -> None:
         self._options = options
+        self._leaves = leaves
         self._fetch = Fetch(
             timeout=options.fetch_timeout, max_bytes=options.max_page_size, hosts=options.private_hosts, ssl=ssl
         )
@@ -83,6 +95,8 @@ class Pages:
         self._locks[url] = lock
         async with lock:
             known = self.cache.get(url) or await self._kept(url)
+            if known is not None and not self._shared(url, known.url):
+                known = None
             if known is not None and not refresh and self._now() < known.fresh_until:
                 return known
             try:
@@ -187,11 +201,16 @@ class Pages:
             storable=is_storable(headers),
         )
 
+    def _shared(self, url: str, target: str) -> bool:
+        """Return whether a page may be given as it is at another URL of an allowed host."""
+        named = (urlsplit(target).hostname or "").rstrip(".") in self._options.redirect_hosts
+        return named or target == url or not self._leaves(url, target)
+
     def _redirected(self, url: str, target: str, location: str) -> str:
         """Return where a redirect leads.
 
         Raises:
-            ResourceForbidden: to another host, to a less secure scheme, or to no web page at all.
+            ResourceForbidden: to another host, out of what is shared, to a less secure scheme, or to no web page.
         """
         before = urlsplit(target)
         try:
@@ -210,6 +229,12 @@ class Pages:
             )
         if (port or None) not in (None, before.port) and host not in self._options.redirect_hosts:
             raise ResourceForbidden(url, "The page redirects to another port, which is not shared")
+        if not self._shared(url, joined):
+            path = joined.partition("?")[0][:200]
+            raise ResourceForbidden(
+                url,
+                f"The page redirects to {path}, outside of what is shared (the option redirect_hosts allows it)",
+            )
         return joined
 
     # Pace

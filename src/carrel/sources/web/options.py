@@ -27,7 +27,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tuple[Host, ...], Meta(description="a host that may be outside the public Internet, for intranets")
     ] = ()
     redirect_hosts: Annotated[
-        tuple[Host, ...], Meta(description="another host that redirects may lead to; without it only the page's own")
+        tuple[Host, ...], Meta(description="a host on which redirects may lead anywhere (default: what is shared)")
     ] = ()
     robots: Annotated[bool, Meta(description="follow robots.txt", extra={"off": "fetch what robots.txt disallows"})] = (
         True

@@ -95,6 +95,14 @@ class Scope:
         """Return whether a canonical URL is the target, or below it."""
         return url == self.url or (self.folder and url.startswith(self.url))
 
+    def page_of(self, target: str) -> str | None:
+        """Return where a redirect leads as a URL of this origin, whatever its host and scheme; None for odd paths."""
+        try:
+            parts = urlsplit(normalize(target))
+        except (UriError, ValueError):
+            return None
+        return self.canonical(self.origin + (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+
     def address(self, uri: str) -> Address:
         """Return the URL that a URI of a client names; whether it is in the scope is not checked.
 

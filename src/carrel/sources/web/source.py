@@ -27,6 +27,7 @@ from carrel.sources.web.options import WebOptions
 from carrel.sources.web.pages import Lister, Listing, type_of_page
 from carrel.sources.web.scope import Address, Scope
 from carrel.sources.workers import Workers
+from carrel.transports.addresses import is_loopback, is_public, plain, read_address
 from carrel.uri.parse import percent_decode
 from carrel.uri.template import UriTemplate
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -50,7 +51,7 @@ class WebSource(Provider):
         ssl: SSL context with the trusted certificates; those of the system if None.
 
     Raises:
-        ConfigError: the target is not the URL of a page.
+        ConfigError: the target is not the URL of a page, or its host is one of the local network that is not allowed.
     """
 
     options = WebOptions
@@ -63,11 +64,12 @@ class WebSource(Provider):
         ssl: SSLContext | None = None,
     ) -> None:
         self._scope = Scope(target)
+        check_public(self._scope.host, options)
         self._options = options
         self.name = self.uri = self._scope.uri
         self.prefixes = self._scope.prefixes
         self._workers = Workers(self, "carrel-web")
-        self._pages = Pages(options, self._workers, ssl)
+        self._pages = Pages(options, self._workers, ssl, self._leaves)
         self._lister = Lister(self._scope, options, self._pages, self._workers)
         self._documents = Documents(
             self, offered=options.documents and self._scope.fetched, locations=options.image_locations
@@ -173,6 +175,18 @@ class WebSource(Provider):
             if self._scope.folder or self._scope.uri_of(address.url) not in known.resources:
                 raise ResourceNotFound(uri)
         return await self._pages.get(address.url)
+
+    def _leaves(self, url: str, target: str) -> bool:
+        """Return whether a redirect of a page leads out of what is shared.
+
+        One page that is shared by its own URL may redirect within its host. So may what is not given to clients: lists
+        of pages outside of the folder.
+        """
+        scope, page = self._scope, self._scope.page_of(target)
+        if scope.folder:
+            return scope.includes(url) and (page is None or not scope.includes(page))
+        listed = () if self._listing is None else self._listing.resources
+        return url != scope.url and scope.uri_of(url) in listed and (page is None or scope.uri_of(page) not in listed)
 
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         page = await self._get(self._scope.address(uri), uri)
@@ -300,6 +314,20 @@ def unescaped(uri: str) -> str:
         return percent_decode(uri)
     except ValueError:
         return uri
+
+
+def check_public(host: str, options: WebOptions) -> None:
+    """Check that a host is not one of this machine or the local network, unless it is allowed. Names are not resolved.
+
+    Raises:
+        ConfigError: it is one, with the option that allows it.
+    """
+    address = read_address(host)
+    inside = is_loopback(host) if address is None else not is_public(address)
+    if inside and plain(host) not in map(plain, options.private_hosts):
+        raise ConfigError(
+            f"{host} is a private address, which is not fetched unless private_hosts names it: --private-hosts {host}"
+        )
 
 
 def require_libraries() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from carrel.errors import ConfigError
+from carrel.redaction import redacted
 
 if TYPE_CHECKING:
     import ssl
@@ -47,6 +48,9 @@ class HTTPOptions(msgspec.Struct, frozen=True, kw_only=True):
     read_timeout: float | None = None
     connections: int = 100
     max_message: int = 64 * 1024 * 1024
+
+    def __repr__(self) -> str:
+        return redacted(self, ("auth", "headers"))
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout", "read_timeout", "connections", "max_message"):
@@ -91,3 +95,6 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | os.PathLike[str] | None = None
     stderr: Callable[[str], None] | None = None
     name: str | None = None
+
+    def __repr__(self) -> str:
+        return redacted(self, ("env",))

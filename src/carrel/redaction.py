@@ -1,0 +1,62 @@
+"""Redaction of secrets: structs whose repr hides them, and URLs without their passwords.
+
+A field is secret if its type is ``Secret``, or contains it:
+
+    class Options(RedactedStruct, frozen=True):
+        user: str = ""
+        password: Secret | None = None
+
+    repr(Options(user="ann", password="x"))  ->  Options(user='ann', password=********)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ["MASK", "RedactedStruct", "Secret", "redacted", "without_password"]
+
+MASK = "********"
+#: URL with a password, which may not be percent-encoded: ``imap://user:password@host``.
+PASSWORD = re.compile(r"(?P<before>\b[A-Za-z][\w+.-]*://[^\s/?#:@]*:)[^\s]+(?=@)")
+
+Secret: TypeAlias = Annotated[str, Meta(title="SECRET", extra={"secret": True})]
+"""Password or key: never printed, and in a configuration file only as a reference such as ${env:NAME}."""
+
+
+class RedactedStruct(msgspec.Struct, frozen=True):
+    """Base of structs whose repr shows ``********`` in place of secrets and of passwords in URLs."""
+
+    def __repr__(self) -> str:
+        kinds = get_type_hints(type(self), include_extras=True)
+        return redacted(self, {name for name, kind in kinds.items() if has(kind)})
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("", repr(self))]
+
+
+def has(kind: object) -> bool:
+    """Return whether a type is ``Secret`` or contains it."""
+    return any((isinstance(one, Meta) and bool((one.extra or {}).get("secret"))) or has(one) for one in get_args(kind))
+
+
+def redacted(struct: msgspec.Struct, secret: Collection[str]) -> str:
+    """Return the repr of a struct with the values of secret fields hidden; of mappings, the keys are shown."""
+    fields = ((name, getattr(struct, name)) for name in struct.__struct_fields__)
+    shown = (f"{name}={hidden(value) if name in secret else without_password(repr(value))}" for name, value in fields)
+    return f"{type(struct).__name__}({', '.join(shown)})"
+
+
+def hidden(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {MASK}' for key in value)}}}"
+    return MASK if value else repr(value)
+
+
+def without_password(text: str) -> str:
+    """Return a text with the passwords of URLs in it hidden."""
+    return PASSWORD.sub(rf"\g<before>{MASK}", text)
