@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.terms import MAX_WORDS, prepared, words_of
+from carrel.search.terms import MAX_WORDS, parted, prepared, words_of
 from carrel.sources.content.words import CAPITAL
 
 
@@ -11,6 +11,19 @@ def test_names_are_split_at_capitals_and_cjk_becomes_bigrams_and_last_characters
     assert prepared("createHTTPServer") == "create HTTP Server"
     assert prepared("上下文协议").split() == ["上下", "下文", "文协", "协议", "议"]
     assert prepared("MCPのプロトコル").split() == ["MCP", "のプ", "プロ", "ロト", "トコ", "コル", "ル"]
+
+
+def test_cjk_is_apart_from_the_rest_and_no_pair_is_across_a_gap():
+    latin, cjk = parted("createMCPの（プロ）協議，茶。")
+    assert latin.split() == ["create", "MCP", "。"]
+    assert cjk.split() == ["の", "プロ", "ロ", "協議", "議", "茶"]
+    assert parted("a，b") == ("a b", "")
+
+
+@given(st.lists(st.text("茶協プ가", min_size=1), min_size=1))
+def test_bigrams_are_those_of_each_run(runs):
+    expected = [run[at : at + 2] for run in runs for at in range(len(run))]
+    assert parted("-".join(runs))[1].split() == expected
 
 
 def test_full_width_letters_are_the_same_as_others():

@@ -1,7 +1,8 @@
 """Engine of the index: tantivy, with passages and names of resources as documents that are not stored, only indexed.
 
 A resource is known here by a number. A document is a passage (its terms, its headings, its lines) or a name (the terms
-of name, path, title, description and all headings).
+of name, path, title, description and all headings). The Chinese, Japanese and Korean terms of a passage are in a field
+of their own, as they need no folding and no stemming, which takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.search.terms import Word, prepared
+from carrel.search.terms import Word, parted, prepared
 
 if TYPE_CHECKING:
     import tantivy
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Damaged", "Engine", "Match", "engine_version"]
 
 HEAP = 48 * 1024 * 1024  # bytes of terms that are kept in memory before they are written
+#: A passage has fewer lines, so that the first and the last one are one number.
+MAX_LINES = 4096
 #: Shortest word that others may begin with, and that may be misspelled by one letter or by two.
 SHORTEST_BEGINNING, SHORTEST_MISSPELLED, LONG_WORD = 3, 4, 8
 #: Characters of a word of Chinese, Japanese or Korean up to which all of its bigrams have to be there; with as many
@@ -87,6 +90,8 @@ class Engine:
         self._index: tantivy.Index = _safely(lambda: self._tantivy.Index(self._schema(), path=folder))
         for name, stemmed in (("text", True), ("name", False)):
             self._index.register_tokenizer(name, self._analyzer(stemmed=stemmed))
+        whole = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace()).build()
+        self._index.register_tokenizer("cjk", whole)
         self._analyze = self._analyzer(stemmed=True).analyze
         self._schema_now = self._index.schema
         if write:
@@ -95,11 +100,10 @@ class Engine:
 
     def _schema(self) -> Any:
         builder = self._tantivy.SchemaBuilder()
-        for field, tokenizer in (("text", "text"), ("heading", "text"), ("name", "name")):
+        for field, tokenizer in (("text", "text"), ("cjk", "cjk"), ("heading", "text"), ("name", "name")):
             builder.add_text_field(field, stored=False, tokenizer_name=tokenizer, index_option="freq")
         builder.add_integer_field("number", stored=False, indexed=True, fast=True)
-        builder.add_integer_field("first", stored=False, indexed=False, fast=True)
-        builder.add_integer_field("last", stored=False, indexed=False, fast=True)
+        builder.add_integer_field("lines", stored=False, indexed=False, fast=True)
         return builder.build()
 
     def _analyzer(self, *, stemmed: bool) -> Any:
@@ -119,19 +123,25 @@ class Engine:
         """
         if known:
             self.remove(number)
+        new, add = self._tantivy.Document, self._writer.add_document
         for text, heading, first, last in passages:
-            self._add(number, first, last, text=text, heading=heading)
-        self._add(number, 0, 0, name=names, heading=headings)
-
-    def _add(self, number: int, first: int, last: int, **texts: str) -> None:
-        document = self._tantivy.Document()
-        for field, text in texts.items():
-            if text:
-                document.add_text(field, prepared(text))
+            document = new()
+            latin, cjk = parted(text)
+            document.add_text("text", latin)
+            if cjk:
+                document.add_text("cjk", cjk)
+            if heading:
+                document.add_text("heading", prepared(heading))
+            document.add_integer("number", number)
+            document.add_integer("lines", first * MAX_LINES + min(last - first, MAX_LINES - 1))
+            add(document)
+        document = new()
+        document.add_text("name", prepared(names))
+        if headings:
+            document.add_text("heading", prepared(headings))
         document.add_integer("number", number)
-        document.add_integer("first", first)
-        document.add_integer("last", last)
-        self._writer.add_document(document)
+        document.add_integer("lines", 0)
+        add(document)
 
     def remove(self, number: int) -> None:
         """Remove a resource."""
@@ -196,10 +206,10 @@ class Engine:
         def find() -> list[Match]:
             hits = searcher.search(query, limit=limit, count=False, offset=offset).hits
             places = [place for _, place in hits]
-            columns = [searcher.fast_field_values(field, places) for field in ("number", "first", "last")]
+            columns = [searcher.fast_field_values(field, places) for field in ("number", "lines")]
             return [
-                Match(number, first, last, score)
-                for (score, _), number, first, last in zip(hits, *columns, strict=True)
+                Match(number, lines // MAX_LINES, lines // MAX_LINES + lines % MAX_LINES, score)
+                for (score, _), number, lines in zip(hits, *columns, strict=True)
             ]
 
         return _safely(find)
@@ -229,8 +239,8 @@ class Engine:
 
     def _in_text(self, word: Word, even: bool) -> Any:
         should = self._tantivy.Occur.Should
-        parts = [(should, self._in_field(*each, even)) for each in (("text", word, 1.0), ("heading", word, 1.5))]
-        return self._boolean(parts)
+        fields = (("cjk" if word.cjk else "text", 1.0), ("heading", 1.5))
+        return self._boolean([(should, self._in_field(field, word, boost, even)) for field, boost in fields])
 
     def _in_field(self, field: str, word: Word, boost: float, even: bool) -> Any:
         occur, query = self._tantivy.Occur, self._tantivy.Query

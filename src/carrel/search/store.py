@@ -24,7 +24,7 @@ __all__ = ["Store"]
 log = Log("carrel.search")
 
 #: Version of what is in an index; another one is rebuilt.
-FORMAT = "1"
+FORMAT = "2"
 #: Characters of the headings of a resource that are indexed with its name.
 MAX_HEADINGS = 20_000
 #: Folders of a path, and characters of a description, that are indexed with a name.
