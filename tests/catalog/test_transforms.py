@@ -207,3 +207,16 @@ async def test_two_namespaces_of_one_provider_live_in_one_catalog():
 
 async def _told(pending):
     return await pending if hasattr(pending, "__await__") else pending
+
+
+async def test_resources_read_together_and_their_errors_have_the_outer_uris():
+    class Together(Shop):
+        def read_searchable(self, uris, request):
+            return [ResourceNotFound(uri) if uri == "item://gone" else self.read_resource(uri, request) for uri in uris]
+
+    shop = Namespace(Together(), "shop")
+    assert shop.offers("read_searchable")
+    assert not Namespace(Shop(), "shop").offers("read_searchable")
+    one, gone, other = await shop.read_searchable(["shop+item://1", "shop+item://gone", "item://1"], Request())
+    assert [part.uri for part in one.contents] == ["shop+item://1"]
+    assert [error.uri for error in (gone, other)] == ["shop+item://gone", "item://1"]

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import msgspec
 
-from carrel.errors import InvalidParams, ResourceNotFound
+from carrel.errors import InvalidParams, MCPError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -384,6 +384,15 @@ class Provider:
             InvalidParams: the URI or its window makes no sense.
         """
         raise ResourceNotFound(uri)
+
+    def read_searchable(
+        self, uris: Sequence[str], request: Request
+    ) -> MaybeAwaitable[Sequence[ReadResourceResult | bytes | MCPError]]:
+        """Return what ``read_resource`` returns for each of some URIs of ``list_searchable``, or the error it raises.
+
+        An index reads by it where it is implemented: where small resources take longer one by one than together.
+        """
+        raise NotImplementedError
 
     def list_directory(self, uri: str, request: Request) -> MaybeAwaitable[Page[Resource]]:
         """Return a page of the resources directly inside a directory-like resource.

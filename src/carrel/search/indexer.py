@@ -37,8 +37,11 @@ log = Log("carrel.search")
 Run: TypeAlias = Callable[..., Awaitable[Any]]
 """Function that calls another one in the thread that changes the index."""
 
-#: Resources, and bytes of them, that are read and then written together; and reads at a time.
-BATCH, BATCH_BYTES, READS = 64, 2 * 1024 * 1024, 8
+Result: TypeAlias = tuple[float, ReadResourceResult | bytes | MCPError]
+"""Resource as it was read, or the error of reading it, and from when on it was read."""
+
+#: Resources, and bytes of them, that are read and then written together; and reads at a time, of one or of several.
+BATCH, BATCH_BYTES, READS, TOGETHER = 64, 2 * 1024 * 1024, 8, 4
 #: Bytes that a resource counts for that does not tell its size, so that few of them are in memory at a time.
 UNKNOWN_SIZE = BATCH_BYTES // READS
 #: Resources that are compared with the index before the event loop may go on.
@@ -179,13 +182,14 @@ class Indexer:
         writing: Awaitable[Any] | None,
     ) -> Awaitable[Any] | None:
         """Read some resources while those before are written, and begin to write them."""
+        together = await self._read_together(provider, [resource for resource, _ in batch])
         waiting = iter(batch)
         found: list[Read] = []
 
         async def read() -> None:
             for resource, known in waiting:
                 try:
-                    found.append(await self._read(provider, resource, known))
+                    found.append(await self._read(provider, resource, known, together.get(resource.uri)))
                 except ResourceNotFound:  # since it was listed; its change is still to come
                     pass
 
@@ -198,6 +202,28 @@ class Indexer:
             self._reported = monotonic()
             self._report(Progress(self._resources, self._bytes, self._reported - self._begun, False))
         return asyncio.ensure_future(self._run(self._write, store, provider, windows, found)) if found else None
+
+    async def _read_together(self, provider: Provider, resources: Sequence[Resource]) -> dict[str, Result]:
+        """Return what is read of some resources, by their URIs, where the provider reads several together."""
+        if not provider.offers("read_searchable"):
+            return {}
+        uris = [each.uri for each in resources if text_uri(each) == each.uri and self._is_text(each)]
+        size = -(-len(uris) // TOGETHER) or 1
+        found: dict[str, Result] = {}
+
+        async def read(part: Sequence[str]) -> None:
+            moment = time()
+            try:
+                results = await resolved(provider.read_searchable(part, Request()))
+            except ProviderUnavailable:
+                raise
+            except MCPError as error:
+                log.debug("resources of %s are read one by one: %s", provider.name, error)
+            else:
+                found.update((uri, (moment, result)) for uri, result in zip(part, results, strict=True))
+
+        await asyncio.gather(*(read(uris[at : at + size]) for at in range(0, len(uris), size)))
+        return found
 
     async def _commit(self, store: Store) -> None:
         await self._run(store.commit)
@@ -251,17 +277,21 @@ class Indexer:
 
     # One resource
 
-    async def _read(self, provider: Provider, resource: Resource, known: bool, *, listed: bool = True) -> Read:
-        """Read a resource. One that was not ``listed`` may be a directory, and its type is that of what is read.
+    async def _read(
+        self, provider: Provider, resource: Resource, known: bool, result: Result | None = None, *, listed: bool = True
+    ) -> Read:
+        """Read a resource, or take the ``result`` of reading it.
+
+        One that was not ``listed`` may be a directory, and its type is that of what is read.
 
         Raises:
             ResourceNotFound: it is gone, or is a directory.
         """
-        now = time()
+        now, given = result or (time(), None)
         text = ""
         if not listed or self._is_text(resource):
             try:
-                resource, result = await _read_text(provider, resource)
+                resource, whole = await _read_text(provider, resource, given)
             except (ResourceNotFound, ProviderUnavailable):
                 raise
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -269,8 +299,8 @@ class Indexer:
             except BaseException as error:  # also a question to a client, of which there is none
                 log.debug("%s is found by its name only: %s", resource.uri, error)
             else:
-                texts = [each.text for each in result.contents if isinstance(each, TextResourceContents)]
-                kind = result.contents[0].mime_type if result.contents else None
+                texts = [each.text for each in whole.contents if isinstance(each, TextResourceContents)]
+                kind = whole.contents[0].mime_type if whole.contents else None
                 if kind == DIRECTORY:
                     raise ResourceNotFound(resource.uri)
                 text = texts[0] if len(texts) == 1 else "\n".join(texts)
@@ -349,9 +379,16 @@ async def _gives_windows(provider: Provider) -> bool:
     return any([template.uri_template.endswith("{?lines}") async for template in all_of(provider.list_templates)])
 
 
-async def _read_text(provider: Provider, resource: Resource) -> tuple[Resource, ReadResourceResult]:
-    """Read the text of a resource: of a document, from where the list or the document says that it is."""
-    result = decoded(await resolved(provider.read_resource(text_uri(resource), Request())))
+async def _read_text(
+    provider: Provider, resource: Resource, given: ReadResourceResult | bytes | MCPError | None
+) -> tuple[Resource, ReadResourceResult]:
+    """Read the text of a resource that is not given: of a document, from where the list or the document says it is."""
+    if isinstance(given, MCPError):
+        raise given
+    if given is None:
+        result = decoded(await resolved(provider.read_resource(text_uri(resource), Request())))
+    else:
+        result = decoded(given)
     first = result.contents[0] if result.contents else None
     if first is not None and first.meta is not None and TEXT in first.meta and text_uri(resource) == resource.uri:
         meta = {**(resource.meta or {}), TEXT: first.meta[TEXT]}

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from carrel.catalog.provider import Interest
-from carrel.errors import ConfigError, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.catalog.provider import Interest, Request
+from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.source import FilesSource
 from carrel.testing import Caller, running
@@ -305,3 +306,24 @@ async def test_reading_leaves_the_event_loop_free(put: Put, share: Share, reques
         most = max(most, turns)
     turning.cancel()
     assert most > 3
+
+
+async def test_several_files_are_read_together_as_one_by_one(put: Put, share: Share) -> None:
+    put("notes.md", "# Tea\n")
+    put("deep/er/plain-1_a~.txt", "text")
+    put("wörd .txt", "café".encode("latin-1"))
+    put("page.html", "<p>Tea</p>")
+    put("data.bin", b"\0\1")
+    put("a.log", "text")
+    source = await share(exclude=("*.log",))
+    names = ["notes.md", "deep/er/plain-1_a~.txt", "w%C3%B6rd%20.txt", "page.html", "data.bin", "deep/er"]
+    wrong = ["gone.txt", "notes.md/more", "deep/../notes.md", "deep//er", "deep/./er", "deep/er/x\\y", "a.log"]
+    uris = [*(f"{source.uri}/{name}" for name in [*names, *wrong]), "file:///elsewhere"]
+    together = await source.read_searchable(uris, Request())
+    assert [isinstance(found, MCPError) for found in together] == [False] * len(names) + [True] * (len(wrong) + 1)
+    for uri, found in zip(uris, together, strict=True):
+        if isinstance(found, MCPError):
+            with pytest.raises(type(found), match=re.escape(str(found))):
+                await source.read_resource(uri, Request())
+        else:
+            assert found == await source.read_resource(uri, Request())

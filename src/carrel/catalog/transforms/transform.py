@@ -24,7 +24,7 @@ from carrel.catalog.provider import (
     Request,
     list_changes,
 )
-from carrel.errors import InvalidParams, ResourceError, ResourceNotFound
+from carrel.errors import InvalidParams, MCPError, ResourceError, ResourceNotFound
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.content import EmbeddedResource, ResourceLink
 from carrel.wire.prompts import GetPromptResult, Prompt
@@ -229,11 +229,34 @@ class Transform(Provider):
         own = self._own_uri(uri)
         result: ReadResourceResult | bytes
         result = await self._told(uri, own, lambda: self.provider.read_resource(own, self._inner(request)))
+        return self._read(uri, own, result)
+
+    def _read(self, uri: str, own: str, result: ReadResourceResult | bytes) -> ReadResourceResult | bytes:
         if own == uri:
             return result
         whole = decoded(result)
         contents = [msgspec.structs.replace(part, uri=self.uri_out(part.uri)) for part in whole.contents]
         return msgspec.structs.replace(whole, contents=contents)
+
+    async def read_searchable(
+        self, uris: Sequence[str], request: Request
+    ) -> Sequence[ReadResourceResult | bytes | MCPError]:
+        """Return the contents of resources that an index has, of those that are shown."""
+        owns = {uri: own for uri in uris if (own := self.uri_in(uri)) is not None and self.keeps_uri(own)}
+        pending = self.provider.read_searchable(tuple(owns.values()), self._inner(request))
+        found = dict(zip(owns, await resolved(pending), strict=True))
+        return [
+            self._own_or_error(uri, owns[uri], found[uri]) if uri in owns else ResourceNotFound(uri) for uri in uris
+        ]
+
+    def _own_or_error(
+        self, uri: str, own: str, found: ReadResourceResult | bytes | MCPError
+    ) -> ReadResourceResult | bytes | MCPError:
+        if not isinstance(found, MCPError):
+            return self._read(uri, own, found)
+        if isinstance(found, ResourceError) and found.uri == own:
+            found.uri = uri
+        return found
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the resources inside a directory that are shown.

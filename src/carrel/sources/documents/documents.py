@@ -203,16 +203,15 @@ class Documents:
         """
         wanted = parse_wanted(uri) if self._offered else None
         if wanted is None:
-            result = await read(uri, request)
-            return await self._with_meta(uri, request, result) if self._offered and "?" not in uri else result
+            return await self.described(uri, request, await read(uri, request))
         answer = await self._text(wanted, uri, request, load)
         if len(answer.text) < LONG:
             return ReadResourceResult(contents=[self._contents(wanted, uri, answer)])
         return ReadResourceResult(contents=[await asyncio.to_thread(self._contents, wanted, uri, answer)])
 
-    async def _with_meta(self, uri: str, request: Request, result: ReadResourceResult) -> ReadResourceResult:
+    async def described(self, uri: str, request: Request, result: ReadResourceResult) -> ReadResourceResult:
         """Return an original with the URI of its text, or the facts about an image, in ``_meta``."""
-        contents = result.contents[0] if len(result.contents) == 1 else None
+        contents = result.contents[0] if len(result.contents) == 1 and "?" not in uri else None
         kind = self.kind(contents.mime_type) if contents is not None else None
         if contents is None or kind is None:
             return result

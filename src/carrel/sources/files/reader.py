@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
 from carrel.catalog.provider import Hit, Page
-from carrel.errors import ConfigError, InvalidParams, ResourceNotFound, ResourceTooLarge
+from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceNotFound, ResourceTooLarge
 from carrel.media_types import DIRECTORY, type_of_name
 from carrel.sources.content.window import SUGGESTIONS, Window, parse_window, refuse
 from carrel.sources.content.words import words_of
@@ -29,11 +30,15 @@ from carrel.sources.folder.sandbox import relative_to
 from carrel.sources.folder.shared import SharedFolder
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import WHOLE, Work
+from carrel.threads import stop_if_cancelled
 from carrel.uri.parse import UriError, encode_path, file_path, file_uri
 from carrel.wire.completion import Completion
 from carrel.wire.resources import Resource, ResourceTemplate, TextResourceContents
 
 __all__ = ["FilesReader"]
+
+#: Path that is the same in a URI: most are, and it takes a tenth to see that.
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._~-]*+(?:/[A-Za-z0-9_-][A-Za-z0-9._~-]*+)*+")
 
 LISTED = 1000  # entries of a directory read at a time
 
@@ -79,8 +84,11 @@ class FilesReader(Reader[SharedFolder]):
             raise InvalidParams(
                 "Invalid params: uri: a resource has no fragment; write # in a name as %23", parameter="uri"
             )
+        whole = uri.partition("?")[0]
+        if whole.startswith(self._prefix) and not self.folder.is_file and _PLAIN.fullmatch(whole, len(self._prefix)):
+            return self.folder, tuple(whole[len(self._prefix) :].split("/"))
         try:
-            path = file_path(uri.partition("?")[0])
+            path = file_path(whole)
         except UriError as error:
             raise InvalidParams(f"Invalid params: uri: {error}", {"uri": uri[:1000]}, parameter="uri") from None
         parts = relative_to(path.rstrip(os.sep) or path, self.folder.path)
@@ -161,6 +169,17 @@ class FilesReader(Reader[SharedFolder]):
                 return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
         except OSError as error:
             raise translate(error, uri) from None
+
+    def read_searchable(self, uris: Iterable[str]) -> list[Contents | MCPError]:
+        """Read files, each as ``read_resource`` does; instead of raising an error, return it."""
+        found: list[Contents | MCPError] = []
+        for uri in uris:
+            stop_if_cancelled()
+            try:
+                found.append(self.read_resource(uri))
+            except MCPError as error:
+                found.append(error)
+        return found
 
     def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
         """Return a file of at most ``limit`` bytes as a document. Errors are those of ``read_resource``."""

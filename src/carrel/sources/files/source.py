@@ -8,10 +8,10 @@ events into changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from carrel.catalog.provider import Request
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, MCPError
 from carrel.sources.documents.documents import QUERIES, Documents, Original
 from carrel.sources.files.options import FilesOptions
 from carrel.sources.files.reader import FilesReader
@@ -61,6 +61,16 @@ class FilesSource(FolderSource[FilesReader]):
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         """Return the contents of a file, the text of a document, or a directory as a JSON array of resources."""
         return await self._documents.read(uri, request, super().read_resource, self._original)
+
+    async def read_searchable(self, uris: Sequence[str], request: Request) -> list[ReadResourceResult | MCPError]:
+        """Return what ``read_resource`` returns for each of some URIs, or its error: all of them in one thread."""
+        found = await self._run(request, lambda reader: reader.read_searchable(uris))
+        return [
+            each
+            if isinstance(each, MCPError)
+            else await self._documents.described(uri, request, ReadResourceResult(contents=[each]))
+            for uri, each in zip(uris, found, strict=True)
+        ]
 
     async def _original(self, uri: str, request: Request, limit: int, known: Callable[[Hashable], bool]) -> Original:
         return await self._run(request, lambda reader: reader.original(uri, limit, known))
