@@ -327,3 +327,27 @@ async def test_several_files_are_read_together_as_one_by_one(put: Put, share: Sh
                 await source.read_resource(uri, Request())
         else:
             assert found == await source.read_resource(uri, Request())
+
+
+async def test_files_read_together_are_no_more_than_what_is_shared(put: Put, folder: Path, share: Share) -> None:
+    put("a/.gitignore", "secret*\n")
+    put("a/secret.txt", "no")
+    put("a/one.txt", "one")
+    put("b/two.txt", "two")
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (outside / "three.txt").write_text("no")
+    (folder / "a" / "out.txt").symlink_to(outside / "three.txt")
+    (folder / "a" / "in.txt").symlink_to("../b/two.txt")
+    (folder / "a" / "hidden.txt").symlink_to("secret.txt")
+    (folder / "linked").symlink_to("b")
+    (folder / "away").symlink_to(outside)
+    source = await share()
+    names = ["a/one.txt", "a/secret.txt", "a/out.txt", "a/in.txt", "a/hidden.txt", "linked/two.txt", "away/three.txt"]
+    found = await source.read_searchable([f"{source.uri}/{name}" for name in names], Request())
+    texts = [each.contents[0].text if not isinstance(each, MCPError) else type(each).__name__ for each in found]
+    forbidden = "ResourceForbidden"
+    assert texts == ["one", forbidden, forbidden, "two", forbidden, "two", forbidden]
+    seen = Request(visible=lambda uri: "/a" not in uri.removeprefix(source.uri))
+    found = await source.read_searchable([f"{source.uri}/a/one.txt", f"{source.uri}/b/two.txt"], seen)
+    assert [isinstance(each, MCPError) for each in found] == [True, False]

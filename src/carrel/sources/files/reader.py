@@ -26,8 +26,9 @@ from carrel.sources.folder.describe import describe, display
 from carrel.sources.folder.notices import check_exhausted
 from carrel.sources.folder.position import START, Parts
 from carrel.sources.folder.reader import Reader, translate
-from carrel.sources.folder.sandbox import relative_to
+from carrel.sources.folder.sandbox import Node, relative_to
 from carrel.sources.folder.shared import SharedFolder
+from carrel.sources.folder.siblings import Siblings
 from carrel.sources.folder.tree_view import TreeView
 from carrel.sources.folder.work import WHOLE, Work
 from carrel.threads import stop_if_cancelled
@@ -158,28 +159,32 @@ class FilesReader(Reader[SharedFolder]):
             ResourceTooLarge: it is over the limit; the message has the URIs of windows.
             InvalidParams: the URI or its window is not valid.
         """
+        return self._read(uri, self.folder.tree.open)
+
+    def read_searchable(self, uris: Iterable[str]) -> list[Contents | MCPError]:
+        """Read files, each as ``read_resource`` does; instead of raising an error, return it."""
+        found: list[Contents | MCPError] = []
+        with Siblings(self.folder.tree) as siblings:
+            for uri in uris:
+                stop_if_cancelled()
+                try:
+                    found.append(self._read(uri, siblings.open))
+                except MCPError as error:
+                    found.append(error)
+        return found
+
+    def _read(self, uri: str, opened: Callable[[Parts], Node]) -> Contents:
         _, parts = self.locate(uri)
         window = parse_window(uri.partition("?")[2])
         options = self._options
         try:
-            with self.folder.tree.open(parts) as node:
+            with opened(parts) as node:
                 if node.place is not None:
                     return self._read_directory(uri, parts, window)
                 name = parts[-1] if parts else os.path.basename(self.folder.path)
                 return read_file(node.descriptor, uri, name, window, options.max_size, options.max_scan)
         except OSError as error:
             raise translate(error, uri) from None
-
-    def read_searchable(self, uris: Iterable[str]) -> list[Contents | MCPError]:
-        """Read files, each as ``read_resource`` does; instead of raising an error, return it."""
-        found: list[Contents | MCPError] = []
-        for uri in uris:
-            stop_if_cancelled()
-            try:
-                found.append(self.read_resource(uri))
-            except MCPError as error:
-                found.append(error)
-        return found
 
     def original(self, uri: str, limit: int, known: Callable[[Hashable], bool]) -> Original:
         """Return a file of at most ``limit`` bytes as a document. Errors are those of ``read_resource``."""

@@ -241,6 +241,23 @@ class Root:
             parts = found
         raise OSError(errno.ELOOP, "too many links")
 
+    def open_in(self, directory: Node, name: str) -> Node | None:
+        """Open a file in an open directory; None if it has to be looked up from the root, as it may be a link.
+
+        Raises:
+            Excluded: the guard of the directory rejects it.
+            OSError: it does not exist, may not be read, or is no file.
+        """
+        place, guard = directory.place, directory.guard
+        if place is None or directory.outside or name == "..":
+            return None
+        info = place.stat(name)
+        if is_link(info) or stat.S_ISDIR(info.st_mode):
+            return None
+        if not guard.admits(name, False):
+            raise Excluded(errno.EACCES, "not shared")
+        return self._open_file(place, name, (*directory.parts, name), info, guard, False)
+
     def _walk(self, parts: Parts, guard: Guard, work: Work, most: float) -> Node | Parts:
         """Open a path, or return the path to continue with if there is a link on it."""
         work.spent += ENTER

@@ -123,6 +123,10 @@ class Tree:
             self.notices.warn(parts, "is not shared, because it takes too long to find out whether it may be")
             raise
 
+    def open_in(self, directory: Node, name: str) -> Node | None:
+        """Open a file in an open directory; None if ``open`` has to be asked. Errors are those of ``open``."""
+        return self._root.open_in(directory, name)
+
     def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
         """Open a directory on the way to what is shared in it; the caller closes it. Limits and errors of ``open``."""
         return self.open(parts, work)

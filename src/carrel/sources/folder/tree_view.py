@@ -86,6 +86,10 @@ class TreeView(Tree):
         """
         return self._open(parts, work, self._visible)
 
+    def open_in(self, directory: Node, name: str) -> None:
+        """Return None: whether a file is visible is found out from the root."""
+        return
+
     def open_on_way(self, parts: Parts, work: Work | None = None) -> Node:
         """Open a directory that may have something visible in it. Its guard rejects hidden names."""
         return self._open(parts, work, self._may_hold)
