@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.terms import MAX_WORDS, parted, prepared, words_of
+from carrel.search.terms import MAX_WORDS, all_parted, parted, prepared, words_of
 from carrel.sources.content.words import CAPITAL
 
 
@@ -24,6 +24,11 @@ def test_cjk_is_apart_from_the_rest_and_no_pair_is_across_a_gap():
 def test_bigrams_are_those_of_each_run(runs):
     expected = [run[at : at + 2] for run in runs for at in range(len(run))]
     assert parted("-".join(runs))[1].split() == expected
+
+
+@given(st.lists(st.text("aB2 \0") | st.text(max_size=5)))
+def test_texts_together_are_as_one_by_one(texts):
+    assert list(all_parted(texts)) == [parted(text) for text in texts]
 
 
 def test_full_width_letters_are_the_same_as_others():

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carrel.errors import ConfigError
-from carrel.search.terms import Word, parted, prepared
+from carrel.search.terms import Word, all_parted, prepared
 
 if TYPE_CHECKING:
     import tantivy
@@ -123,15 +123,17 @@ class Engine:
         """
         if known:
             self.remove(number)
+        parts = list(passages)
+        texts = all_parted([text for text, *_ in parts])
+        above = all_parted([heading for _, heading, *_ in parts])
         new, add = self._tantivy.Document, self._writer.add_document
-        for text, heading, first, last in passages:
+        for (_, _, first, last), (latin, cjk), heading in zip(parts, texts, above, strict=True):
             document = new()
-            latin, cjk = parted(text)
             document.add_text("text", latin)
             if cjk:
                 document.add_text("cjk", cjk)
-            if heading:
-                document.add_text("heading", prepared(heading))
+            if heading[0] or heading[1]:
+                document.add_text("heading", " ".join(heading))
             document.add_integer("number", number)
             document.add_integer("lines", first * MAX_LINES + min(last - first, MAX_LINES - 1))
             add(document)

@@ -31,6 +31,9 @@ CREATE TABLE IF NOT EXISTS resources (
     read REAL NOT NULL, size INTEGER NOT NULL, digest BLOB NOT NULL, windows INTEGER NOT NULL, text BLOB
 );
 """
+PUT = "INSERT OR REPLACE INTO resources VALUES (?,?,?,?,?,?,?,?,?)"
+#: KiB of the file in memory, so that few of its pages are written twice.
+CACHE = 16 * 1024
 
 T = TypeVar("T")
 
@@ -94,6 +97,7 @@ class Manifest:
         if write:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=NORMAL")
+            database.execute(f"PRAGMA cache_size=-{CACHE}")
             database.executescript(SCHEMA)
             database.execute("INSERT OR IGNORE INTO about VALUES ('version', ?)", (version,))
             if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
@@ -120,24 +124,20 @@ class Manifest:
 
     # Writing
 
-    def put(self, entry: Entry) -> None:
-        """Add a resource, or replace it."""
+    def put(self, entries: Iterable[Entry]) -> None:
+        """Add resources, or replace them."""
+        self._safely(lambda: self._database.executemany(PUT, [self._row(entry) for entry in entries]))
+
+    def _row(self, entry: Entry) -> tuple[object, ...]:
         text = None if entry.text is None else zlib.compress(entry.text.encode("utf-8", "surrogatepass"))
+        provider = self._ids.get(entry.provider)
+        if provider is None:
+            self._database.execute("INSERT OR IGNORE INTO providers (name) VALUES (?)", (entry.provider,))
+            self._read_ids()
+            provider = self._ids[entry.provider]
         resource = msgspec.json.encode(entry.resource)
         rest = (entry.stamp, entry.read, entry.size, entry.digest, entry.windows, text)
-
-        def put() -> None:
-            provider = self._ids.get(entry.provider)
-            if provider is None:
-                self._database.execute("INSERT OR IGNORE INTO providers (name) VALUES (?)", (entry.provider,))
-                self._read_ids()
-                provider = self._ids[entry.provider]
-            self._database.execute(
-                "INSERT OR REPLACE INTO resources VALUES (?,?,?,?,?,?,?,?,?)",
-                (entry.number, provider, resource, *rest),
-            )
-
-        self._safely(put)
+        return entry.number, provider, resource, *rest
 
     def _read_ids(self) -> None:
         self._ids: dict[str, int] = dict(self._database.execute("SELECT name, id FROM providers").fetchall())

@@ -118,6 +118,7 @@ class Store:
             self.manifest.remove(number)
             if self.vectors is not None:
                 self.vectors.remove(number)
+        entries = []
         for entry, known in put:
             text = entry.text or ""
             passages = list(passages_of(text, type_of_text(entry.resource)))
@@ -134,7 +135,8 @@ class Store:
                 self.vectors.put(entry.number, meant)
             if entry.windows:
                 entry.text = None
-            self.manifest.put(entry)
+            entries.append(entry)
+        self.manifest.put(entries)
 
     def commit(self) -> None:
         """Write everything to the disk, and search in it from now on."""

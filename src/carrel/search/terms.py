@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from carrel.sources.content.words import CAPITAL, CJK, is_cjk, terms_of
 
-__all__ = ["MAX_QUERY", "Word", "parted", "prepared", "words_of"]
+__all__ = ["MAX_QUERY", "Word", "all_parted", "parted", "prepared", "words_of"]
 
 #: Characters of a query that are looked at, and words of it.
 MAX_QUERY, MAX_WORDS = 1000, 32
@@ -55,6 +56,14 @@ class Word(NamedTuple):
 def prepared(text: str) -> str:
     """Return a text as the index takes it."""
     return " ".join(filter(None, parted(text)))
+
+
+def all_parted(texts: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Return what ``parted`` returns for each of some texts, which is faster together."""
+    whole = "\0".join(texts)
+    if not whole.isascii() or whole.count("\0") != len(texts) - 1:
+        return map(parted, texts)
+    return zip(_split_at_capitals(whole).split("\0"), repeat(""))
 
 
 def parted(text: str) -> tuple[str, str]:
