@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.catalog.catalog import Catalog
@@ -66,6 +67,7 @@ class Hits:
 
     def _made(self, store: Store, found: Sequence[tuple[Ranked, str]], words: Sequence[Word]) -> list[SearchHit]:
         hits = []
+        terms = cache(store.engine.terms)  # of the words, which are the same for each
         for each, text in found:
             entry, passage = each.entry, each.passage
             hit = SearchHit(
@@ -75,7 +77,7 @@ class Hits:
                 link=entry.uri if passage is None else _link(entry, passage.first, passage.last),
             )
             if passage is not None:
-                snippet = snippet_of(text, passage.first, words, store.engine.terms)
+                snippet = snippet_of(text, passage.first, words, terms)
                 hit.first_line, hit.last_line = passage.first, passage.last
                 if snippet is not None:
                     hit.snippet, hit.line = snippet

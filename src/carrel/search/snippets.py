@@ -15,8 +15,8 @@ LINES = 3
 BEGINNING = 3
 #: Longest word that the index has, and where a word of ASCII ends.
 MAX_WORD, _ENDS = 48, re.compile("[^A-Za-z0-9]")
-#: Characters of a line, and lines that are looked at.
-MAX_LINE, MAX_LINES = 240, 400
+#: Characters of a line that are shown, lines that are looked at, and characters of each.
+MAX_LINE, MAX_LINES, MAX_LOOKED_AT = 240, 400, 10_000
 
 
 class Snippet(NamedTuple):
@@ -35,12 +35,17 @@ def snippet_of(text: str, first: int, words: Sequence[Word], terms: Callable[[st
     wanted = set[str]().union(*(terms(word.text) for word in words)) if words else set()
     singles = {word.text for word in words if word.cjk and len(word.text) == 1}
     alike = re.compile("|".join({re.escape(term[:BEGINNING]) for term in wanted if term.isascii()}) or "(?!)")
-    gains = [_gain(line, wanted, alike, singles, terms) for line in lines]
+    whole = "\n".join(line[:MAX_LOOKED_AT] for line in lines).lower()
+    told = {whole.count("\n", 0, found.start()) for found in alike.finditer(whole)}
+    gains = [
+        _gain(line, wanted, alike, singles, terms) if at in told or not line.isascii() else set[str]()
+        for at, line in enumerate(lines)
+    ]
     best, place = -1.0, -1
     for at, line in enumerate(lines):
         if line.strip():
-            near = len(set[str]().union(*gains[max(0, at - 1) : at + LINES - 1]))
-            gain = len(gains[at]) * 2 + near
+            beside = gains[max(0, at - 1) : at + LINES - 1]
+            gain = len(gains[at]) * 2 + (len(set[str]().union(*beside)) if any(beside) else 0)
             if gain > best:
                 best, place = gain, at
     if place < 0:
@@ -56,8 +61,8 @@ def _gain(
     line: str, wanted: set[str], alike: re.Pattern[str], singles: set[str], terms: Callable[[str], set[str]]
 ) -> set[str]:
     """Return the terms that are wanted and in a line. ``alike`` finds how words with such a term can begin."""
-    line = line[:10_000]
-    if line.isascii():  # finding the terms of a line takes long, and most lines have none of these
+    line = line[:MAX_LOOKED_AT]
+    if line.isascii():  # finding the terms of a line takes long, and most words are none of these
         starts = [found.start() for found in alike.finditer(line.lower())]
         line = " ".join(_ENDS.split(line[at : at + MAX_WORD], 1)[0] for at in starts if _begins_word(line, at))
     if not line or line.isspace():

@@ -173,9 +173,7 @@ def cut_lines(read_at: ReadAt, size: int, window: Window, limit: int, encoding: 
             break
         count = count_feeds(block, feed)
         if passed + count >= skip:
-            begin = offset
-            for _ in range(skip - passed):
-                begin = offset + find_feed(block, feed, begin - offset) + len(feed)
+            begin = offset + after_feeds(block, feed, skip - passed)
             break
         passed, offset = passed + count, offset + len(block)
     if begin < 0:
@@ -199,10 +197,7 @@ def collect_lines(
             break
         count = count_feeds(block, feed)
         if wanted is not None and lines + count >= wanted:
-            end = 0
-            for _ in range(wanted - lines):
-                end = find_feed(block, feed, end) + len(feed)
-            block, count = block[:end], wanted - lines
+            block, count = block[: after_feeds(block, feed, wanted - lines)], wanted - lines
         room = limit - (offset - begin)
         if len(block) > room:
             whole = lines + count_feeds(block[: max(room, 0) & -len(feed)], feed)
@@ -272,6 +267,16 @@ def count_feeds(block: bytes, feed: bytes) -> int:
     if len(feed) == 1:
         return block.count(feed)
     return block.decode(WIDE[feed], "replace").count("\n")  # far quicker than finding them one by one
+
+
+def after_feeds(block: bytes, feed: bytes, count: int) -> int:
+    """Return where so many line feeds of a block, which has as many, have ended."""
+    if len(feed) == 1:
+        return len(block) - len(block.split(feed, count)[-1])
+    end = 0
+    for _ in range(count):
+        end = find_feed(block, feed, end) + len(feed)
+    return end
 
 
 def find_feed(block: bytes, feed: bytes, start: int) -> int:
