@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Damaged", "Engine", "Match", "engine_version"]
 
-HEAP = 48 * 1024 * 1024  # bytes of terms that are kept in memory before they are written
+HEAP = 96 * 1024 * 1024  # bytes of terms in memory before they are written: the more, the smaller the index is
 #: A passage has fewer lines, so that the first and the last one are one number.
 MAX_LINES = 4096
 #: Shortest word that others may begin with, and that may be misspelled by one letter or by two.
