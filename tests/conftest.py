@@ -46,6 +46,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Give the objects back: what is frozen is not freed at exit, of which DuckDB prints pages ("nanobind: leaked")."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what ``make quick`` leaves out, next to the tests that say so themselves.
 

@@ -1,7 +1,8 @@
 """Gets the outside parties ready: programs of other people that Carrel has to work with.
 
-They are installed once, at pinned versions, below ``.cache/parties``; progress goes to stderr. Several test processes
-may ask at the same time: one installs, the others wait. A party that cannot be installed is an error, never a skip.
+They are installed once, at pinned versions, below ``.cache/parties``; those in Python, once for each Python that runs
+the tests. Progress goes to stderr. Several test processes may ask at the same time: one installs, the others wait. A
+party that cannot be installed is an error, never a skip.
 
     python tests/support/parties        installs everything ahead of time
 """
@@ -77,7 +78,8 @@ def python(major: str) -> str:
     """
     requirements = HERE / f"python-{major}.txt"
     recipe = f"{requirements.read_text()}{sys.version}".encode()
-    home = ready(f"python-{major}", recipe, functools.partial(install_python, requirements=requirements))
+    name = "python{}.{}-{}".format(*sys.version_info[:2], major)  # the tests of another Python keep their own
+    home = ready(name, recipe, functools.partial(install_python, requirements=requirements))
     return str(home / "bin" / "python")
 
 
