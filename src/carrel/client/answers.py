@@ -37,7 +37,7 @@ from carrel.errors import ConfigError, InvalidParams, MethodNotFound
 from carrel.log import Log
 from carrel.protocol.encoding import encode
 from carrel.uri.parse import UriError, file_path
-from carrel.wire.base import ClientCapabilities
+from carrel.wire.base import ClientCapabilities, prepared
 from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
@@ -258,7 +258,7 @@ def checked(name: str, answer: R) -> R:
         ConfigError: it is invalid.
     """
     try:
-        msgspec.json.decode(encode(answer), type=type(answer))
+        msgspec.json.decode(encode(answer), type=prepared(type(answer)))
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         kind = type(answer).__name__
         raise ConfigError(f"{name} returned a {kind} that the protocol does not allow: {error}") from None

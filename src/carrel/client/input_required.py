@@ -20,7 +20,7 @@ from carrel.printable import printable
 from carrel.protocol import unknown
 from carrel.protocol.encoding import encode
 from carrel.protocol.revisions import QUESTIONS
-from carrel.wire.base import Params
+from carrel.wire.base import Params, prepared
 from carrel.wire.client_features import ElicitParams, InputRequest, InputRequiredResult
 
 __all__ = ["MAX_ROUNDS", "answer_all", "next_round", "visit_pages"]
@@ -91,7 +91,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
         raise ProtocolError(f"The server asks {printable(request.method, 100)}, which is not known here")
     try:
         given = {} if request.params is None else request.params
-        params = msgspec.convert(given, row.params)
+        params = msgspec.convert(given, prepared(row.params))
         if handlers.untouched_for(origin.call):
             params = unknown.kept(params, given)
         return await handlers.answer(row.operation, params, msgspec.structs.replace(origin, key=key))
@@ -104,7 +104,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
 async def visit_pages(error: PeerError, handlers: ClientHandlers, origin: Origin) -> bool:
     """Handle a URL elicitation required error: have the user visit its pages; return whether to retry the request."""
     try:
-        pages = msgspec.convert(error.data["elicitations"], list[ElicitParams])
+        pages = msgspec.convert(error.data["elicitations"], prepared(list[ElicitParams]))
     except (msgspec.ValidationError, TypeError, KeyError):
         return False
     if not pages or any(page.mode != "url" for page in pages):

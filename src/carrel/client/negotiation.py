@@ -28,7 +28,7 @@ from carrel.errors import (
 from carrel.protocol.methods import DISCOVER, INITIALIZED, Request
 from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import LATEST, LATEST_HANDSHAKE, REQUESTS, REVISIONS
-from carrel.wire.base import Implementation, Params
+from carrel.wire.base import Implementation, Params, prepared
 from carrel.wire.lifecycle import DiscoverResult, InitializeResult, ServerCapabilities
 
 __all__ = ["STATELESS_ERRORS", "ServerFacts", "negotiate", "shake_hands"]
@@ -154,7 +154,7 @@ async def discover(link: ClientConnection, revision: Revision, *, timeout: float
 
 def _identity(meta: dict[str, Any]) -> Implementation | None:
     try:
-        return msgspec.convert(meta.get(SERVER_INFO), Implementation)
+        return msgspec.convert(meta.get(SERVER_INFO), prepared(Implementation))
     except msgspec.ValidationError:
         return None
 

@@ -25,6 +25,7 @@ from carrel.printable import printable
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, Request
+from carrel.wire.base import prepared
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import (
@@ -307,7 +308,7 @@ class ToolTask:
             if state.status == "failed":
                 error = msgspec.convert(state.error, ErrorObject)
                 raise PeerError(error.code, error.message, None if error.data is UNSET else error.data)
-            return msgspec.convert(state.result, CallToolResult)
+            return msgspec.convert(state.result, prepared(CallToolResult))
         except msgspec.ValidationError as error:
             raise InvalidMessage(f"The end of the task cannot be read: {error}") from None
 

@@ -26,7 +26,7 @@ from carrel.protocol.revisions import REQUESTS
 from carrel.protocol.server import Refusal
 from carrel.server.elicitation.input_required import InputRequired, required_by, withdraw
 from carrel.server.failures import is_interrupt, told, words_of
-from carrel.wire.base import Result
+from carrel.wire.base import Result, prepared
 from carrel.wire.content import TextContent
 from carrel.wire.jsonrpc import Message
 from carrel.wire.resources import read_contents
@@ -215,5 +215,5 @@ async def _result_of(handler: Operation, call: Call, channel: Channel) -> Any:
     if listens and isinstance(result, bytes):
         result = msgspec.json.decode(result, type=Message).result
     if isinstance(result, bytes | msgspec.Raw):
-        return msgspec.json.decode(result, type=call.request.result, dec_hook=read_contents)
+        return msgspec.json.decode(result, type=prepared(call.request.result), dec_hook=read_contents)
     return result

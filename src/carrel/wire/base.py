@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
 Id: TypeAlias = str | int
 Meta: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 #: Key of the tags of an entry in its ``_meta``.
 TAGS = "carrel/tags"
@@ -126,3 +127,14 @@ def make_decoder(kind: Any, **options: Any) -> Callable[[Any], Any]:
     """
     with _making:
         return msgspec.json.Decoder(kind, **options).decode
+
+
+_prepared: set[Any] = set()
+
+
+def prepared(kind: type[T]) -> type[T]:
+    """Return a type that holds structs, ready for ``msgspec.convert`` and ``decode``, which look into it likewise."""
+    if kind not in _prepared:
+        make_decoder(kind)
+        _prepared.add(kind)
+    return kind

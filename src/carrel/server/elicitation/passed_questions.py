@@ -13,7 +13,7 @@ from carrel.protocol import unknown
 from carrel.protocol.revision import Revision
 from carrel.server.elicitation.forms import form_of
 from carrel.server.elicitation.questions import Question, check_page, model_question, with_file_roots
-from carrel.wire.base import Wire
+from carrel.wire.base import Wire, prepared
 from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
@@ -74,7 +74,7 @@ def whole(kind: type[R], answer: Any) -> R:
     Raises:
         ValueError: it is not of that type.
     """
-    return unknown.kept(msgspec.convert(answer, kind), answer)
+    return unknown.kept(msgspec.convert(answer, prepared(kind)), answer)
 
 
 def whole_roots(answer: Any) -> ListRootsResult:

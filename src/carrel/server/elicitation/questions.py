@@ -17,6 +17,7 @@ import msgspec
 from carrel.errors import MissingCapability
 from carrel.log import Log
 from carrel.uri.parse import UriError, parse
+from carrel.wire.base import prepared
 from carrel.wire.client_features import (
     CreateMessageParams,
     CreateMessageResult,
@@ -249,9 +250,8 @@ def model_question(params: CreateMessageParams, revision: Revision) -> Question:
         needs["tools"] = {}
     if params.include_context not in (None, "none") and "sample_with_tools" in revision.questions:
         needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
-    return Question(
-        operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, CreateMessageResult), again=False
-    )
+    kind = prepared(CreateMessageResult)
+    return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, kind), again=False)
 
 
 def roots_question() -> Question:
@@ -264,7 +264,7 @@ def read_roots(answer: Any) -> ListRootsResult:
 
     https://modelcontextprotocol.io/specification/2026-07-28/client/roots#root
     """
-    return with_file_roots(msgspec.convert(answer, ListRootsResult))
+    return with_file_roots(msgspec.convert(answer, prepared(ListRootsResult)))
 
 
 def with_file_roots(result: ListRootsResult) -> ListRootsResult:
