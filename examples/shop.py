@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 SECONDS = 5.0
@@ -79,20 +80,20 @@ def sell(database: sqlite3.Connection, log: Path) -> None:
 
 def main(folder: Path, command: list[str]) -> int:
     """Keep the shop open while a command runs, or until Ctrl-C. Return the exit code of the command."""
-    database = open_shop(folder)
-    sell(database, folder / "shop.log")
-    process = subprocess.Popen(command) if command else None
-    while True:
-        try:
-            if process is None:
-                time.sleep(SECONDS)
-            else:
-                return process.wait(SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        except KeyboardInterrupt:
-            return 0 if process is None else process.wait()  # Ctrl-C is for the command too
+    with closing(open_shop(folder)) as database:
         sell(database, folder / "shop.log")
+        process = subprocess.Popen(command) if command else None
+        while True:
+            try:
+                if process is None:
+                    time.sleep(SECONDS)
+                else:
+                    return process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            except KeyboardInterrupt:
+                return 0 if process is None else process.wait()  # Ctrl-C is for the command too
+            sell(database, folder / "shop.log")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,11 @@ def test_the_makefile_runs_the_example() -> None:
     assert "examples/shop.py build/shop $(BIN)/carrel serve --config examples/carrel.toml" in text
 
 
+def order(module: dict[str, Any], place: Path) -> None:
+    with closing(module["open_shop"](place)) as database:
+        module["sell"](database, place / "shop.log")
+
+
 def shop(folder: Path, *command: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, str(SHOP), str(folder), *command], capture_output=True, timeout=PATIENCE)
 
@@ -97,7 +102,7 @@ async def test_a_folder_a_database_a_repository_and_a_log_are_shared_together(tm
             async with client.watch("sqlite:///shop.db/tables/orders/rows", "logs://shop/shop.log") as changes:
                 module: dict[str, Any] = runpy.run_path(str(SHOP))
                 place = repository.path / "build/shop"
-                await asyncio.to_thread(lambda: module["sell"](module["open_shop"](place), place / "shop.log"))
+                await asyncio.to_thread(order, module, place)
                 changed = set()
                 async with asyncio.timeout(PATIENCE):
                     async for change in changes:
