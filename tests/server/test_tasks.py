@@ -84,6 +84,7 @@ async def begin(peer: MemoryPeer, name: str, **arguments: Any) -> str:
     else:
         task = (await peer.request("tools/call", params))["result"]
         assert task["resultType"] == "task"
+    await asyncio.sleep(0)  # the work begins once the task is announced
     assert task["status"] == "working"
     id: str = task["taskId"]
     return id
@@ -153,6 +154,8 @@ async def test_the_result_of_a_task_is_what_the_call_would_have_been_answered_wi
         await peer.notification()
         app.state.setdefault("d", asyncio.Event()).set()
         notified = (await peer.notification())["params"]
+        while notified["status"] == "working":  # what it says of its progress
+            notified = (await peer.notification())["params"]
         done = await settle(peer, id, "completed")
     async with memory.connect(app) as peer:
         answered = (await peer.request("tools/call", {"name": "work"}))["result"]

@@ -18,7 +18,6 @@ import pytest
 from carrel import Context, Server
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
-from carrel.server.tasks import runs
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.capabilities import declared
@@ -108,8 +107,10 @@ async def test_tasks_are_declared_where_a_tool_can_be_one() -> None:
 async def test_a_task_whose_call_is_cancelled_before_it_is_announced_is_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runs, "EAGER", True)  # the announcement waits until the work has begun
-    async with memory.connect(Workshop().app, NOVEMBER) as peer:
+    app = Workshop().app
+    # The announcement waits until the task is stored, as where the store is another process.
+    monkeypatch.setattr(type(app.endpoint.replica.state), "immediate", False)
+    async with memory.connect(app, NOVEMBER) as peer:
         params = {"name": "work", "arguments": {}, "task": {}}
         peer.feed(msgspec.json.encode({"jsonrpc": "2.0", "id": "one", "method": "tools/call", "params": params}))
         peer.notify("notifications/cancelled", {"requestId": "one"})

@@ -25,7 +25,6 @@ from carrel.server.tasks.formats import as_task, detailed, first_text
 from carrel.server.tasks.run import TaskRun
 from carrel.state.records import SlotLost, TaskChanged, TaskRecord
 from carrel.state.replica import Replica
-from carrel.transports.server.dispatcher import EAGER
 from carrel.wire.base import Result
 from carrel.wire.jsonrpc import ErrorObject
 from carrel.wire.tasks import CreateTaskResult, TaskStatus
@@ -167,20 +166,17 @@ class TaskRuns:
         if isinstance(work, CoroutineType):
             run.work.add_done_callback(lambda _: work.close())  # it was cancelled before it began
         announced = self._replica.run(self._created(run))
-        if isinstance(announced, Result) and not EAGER:
+        if isinstance(announced, Result):
             return announced  # at once, so that the client knows of the task before its work asks anything
-        return self._begun(run, announced)
+        return self._stored(run, announced)
 
-    async def _begun(self, run: TaskRun, announced: Result | Awaitable[Result]) -> Result:
-        """Return the announcement of a task once its work has begun, as it has without eager tasks.
+    async def _stored(self, run: TaskRun, announced: Awaitable[Result]) -> Result:
+        """Return the announcement of a task once it is stored.
 
         If the call is cancelled before, so is the task: its client will never know of it.
         """
         try:
-            result = announced if isinstance(announced, Result) else await announced
-            if EAGER:
-                await asyncio.sleep(0)
-            return result
+            return await announced
         finally:
             if run.call.cancelled:
                 self._cancel(run)
