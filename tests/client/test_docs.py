@@ -273,7 +273,8 @@ def test_everything_on_a_client_is_mentioned() -> None:
 def test_every_error_that_a_client_may_raise_is_in_the_tree() -> None:
     tree = read("client.md").partition("## Errors")[2].partition("```python")[0]
     server = {"HeaderMismatch", "InvalidCursor", "InvalidParams", "MissingCapability", "UnsupportedVersion"}
-    server |= {"LoginRequired", "ProviderUnavailable", "ServerUnavailable", "ToolError", "URLElicitationRequired"}
+    server |= {"LoginRequired", "ProviderUnavailable", "ServerUnavailable", "SourceUnavailable", "ToolError"}
+    server |= {"URLElicitationRequired"}
     # Of these, those that skills raise are on their page.
     skills = {"ResourceForbidden", "ResourceMismatch", "ResourceTooLarge"}
     assert (
