@@ -10,7 +10,6 @@ import difflib
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -77,8 +76,9 @@ def run(arguments: list[str]) -> int:
                 REFUSED,
             )
         before = await read_texts(client, watching.uris) if options.diff else None
-        async with AsyncExitStack() as stack:
-            changes = await stack.enter_async_context(watching.open())
+        changes = watching.open()
+        try:
+            await changes.start()
             tell_refused(changes.refused, watching)
             if len(changes.refused) == len(watching.uris) + len(watching.lists):
                 return REFUSED
@@ -91,9 +91,13 @@ def run(arguments: list[str]) -> int:
                 if number == options.count:
                     return 0
                 if change.kind in ("resources", "missed") and await watching.look():
-                    earlier, changes = changes, await stack.enter_async_context(watching.open())
+                    other = watching.open()
+                    await other.start()
+                    earlier, changes = changes, other
                     for waiting in await drained(earlier):
                         changes.put(waiting)
+        finally:
+            await changes.close()
 
     return ask(whom, options, follow)
 
@@ -133,7 +137,7 @@ class Watching:
 
     @property
     def description(self) -> str:
-        """What is watched, in words."""
+        """Names of what is watched, or how many resources."""
         if not self.follows:
             return ", ".join([*self.uris, *self.lists])
         count = len(self.uris)
@@ -157,7 +161,7 @@ def tell_refused(refused: Sequence[str], watching: Watching) -> None:
 
 
 async def drained(watch: Watch) -> list[Change]:
-    """Close a watch, and return the changes that it has received and that nobody has seen."""
+    """Close a watch, and return the changes that were still waiting in it."""
     await watch.close()
     return [change async for change in watch]
 

@@ -34,7 +34,7 @@ class TookTooLong(Failed):
 
 
 class Unreachable(Failed):
-    """There is no connection to the database. ``reason`` is why, for whoever starts the server and not for clients."""
+    """There is no connection to the database. ``reason`` says why, to the operator of the server and not to clients."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
