@@ -23,7 +23,7 @@ MIB = 1024 * KIB
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server; honest clients do not reach the defaults. Sizes are in bytes, times in seconds.
 
-    A *client* is the principal of an access token, or else the address of a connection. Most limits apply to one client
+    A *client* is the user of an access token, or else the address of a connection. Most limits apply to one client
     before they apply to all: a client that exceeds one is refused, and other clients are not affected.
 
     Raises:
@@ -66,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # Handlers
     max_threads: int = 32
     max_threads_per_client: int = 16
-    max_waiting_for_threads_per_client: int = 256
+    max_waiting_for_threads_per_client: int = 4096
     slow_handler_seconds: float = 1.0
 
     def __post_init__(self) -> None:

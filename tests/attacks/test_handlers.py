@@ -161,7 +161,7 @@ def test_a_server_of_functions_that_raise_everything_still_ends_at_ctrl_c() -> N
 
 
 def test_two_hundred_blocking_calls_of_one_client_hold_up_no_other_one() -> None:
-    with under_attack("http", script=SCRIPT) as server, contextlib.ExitStack() as stack:
+    with under_attack("http", "4096", "256", script=SCRIPT) as server, contextlib.ExitStack() as stack:
         body, headers = message("tools/call", name="block", arguments={"seconds": 600})
         for _ in range(200):
             connection = stack.enter_context(contextlib.closing(connect(server.port)))

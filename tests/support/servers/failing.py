@@ -216,7 +216,8 @@ def check(method: str, params: dict[str, Any], reply: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    app = make(max_requests_in_flight=int(sys.argv[2])) if len(sys.argv) > 2 else make()
+    limits = ("max_requests_in_flight", "max_waiting_for_threads_per_client")
+    app = make(**{name: int(number) for name, number in zip(limits, sys.argv[2:], strict=False)})
     if sys.argv[1] == "stdio":
         app.run()
     else:
