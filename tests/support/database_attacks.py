@@ -37,6 +37,13 @@ EVERYWHERE = [
     ";",
     "(" * 3000 + "SELECT 1" + ")" * 3000,
     "SELECT " + " + ".join("1" for _ in range(9000)),
+    "WITH customers2 AS (SELECT 1 AS id), x AS (SELECT * FROM secrets) SELECT * FROM customers2",
+    "WITH secrets AS (SELECT * FROM secrets) SELECT * FROM secrets",
+    "SELECT * FROM (WITH secrets AS (SELECT 1 AS id) SELECT * FROM secrets) AS a, secrets",
+    "WITH a AS (WITH secrets AS (SELECT 1 AS id) SELECT * FROM secrets) SELECT * FROM a, secrets",
+    "WITH carrel_with_1 AS (SELECT 1 AS id) SELECT * FROM carrel_with_2",
+    "SELECT function_of_tomorrow(1)",
+    "SELECT id FROM customers ORDER BY function_of_tomorrow(id)",
 ]
 
 SQLITE = [
@@ -66,6 +73,31 @@ SQLITE = [
     "SELECT * FROM [secrets]",
     "SELECT * FROM SECRETS",
     "SELECT 1 FROM dbstat",
+    "SELECT 1 IN secrets",
+    "SELECT id FROM customers WHERE id IN secrets",
+    "SELECT 1 IN main.secrets",
+    'SELECT 1 IN "secrets"',
+    "SELECT 1 IN hidden",
+    "SELECT 1 IN 'hidden'",
+    "SELECT 1 IN main.'hidden'",
+    "SELECT 1 NOT IN 'secrets'",
+    "SELECT 1 IN 'nothing'",
+    "SELECT 1 IN main.'nothing'",
+    "SELECT (1, 'sesame') IN main.'secrets'",
+    "SELECT 1 IN sqlite_schema",
+    "SELECT (1, 'sesame') IN secrets",
+    "SELECT name IN (SELECT sql FROM sqlite_schema) FROM customers",
+    "SELECT * FROM hidden",
+    "WITH totals AS (SELECT word FROM secrets) SELECT * FROM totals",
+    "SELECT * FROM pragma_table_list",
+    "SELECT 1 IN pragma_table_list",
+    "SELECT sqlite_source_id()",
+    "SELECT sqlite_compileoption_get(1)",
+    "SELECT * FROM sqlite_temp_schema",
+    "SELECT * FROM sqlite_stat1",
+    "SELECT * FROM customers JOIN secrets USING (id)",
+    "SELECT last_insert_rowid()",
+    "SELECT total_changes()",
 ]
 
 DUCKDB = [
@@ -104,7 +136,79 @@ DUCKDB = [
     "CHECKPOINT",
     "SELECT * FROM main.secrets",
     "SELECT * FROM shop.main.secrets",
+    "WITH secrets AS (SELECT 1 AS id) PIVOT secrets ON id",
+    "SELECT * FROM (PIVOT secrets ON word USING count(*)) AS p, (WITH secrets AS (SELECT 1 AS i) SELECT * FROM"
+    " secrets)",
+    "FROM (WITH secrets AS (SELECT 1 AS id) PIVOT secrets ON word USING count(*)), secrets",
+    "FROM (PIVOT secrets ON id)",
+    "FROM (UNPIVOT secrets ON word)",
+    "SELECT * FROM secrets PIVOT (count(*) FOR id IN (1))",
+    "FROM (SUMMARIZE secrets)",
+    "SUMMARIZE secrets",
+    "FROM (DESCRIBE secrets)",
+    "DESCRIBE secrets",
+    "FROM (SHOW TABLES)",
+    "SHOW TABLES",
+    "SHOW ALL TABLES",
+    "FROM secrets",
+    "TABLE secrets",
+    "FROM histogram(secrets, word)",
+    "FROM histogram_values(secrets, word)",
+    "FROM query('FROM secrets')",
+    "FROM query_table(['secrets'])",
+    "SELECT * FROM customers POSITIONAL JOIN secrets",
+    "SELECT COLUMNS(*) FROM secrets",
+    "SELECT peek()",
+    "SELECT main.peek()",
+    "FROM peek_table()",
+    "SELECT upper(name) FROM customers WHERE 'x'.peek2() = 'x'",
+    "SELECT ('HOME').getenv()",
+    "SELECT 'HOME'.getenv()",
+    "SELECT * FROM 'https://example.com/x.parquet'",
+    'FROM "data.csv"',
+    "SELECT * FROM pg_catalog.pg_class",
+    "SELECT pg_get_viewdef(1)",
+    "SELECT * FROM pragma_table_info('secrets')",
+    "SELECT json_serialize_plan('SELECT * FROM secrets')",
+    "FROM json_execute_serialized_sql('x')",
+    "SELECT current_setting('x')",
+    "SELECT getvariable('x')",
+    "SELECT stats(id) FROM customers",
+    "SELECT sleep_ms(100000)",
+    "SELECT pg_sleep(100)",
+    "SELECT current_query()",
+    "SELECT in_search_path('x', 'y')",
+    "SELECT has_table_privilege('secrets', 'select')",
+    "FROM read_text('/etc/passwd')",
+    "FROM duckdb_functions()",
+    "FROM test_all_types()",
+    "SELECT * FROM duckdb_columns",
+    "SELECT txid_current()",
+    "SELECT write_log('x')",
+    "SELECT currval('counter')",
+    "SELECT error('x')",
+    "SELECT * FROM customers AT (VERSION => 1)",
+    "FROM pandas_scan(1)",
+    "SELECT hive_partition_component('x', 'y')",
+    *(f"SELECT {word}" for word in ("session_user", "current_role", "user", "current_schema", "current_catalog")),
+    'SELECT "current_role"',
 ]
+
+#: Functions that PostgreSQL calls by a name after a dot.
+DOTTED = [
+    ("SELECT ('/etc/passwd'::text).{}", "pg_read_file"),
+    ("SELECT (c.name).{} FROM customers c", "pg_read_file"),
+    ("SELECT (ARRAY['/etc/passwd'])[1].{}", "pg_ls_dir"),
+    ("SELECT (upper('/')).{}", "pg_ls_dir"),
+    ("SELECT (c.name).{} FROM customers c", "peek_text"),
+    ("SELECT c.{} FROM customers c", "peek_row"),
+    ("SELECT customers.{} FROM customers", "peek_row"),
+    ("SELECT (c).{} FROM customers c", "peek_row"),
+    ("SELECT (100).{}", "pg_sleep"),
+    ("SELECT ('secrets'::text).{}", "to_regclass"),
+]
+#: Name as long as PostgreSQL allows, which it also calls by any longer name with this beginning.
+LONG_NAME = "p" * 63
 
 POSTGRES = [
     "SET TRANSACTION READ WRITE",
@@ -165,6 +269,129 @@ POSTGRES = [
     "TABLE secrets",
     "SELECT $1",
     "SELECT 1 /* /* */ ; DELETE FROM customers -- */ */",
+    *(sql.format(name) for sql, name in DOTTED),
+    *(sql.format(name.upper()) for sql, name in DOTTED),
+    f"SELECT (c.name).{LONG_NAME}_and_more FROM customers c",
+    f'SELECT (c.name)."{LONG_NAME}_and_more" FROM customers c',
+    "SELECT \"Upper_Inc\"('x')",
+    "SELECT public.\"Upper_Inc\"('x')",
+    "SELECT \"PG_CATALOG\".initcap('x')",
+    "SELECT c <@ 1 FROM customers c",
+    "SELECT table_to_xml_and_xmlschema('secrets', true, true, '')",
+    "SELECT table_to_xmlschema('secrets', true, true, '')",
+    "SELECT schema_to_xml('public', true, true, '')",
+    "SELECT schema_to_xmlschema('public', true, true, '')",
+    "SELECT schema_to_xml_and_xmlschema('public', true, true, '')",
+    "SELECT database_to_xmlschema(true, true, '')",
+    "SELECT database_to_xml_and_xmlschema(true, true, '')",
+    "SELECT query_to_xmlschema('SELECT * FROM secrets', true, true, '')",
+    "SELECT query_to_xml_and_xmlschema('SELECT * FROM secrets', true, true, '')",
+    "SELECT pg_catalog.query_to_xml('SELECT * FROM secrets', true, true, '')",
+    "SELECT cursor_to_xml('c', 1, true, true, '')",
+    "SELECT * FROM ts_stat('SELECT word::tsvector FROM secrets')",
+    "SELECT ts_rewrite('a'::tsquery, 'SELECT word FROM secrets')",
+    "SELECT * FROM crosstab('SELECT 1, word, word FROM secrets') AS t(a int, b text)",
+    "SELECT * FROM crosstab2('SELECT ''a'', word, word FROM secrets')",
+    "SELECT * FROM public.crosstab('SELECT pg_sleep(100)') AS t(a int, b text)",
+    "SELECT * FROM connectby('secrets', 'id', 'id', '1', 0) AS t(a int, b int, c int)",
+    "SELECT normal_rand(10, 1, 1)",
+    "SELECT peek()",
+    "SELECT public.peek()",
+    "SELECT id FROM customers WHERE peek() = 'x'",
+    "SELECT lower(c) FROM customers c",
+    "SELECT lower(1::int2)",
+    "SELECT c + 1 FROM customers c",
+    "SELECT c OPERATOR(public.+) 1 FROM customers c",
+    "SELECT * FROM peek_table()",
+    "SELECT x.* FROM customers c, LATERAL peek_table() AS x",
+    "SELECT collect(name) FROM customers",
+    "SELECT sum(c) FROM customers c",
+    "SELECT pg_get_viewdef('totals')",
+    "SELECT pg_get_viewdef(1::oid)",
+    "SELECT pg_get_functiondef(1)",
+    "SELECT pg_get_indexdef(1)",
+    "SELECT pg_get_constraintdef(1)",
+    "SELECT pg_get_serial_sequence('secrets', 'id')",
+    "SELECT to_regclass('secrets')",
+    "SELECT to_regproc('peek')",
+    "SELECT to_regrole('postgres')",
+    "SELECT to_regtype('secrets')",
+    "SELECT 'secrets'::regclass",
+    "SELECT regclass 'secrets'",
+    "SELECT CAST('secrets' AS pg_catalog.regclass)",
+    "SELECT 'secrets'::\"regclass\"",
+    "SELECT '1'::regclass::text",
+    "SELECT 'peek()'::regprocedure",
+    "SELECT 'postgres'::regrole",
+    "SELECT 'secrets'::regtype",
+    "SELECT 'public'::regnamespace",
+    "SELECT ARRAY['secrets']::regclass[]",
+    "SELECT (NULL::secrets).word",
+    "SELECT (NULL::public.secrets).word",
+    "SELECT * FROM json_populate_record(NULL::secrets, '{}')",
+    'SELECT * FROM json_to_record(\'{"a": "secrets"}\') AS x(a regclass)',
+    "SELECT '=r/postgres'::aclitem",
+    "SELECT has_table_privilege('secrets', 'SELECT')",
+    "SELECT has_column_privilege('secrets', 'word', 'SELECT')",
+    "SELECT has_function_privilege('peek()', 'EXECUTE')",
+    "SELECT has_schema_privilege('public', 'USAGE')",
+    "SELECT pg_has_role('postgres', 'USAGE')",
+    "SELECT pg_relation_size('secrets')",
+    "SELECT pg_total_relation_size(1)",
+    "SELECT pg_database_size('shop')",
+    "SELECT pg_relation_filepath(1)",
+    "SELECT obj_description(1, 'pg_class')",
+    "SELECT col_description(1, 1)",
+    "SELECT format_type(1, 1)",
+    "SELECT pg_describe_object(1, 1, 1)",
+    "SELECT pg_identify_object(1, 1, 1)",
+    "SELECT pg_table_is_visible(1)",
+    "SELECT pg_stat_get_live_tuples(1)",
+    "SELECT * FROM pg_show_all_settings()",
+    "SELECT * FROM pg_config()",
+    "SELECT * FROM pg_stat_get_activity(NULL)",
+    "SELECT inet_server_addr()",
+    "SELECT version()",
+    "SELECT current_database()",
+    "SELECT current_user",
+    "SELECT session_user",
+    "SELECT user",
+    "SELECT current_role",
+    "SELECT current_schema",
+    "SELECT current_catalog",
+    "SELECT current_schemas(true)",
+    "SELECT pg_backend_pid()",
+    "SELECT txid_current()",
+    "SELECT pg_current_xact_id()",
+    "SELECT currval('counter')",
+    "SELECT lastval()",
+    "SELECT last_value FROM counter",
+    "SELECT lo_get(1)",
+    "SELECT loread(1, 1)",
+    "SELECT pg_options_to_table('{a=b}')",
+    "SELECT pg_try_advisory_lock(1)",
+    "SELECT * FROM pg_timezone_names()",
+    "SELECT row_security_active('secrets')",
+    "SELECT pg_ls_waldir()",
+    "SELECT pg_create_restore_point('x')",
+    "SELECT pg_logical_emit_message(false, 'x', 'y')",
+    'SELECT "pg_catalog"."pg_sleep"(100)',
+    "SELECT pg_sleep_for('1 minute')",
+    "SELECT * FROM pg_catalog.pg_views",
+    "SELECT * FROM pg_class",
+    'SELECT * FROM "Public".customers',
+    'SELECT * FROM "Customers"',
+    "SELECT * FROM PUBLIC.secrets",
+    'SELECT * FROM "SALES".customers',
+    "SELECT * FROM generate_series(1, peek()::int)",
+    "SELECT CASE WHEN pg_sleep(100) IS NULL THEN 1 END",
+    "SELECT * FROM customers TABLESAMPLE peek_sample (10)",
+    "SELECT array_agg(id ORDER BY harmful()) FROM customers",
+    "SELECT sum(id) FILTER (WHERE harmful() = 1) FROM customers",
+    "SELECT first_value(id) OVER (ORDER BY harmful()) FROM customers",
+    "SELECT id FROM customers GROUP BY id HAVING harmful() = 1",
+    "SELECT id FROM customers LIMIT harmful()",
+    "VALUES (harmful())",
 ]
 
 MYSQL = [
@@ -207,6 +434,34 @@ MYSQL = [
     "PREPARE p FROM 'DELETE FROM customers'",
     "DELIMITER //",
     "SELECT nextval(counter)",
+    "SELECT USER()",
+    "SELECT CURRENT_USER",
+    "SELECT CURRENT_USER()",
+    "SELECT CURRENT_ROLE",
+    "SELECT DATABASE()",
+    "SELECT SCHEMA()",
+    "SELECT VERSION()",
+    "SELECT CONNECTION_ID()",
+    "SELECT ROW_COUNT()",
+    "SELECT FOUND_ROWS()",
+    "SELECT LAST_INSERT_ID()",
+    "SELECT NAME_CONST('x', 1)",
+    "SELECT IS_FREE_LOCK('x')",
+    "SELECT MASTER_POS_WAIT('x', 1)",
+    "SELECT peek()",
+    "SELECT `peek`()",
+    "SELECT shop.peek()",
+    "SELECT `shop`.`peek`()",
+    "SELECT PREVIOUS VALUE FOR counter",
+    "SELECT NEXT VALUE FOR counter",
+    "SELECT LASTVAL(counter)",
+    "SELECT * FROM seq_1_to_10",
+    "SELECT * FROM customers PROCEDURE ANALYSE()",
+    "SELECT SESSION_USER()",
+    "SELECT SYSTEM_USER()",
+    "SELECT * FROM performance_schema.threads",
+    "SELECT id FROM customers ORDER BY SLEEP(100)",
+    "SELECT EXTRACTVALUE(peek(), '/a')",
 ]
 
 #: Comments that MySQL runs: what is in them is left out of the statement that is sent.
@@ -224,3 +479,68 @@ WRITES = [
     "CREATE TABLE owned (id INTEGER)",
     "DROP TABLE items",
 ]
+
+#: What users may have made: functions that read a table that is not shared, some with the name of a harmless function.
+POSTGRES_MADE = f"""
+CREATE FUNCTION {LONG_NAME}(text) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE EXTENSION IF NOT EXISTS tablefunc;
+CREATE FUNCTION peek() RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION peek_text(text) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION peek_row(customers) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION peek_table() RETURNS SETOF secrets LANGUAGE sql STABLE AS 'SELECT * FROM public.secrets';
+CREATE FUNCTION peek_state(text, text) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION peek_sum(text, customers) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION plus_one(customers, integer) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION lower(customers) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION lower(int2) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE AGGREGATE collect(text) (SFUNC = peek_state, STYPE = text);
+CREATE AGGREGATE sum(customers) (SFUNC = peek_sum, STYPE = text);
+CREATE OPERATOR + (LEFTARG = customers, RIGHTARG = integer, FUNCTION = plus_one);
+CREATE SCHEMA geo;
+CREATE FUNCTION geo.inside(customers, integer) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE OPERATOR <@ (LEFTARG = customers, RIGHTARG = integer, FUNCTION = geo.inside);
+CREATE FUNCTION "Upper_Inc"(text) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE SCHEMA "PG_CATALOG";
+CREATE FUNCTION "PG_CATALOG".initcap(text) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE SCHEMA "SALES";
+CREATE TABLE "SALES".customers (id integer);
+CREATE SCHEMA sales;
+CREATE TABLE sales.customers (id integer);
+"""
+
+#: Casts of rows that users may have made, and statements that call them.
+POSTGRES_CASTS = """
+CREATE FUNCTION peek_row(customers) RETURNS text LANGUAGE sql STABLE AS 'SELECT word FROM public.secrets';
+CREATE FUNCTION peek_number(customers) RETURNS integer LANGUAGE sql STABLE AS 'SELECT 1 FROM public.secrets';
+CREATE CAST (customers AS text) WITH FUNCTION peek_row(customers);
+CREATE CAST (customers AS integer) WITH FUNCTION peek_number(customers);
+"""
+CASTS = [
+    "SELECT c::text FROM customers c",
+    "SELECT CAST(c AS integer) FROM customers c",
+    "SELECT c || 'x' FROM customers c",
+    "SELECT ARRAY[c]::text[] FROM customers c",
+    "SELECT 1 FROM customers c WHERE c::int = 1",
+]
+
+DUCKDB_MADE = """
+CREATE MACRO peek() AS (SELECT word FROM secrets);
+CREATE MACRO peek2(x) AS (SELECT word FROM secrets);
+CREATE MACRO peek_table() AS TABLE SELECT * FROM secrets;
+"""
+#: A list of functions that hides what the file has.
+EMPTY_LIST = "duckdb_functions() AS TABLE SELECT 'x' AS function_name, FALSE AS internal"
+#: Macros with names of functions and operators, and statements that call them by syntax.
+SHADOWING = [
+    ("list_value(a)", "SELECT [1]"),
+    ("count_star()", "SELECT count(*) FROM customers"),
+    ("current_localtime()", "SELECT localtime"),
+    ('"+"(a, b)', "SELECT 1 + 1"),
+    (f"{EMPTY_LIST}; CREATE MACRO lower(x)", "SELECT lower('x')"),
+]
+SQLITE_MADE = """
+CREATE VIEW hidden AS SELECT id FROM secrets;
+CREATE VIEW orders_of_ann AS SELECT id FROM orders WHERE customer_id = 1
+"""
+
+MYSQL_MADE = "CREATE FUNCTION peek() RETURNS TEXT READS SQL DATA RETURN (SELECT word FROM secrets)"

@@ -10,7 +10,7 @@ import pytest
 
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
-from support.database_contract import DatabaseContract
+from support.database_contract import QUERIES, DatabaseContract
 from support.shop_database import statements
 
 LIMITS = {"exclude_tables": ("secrets",), "interval": 0.05, "max_bytes": 20_000}
@@ -45,7 +45,7 @@ class TestSQLite(DatabaseContract):
     @pytest.fixture
     def provider(self, made: Path, tmp_path: Path) -> DatabaseSource:
         self.path = Path(shutil.copy(made / "shop.db", tmp_path))
-        return self.make(query=True)
+        return self.make(query=True, queries=QUERIES)
 
     def make(self, **options: Any) -> DatabaseSource:
         return DatabaseSource(f"sqlite:///{self.path}", DatabaseOptions(**LIMITS, **options))
@@ -62,7 +62,7 @@ class TestDuckDB(DatabaseContract):
     @pytest.fixture
     def provider(self, made: Path, tmp_path: Path) -> DatabaseSource:
         self.path = Path(shutil.copy(made / "shop.duckdb", tmp_path))
-        return self.make(query=True)
+        return self.make(query=True, queries=QUERIES)
 
     def make(self, **options: Any) -> DatabaseSource:
         return DatabaseSource(f"duckdb:///{self.path}", DatabaseOptions(**LIMITS, **options))

@@ -9,14 +9,16 @@ from typing import Any
 import pymysql
 import pytest
 
-from carrel.errors import ConfigError, ToolError
+from carrel.errors import ConfigError, SourceUnavailable, ToolError
 from carrel.sources.databases.failure import Failed
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
+from carrel.sources.databases.statements import check_statement
 from carrel.testing import running
 from carrel.testing.caller import Caller
-from support.database_attacks import EVERYWHERE, EXECUTED_COMMENTS, MYSQL
-from support.database_contract import Attacks, DatabaseContract, ask
+from support import database_queries
+from support.database_attacks import EVERYWHERE, EXECUTED_COMMENTS, MYSQL, MYSQL_MADE
+from support.database_contract import QUERIES, Attacks, DatabaseContract, ask
 from support.database_servers import mariadb
 from support.shop_database import statements
 
@@ -69,7 +71,7 @@ class TestMariaDB(DatabaseContract):
     @pytest.fixture
     def provider(self, shop: Path) -> DatabaseSource:
         self.server = shop
-        return self.make(query=True)
+        return self.make(query=True, queries=QUERIES)
 
     def make(self, **options: Any) -> DatabaseSource:
         return source(self.server, **options)
@@ -86,14 +88,27 @@ CREATE FUNCTION harmful() RETURNS INTEGER MODIFIES SQL DATA BEGIN DELETE FROM cu
 class TestAttacks(Attacks):
     @pytest.fixture
     async def attacked(self, shop: Path) -> AsyncIterator[DatabaseSource]:
-        execute(shop, HARMFUL, "CREATE SEQUENCE counter")
+        execute(shop, HARMFUL, "CREATE SEQUENCE counter", MYSQL_MADE)
         async with running(source(shop, query=True)) as found:  # the administrator, who may do everything else
             yield found
 
     async def test_every_attack_is_refused(self, attacked: DatabaseSource) -> None:
-        for sql in EVERYWHERE + MYSQL:
-            await self.refuse(attacked, sql)
+        await self.refuse_all(attacked, EVERYWHERE + MYSQL)
         await self.check_shop(attacked)
+
+    async def test_ordinary_queries_run(self, attacked: DatabaseSource) -> None:
+        await self.accept_all(attacked, database_queries.EVERYWHERE + database_queries.MYSQL)
+
+    async def test_hints_for_the_optimizer_are_left_out(self, attacked: DatabaseSource) -> None:
+        for hint in ("SET_VAR(max_execution_time = 0)", "MAX_EXECUTION_TIME(100000)"):
+            sql = f"SELECT /*+ {hint} */ x FROM (SELECT /*+ {hint} */ 1 AS x) AS y"
+            assert "/*" not in check_statement(sql, "mysql").sql
+            await self.accept_all(attacked, [sql])
+
+    async def test_regular_expressions_are_operators(self, attacked: DatabaseSource) -> None:
+        sql = "SELECT name REGEXP '^A', NOT name RLIKE 'n', 1 = (lower(name) REGEXP concat('a', 'n')) FROM customers"
+        result = await ask(attacked, "query_shop", {"sql": f"{sql} WHERE id = 1 AND name REGEXP 'A'", "format": "csv"})
+        assert result.content[0].text.splitlines()[1] == "1,0,1"
 
     async def test_comments_that_mysql_runs_are_left_out(self, attacked: DatabaseSource) -> None:
         for sql in EXECUTED_COMMENTS:
@@ -221,3 +236,21 @@ async def test_an_account_that_may_only_read_is_accepted_and_its_password_stays_
     seen += str(refused.value) + caplog.text
     assert not [word for word in ("pa55word", "wr0ng", "reader") if word in seen]
     execute(shop, "DROP USER reader")
+
+
+@pytest.mark.parametrize(
+    ("user", "database", "options", "words"),
+    [
+        ("nobody:wr0ng", "shop", {}, "the server refuses the login"),
+        ("root", "nothing", {}, "the server has no database of that name"),
+        ("root", "shop", {"role": "nobody_knows"}, "the server has no such role"),
+    ],
+)
+async def test_a_start_that_fails_says_what_is_wrong(
+    shop: Path, user: str, database: str, options: dict[str, Any], words: str
+) -> None:
+    url = f"mariadb://{user}@localhost/{database}?unix_socket={shop}/socket"
+    with pytest.raises(SourceUnavailable, match=words) as raised:
+        async with running(DatabaseSource(url, DatabaseOptions(**options))):
+            pass
+    assert not raised.value.is_down

@@ -2,30 +2,34 @@
 
 import asyncio
 import json
+import resource
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
-from carrel.errors import ConfigError, ResourceError, ToolError
+from carrel.catalog.provider import Interest
+from carrel.errors import ConfigError, ResourceError, SourceUnavailable, ToolError
 from carrel.sources.databases.failure import Failed
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.source import DatabaseSource
-from carrel.sources.databases.watch import trigger_sql
+from carrel.sources.databases.watch import DatabaseWatch, trigger_sql
 from carrel.testing import running
 from carrel.testing.caller import Caller, Listener
+from support import database_queries
 from support.carrel_process import COMMAND
-from support.database_attacks import EVERYWHERE, POSTGRES
-from support.database_contract import Attacks, DatabaseContract, ask
+from support.database_attacks import CASTS, EVERYWHERE, POSTGRES, POSTGRES_CASTS, POSTGRES_MADE
+from support.database_contract import QUERIES, Attacks, DatabaseContract, ask
 from support.database_servers import postgres, program
 from support.sdk_session import sdk_session
 from support.shop_database import statements
 
 pytestmark = pytest.mark.slow
 
-LIMITS: dict[str, Any] = {"exclude_tables": ("secrets",), "interval": 0.05, "max_bytes": 20_000}
+LIMITS: dict[str, Any] = {"exclude_tables": ("secrets", "SALES.*"), "interval": 0.05, "max_bytes": 20_000}
 
 
 #: Servers whose database a test has written to: the next one has it made anew.
@@ -70,7 +74,7 @@ class TestPostgres(DatabaseContract):
     @pytest.fixture
     def provider(self, shop: Path) -> DatabaseSource:
         self.server = shop
-        return self.make(query=True)
+        return self.make(query=True, queries=QUERIES)
 
     def make(self, **options: Any) -> DatabaseSource:
         return source(self.server, **options)
@@ -84,17 +88,50 @@ CREATE FUNCTION harmful() RETURNS integer LANGUAGE sql AS 'DELETE FROM public.cu
 """
 
 
+AREA = "CREATE FUNCTION geo.area(integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT $1 * $1'"
+
+
 class TestAttacks(Attacks):
     @pytest.fixture
     async def attacked(self, shop: Path) -> AsyncIterator[DatabaseSource]:
-        psql(shop, HARMFUL, "CREATE SEQUENCE counter")
+        psql(shop, HARMFUL, "CREATE SEQUENCE counter", POSTGRES_MADE)
         async with running(source(shop, query=True)) as found:  # a superuser, who may do everything else
             yield found
 
     async def test_every_attack_is_refused(self, attacked: DatabaseSource) -> None:
-        for sql in EVERYWHERE + POSTGRES:
-            await self.refuse(attacked, sql)
+        await self.refuse_all(attacked, EVERYWHERE + POSTGRES)
         await self.check_shop(attacked)
+
+    async def test_names_are_read_as_postgres_reads_them(self, attacked: DatabaseSource) -> None:
+        queries = ["SELECT C.NAME, (c).Email, Customers.EMAIL, UPPER(c.Name) FROM Customers, customers AS C"]
+        await self.accept_all(attacked, [*queries, 'SELECT \'1 + 1\', "a + b" FROM (SELECT 1 AS "a + b") AS x'])
+
+    async def test_casts_that_users_have_made_are_refused(self, shop: Path) -> None:
+        psql(shop, POSTGRES_CASTS)
+        async with running(source(shop, query=True)) as found:
+            await self.refuse_all(found, CASTS)
+            with pytest.raises(ToolError, match=r"public\.peek_(row|number) .*allow_functions"):
+                await ask(found, "query_shop", {"sql": CASTS[0]})
+            await self.accept_all(found, ["SELECT total::text FROM orders"])
+        async with running(source(shop, query=True, allow_functions=("peek_*",))) as found:
+            await self.accept_all(found, CASTS)
+        psql(shop, "CREATE VIEW rows_of_customers AS SELECT c FROM customers AS c")
+        async with running(source(shop, query=True)) as found:
+            await self.refuse_all(found, ["SELECT v.c::text FROM rows_of_customers AS v"])
+
+    async def test_ordinary_queries_run(self, shop: Path) -> None:
+        async with running(source(shop, query=True)) as found:
+            await self.accept_all(found, database_queries.EVERYWHERE + database_queries.POSTGRES)
+
+    async def test_the_operator_can_allow_functions_and_types(self, shop: Path) -> None:
+        psql(shop, "CREATE EXTENSION pg_trgm", "CREATE TYPE mood AS ENUM ('fine')", "CREATE SCHEMA geo", AREA)
+        statements = ["SELECT similarity('a', 'a')", "SELECT public.similarity('a', 'a')", "SELECT geo.area(1)"]
+        statements.append("SELECT 'fine'::mood")
+        async with running(source(shop, query=True)) as found:
+            await self.refuse_all(found, statements)
+            await self.accept_all(found, ["SELECT 'carrel' % 'barrel'"])
+        async with running(source(shop, query=True, allow_functions=("similarity", "geo.*", "mood"))) as found:
+            await self.accept_all(found, statements)
 
     async def test_postgres_itself_refuses_to_write(self, attacked: DatabaseSource) -> None:
         await self.write_past_the_check(attacked)
@@ -158,6 +195,22 @@ async def test_values_of_every_type_are_kept(shop: Path) -> None:
     assert '"n": 1.10' in part.text, "the digits of JSON are those of the database"
     assert "## kinds (table): One of each" in text
     assert "- amount numeric: In euros" in text
+
+
+async def test_a_huge_value_takes_no_memory_of_the_server_process(shop: Path) -> None:
+    sql = "SELECT array_fill(1, ARRAY[10000000])"
+    async with running(source(shop, query=True)) as found:
+        assert (await ask(found, "query_shop", {"sql": "SELECT 1"})).text
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(ToolError, match=r"over the limit|more memory|longer than"):
+            await ask(found, "query_shop", {"sql": sql})
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
+        psql(shop, f"CREATE VIEW huge AS {sql} AS everything")
+        found._reader.cache.forget()
+        with pytest.raises(ResourceError, match=r"over the limit|more memory|longer than"):
+            await read(found, "tables/huge/sample")
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+        assert (await ask(found, "query_shop", {"sql": "SELECT 1"})).text
 
 
 async def test_the_database_ends_a_statement_at_the_time_limit(shop: Path) -> None:
@@ -300,6 +353,27 @@ async def test_passwords_are_in_nothing_that_is_answered_or_logged(
     psql(shop, "DROP OWNED BY locked", "DROP ROLE locked")
 
 
+@pytest.mark.parametrize(
+    ("user", "options", "words"),
+    [
+        ("locked:wr0ng@/shop", {}, "the server refuses the login"),
+        ("nobody-knows@/shop", {}, "the server has no such role"),
+        ("postgres@/shop", {"role": "nobody_knows"}, "the server has no such role"),
+        ("postgres@/nothing", {}, "the server has no database of that name"),
+    ],
+)
+async def test_a_start_that_fails_says_what_is_wrong(
+    shop: Path, user: str, options: dict[str, Any], words: str
+) -> None:
+    psql(shop, "DROP ROLE IF EXISTS locked", "CREATE ROLE locked LOGIN PASSWORD 'pa55word'")
+    found = DatabaseSource(f"postgresql://{user}?host={shop}", DatabaseOptions(**options))
+    with pytest.raises(SourceUnavailable, match=words) as raised:
+        async with running(found):
+            pass
+    assert not raised.value.is_down
+    psql(shop, "DROP ROLE locked")
+
+
 async def test_parameters_of_a_named_query_are_values_of_their_types(shop: Path) -> None:
     text = "-- Orders of a customer\nSELECT id, total FROM orders WHERE customer_id = :customer AND placed > :since"
     async with running(source(shop, queries={"orders_of": text})) as found:
@@ -340,3 +414,77 @@ async def test_pages_of_rows_follow_the_order_of_the_key(shop: Path) -> None:
         psql(shop, "INSERT INTO items VALUES (10, 3, 'new'), (10, 0, 'before')")
         [rest] = await Caller(found).read_resource(first["next"])
         assert [(row["order_id"], row["position"]) for row in json.loads(rest.text)["rows"]] == [(10, 3), (11, 1)]
+
+
+async def test_tables_without_a_trigger_are_named_at_the_start_and_polled(
+    shop: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    psql(shop, trigger_sql("carrel", [("public", "orders")]), trigger_sql_of_inserts("customers"))
+    rows = "postgres://localhost/shop/tables/{}/rows"
+    async with running(source(shop, notify="carrel")) as found, Listener(found) as listener:
+        assert "2 tables do not notify of changed rows (customers, items)" in caplog.text
+        psql(shop, "INSERT INTO items VALUES (11, 7, 'stamp')")
+        await listener.hear(rows.format("items"), "changed")
+        psql(shop, "UPDATE customers SET name = 'Anne' WHERE id = 1")
+        await listener.hear(rows.format("customers"), "changed")
+        psql(shop, "UPDATE orders SET note = 'new' WHERE id = 10")
+        await listener.hear(rows.format("orders"), "changed")
+    caplog.clear()
+    every = trigger_sql("carrel", [("public", "items"), ("public", "customers")]).partition("$$;\n")[2]
+    psql(shop, *every.strip().splitlines())
+    async with running(source(shop, notify="carrel")):
+        assert "do not notify" not in caplog.text
+
+
+def trigger_sql_of_inserts(table: str) -> str:
+    """Return the SQL of a trigger that does not tell of all changes."""
+    return f"CREATE TRIGGER inserts AFTER INSERT ON {table} FOR EACH STATEMENT EXECUTE FUNCTION carrel_notify()"
+
+
+async def test_a_poll_without_changes_fetches_two_rows_however_many_tables_there_are(shop: Path) -> None:
+    psql(shop, "".join(f"CREATE TABLE many_{number} (id integer PRIMARY KEY);" for number in range(200)))
+    async with running(source(shop)) as found:
+        watch = DatabaseWatch(found._reader, Interest())
+        first = await watch.look()
+        rows = await counted_rows(found, watch.look)
+        assert await watch.look() is first, "nothing is compared"
+        assert rows == 2, "one of the system catalog, one of the counters"
+        psql(shop, "INSERT INTO many_7 VALUES (1)")
+        async with asyncio.timeout(60):
+            while (now := await watch.look()) is first:
+                await asyncio.sleep(0.02)  # the server counts a little later
+        assert {uri.rpartition("/tables/")[2] for uri in now if now[uri] != first[uri]} >= {"many_7/rows"}
+        other = "postgres://localhost/shop/tables/many_8/rows"
+        assert now[other] == first[other]
+
+
+async def counted_rows(found: DatabaseSource, work: Callable[[], Any]) -> int:
+    """Return how many rows the statements of some work fetch."""
+    counts: list[int] = []
+    engine = found._reader.database._engine.sync_engine
+
+    def count(connection: Any, cursor: Any, *_: Any) -> None:
+        counts.append(cursor.rowcount)
+
+    event.listen(engine, "after_cursor_execute", count)
+    try:
+        await work()
+    finally:
+        event.remove(engine, "after_cursor_execute", count)
+    return sum(counts)
+
+
+async def test_a_partition_that_changes_changes_the_partitioned_table(shop: Path) -> None:
+    psql(shop, PARTITIONED)
+    async with running(source(shop)) as found, Listener(found) as listener:
+        psql(shop, "INSERT INTO visits VALUES ('2024-02-29')")
+        await listener.hear("postgres://localhost/shop/tables/visits/rows", "changed")
+        listed = [item.uri for item in await Caller(found).resources()]
+        inside = [item.uri for item in await Caller(found).directory("postgres://localhost/shop/tables/visits")]
+        shown = await read(found, "schema")
+        assert await read(found, "tables/visits_2024/rows")
+    partition = "postgres://localhost/shop/tables/visits_2024"
+    assert not [uri for uri in listed if uri.startswith(partition)]
+    assert partition in inside
+    assert "partitions: visits_2024" in shown
+    assert "## visits_2024" not in shown

@@ -95,6 +95,45 @@ async def test_a_database_that_stops_and_comes_back_is_read_and_watched_again(fo
             await until(changed)
 
 
+async def test_after_an_outage_the_first_read_brings_notifications_back_and_everything_is_told_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database_watch, "PAUSES", (3600.0, 3600.0))
+    app = Server("shop")
+    with running_postgres(folder):
+        triggers = database_watch.trigger_sql("carrel", [("public", "customers")])
+        psql(folder, "DROP FUNCTION IF EXISTS carrel_notify CASCADE", triggers)
+    app.add_provider(sources.open(url(folder), interval=3600, notify="carrel"))
+    parts = ("customers/rows", "customers/rows/1", "orders/rows?limit=1", "orders/schema")
+    told = {f"{SHOP}/tables/{part}" for part in parts}
+    sentinel = f"{SHOP}/tables/items/rows"
+    async with AsyncExitStack() as stack:
+        with running_postgres(folder):
+            client = await stack.enter_async_context(Client(app))
+            changes = await stack.enter_async_context(client.watch(*told, sentinel))
+        await until(lambda: refuses(client, f"{SHOP}/tables/customers/rows"))
+        with running_postgres(folder):
+            psql(folder, "UPDATE orders SET note = 'while away'")
+            assert await client.read_resource(f"{SHOP}/tables/customers/rows")
+            heard: list[str | None] = []
+            async with asyncio.timeout(PATIENCE):
+                while not told | {sentinel} <= set(heard):
+                    heard.append((await anext(changes)).uri)
+                assert sorted(map(str, heard)) == sorted({*told, sentinel}), "once"
+                psql(folder, "NOTIFY carrel, 'public.items'")
+                assert (await anext(changes)).uri == sentinel
+    assert "notifications have ended" in caplog.text
+    assert "notifications are back" in caplog.text
+
+
+async def refuses(client: Client, uri: str) -> bool:
+    try:
+        await client.read_resource(uri)
+    except MCPError:
+        return True
+    return False
+
+
 async def test_an_optional_database_that_is_not_there_yet_is_shared_once_it_is(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -222,7 +222,7 @@ async def test_named_queries_have_parameters_that_are_never_sql(file: Path) -> N
     ],
 )
 async def test_named_queries_are_checked_against_the_database_at_the_start(file: Path, sql: str, reason: str) -> None:
-    with pytest.raises(ConfigError, match=rf"sqlite:///shop.db: queries: bad: .*{reason}"):
+    with pytest.raises(ConfigError, match=rf"queries: bad: .*{reason}"):
         async with running(source(file, queries={"good": "SELECT 1", "bad": sql})):
             pass
 
@@ -325,7 +325,7 @@ async def test_names_of_tables_and_columns_are_text_in_the_picture(shop: Databas
 
 async def test_a_file_that_is_missing_or_is_no_database_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is text, " * 100)
-    for name, reason in (("text.db", "not a SQLite database"), ("missing.db", "no such file")):
+    for name, reason in (("text.db", "not a SQLite database"), ("missing.db", "there is no file")):
         with pytest.raises(ConfigError, match=reason):
             async with running(source(tmp_path / name)):
                 pass

@@ -1,9 +1,9 @@
-"""Address of a database: what its URL says to the driver, and the base of the URIs that clients see.
+"""Address of a database: its URL for the driver, and the base of the URIs that clients see.
 
     postgresql://ann:secret@db.example.com:5433/customers  ->  postgres://db.example.com:5433/customers
     sqlite:////srv/data/shop.db                            ->  sqlite:///shop.db
 
-A base has neither user nor password, no options of the driver, and of a file only its name.
+A base contains no user, no password and no driver options. For a file it contains only the file name.
 """
 
 # No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from carrel.errors import ConfigError
+from carrel.sources.alias import base_of
 from carrel.uri.parse import UriError, parse, percent_decode, percent_encode
 
 __all__ = ["Address", "read_address"]
@@ -40,7 +41,9 @@ FORMS = {
 
 
 class Address(NamedTuple):
-    """Where a database is. ``path`` is that of a file; ``base`` begins the URIs that clients see."""
+    """Location of a database. ``path`` is the path of a database file; ``base`` is the prefix of the URIs that clients
+    see.
+    """
 
     kind: str
     base: str
@@ -57,15 +60,15 @@ class Address(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Short name of the database: that of the file without its ending, or of the database."""
+        """Short name of the database: the file name without its extension, or the database name."""
         return self.base.rstrip("/").rpartition("/")[2].partition(".")[0] or self.kind
 
 
 def read_address(target: str, alias: str | None = None) -> Address:
-    """Return the address that the URL of a database names.
+    """Parse the URL of a database.
 
     Raises:
-        ConfigError: it is none, with the form that it should have; the message has no password.
+        ConfigError: the URL is not valid. The message shows the expected form, and contains no password.
     """
     scheme = target.partition(":")[0].partition("+")[0].lower()
     kind = KINDS.get(scheme)
@@ -73,8 +76,9 @@ def read_address(target: str, alias: str | None = None) -> Address:
         raise ConfigError(f"{scheme}: is no database that Carrel knows")
     if kind in FILES:
         path = path_of(target, kind)
-        name = percent_encode(alias or os.path.basename(path), undecodable=True)
-        return Address(kind, f"{kind}:///{name}", path)
+        if alias:
+            return Address(kind, base_of(kind, alias, "///"), path)
+        return Address(kind, f"{kind}:///{percent_encode(os.path.basename(path), undecodable=True)}", path)
     try:
         uri = parse(target)
         user_info, _, host_port = (uri.authority or "").rpartition("@")
@@ -90,7 +94,7 @@ def read_address(target: str, alias: str | None = None) -> Address:
         raise wrong(kind)
     seen = host or ("localhost" if not service else encoded(service))
     shown = seen if port in (None, PORTS[kind]) else f"{seen}:{port}"
-    base = f"{kind}://{encoded(alias)}" if alias else f"{kind}://{shown.lower()}/{encoded(database or 'database')}"
+    base = base_of(kind, alias) if alias else f"{kind}://{shown.lower()}/{encoded(database or 'database')}"
     return Address(
         kind,
         base,
@@ -104,10 +108,10 @@ def read_address(target: str, alias: str | None = None) -> Address:
 
 
 def path_of(target: str, kind: str) -> str:
-    """Return the absolute path of the file that a URL names, links followed.
+    """Return the absolute path of the file in a URL, with symbolic links resolved.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the URL has no file name.
     """
     rest = target.partition(":")[2]
     if rest.startswith("//"):

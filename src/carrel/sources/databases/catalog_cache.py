@@ -1,4 +1,4 @@
-"""Cache of the schema of a database, read again when the database says that it has changed."""
+"""Cache of the schema of a database. It is invalidated when the schema stamp of the database changes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from carrel.sources.databases.model import Catalog
 
 __all__ = ["CatalogCache"]
 
-#: Seconds for which a server is not asked again whether its schema has changed. Files always are.
+#: Seconds between two checks of a server for a changed schema. Files are checked on every call.
 FRESH = 1.0
 
 
 class CatalogCache:
-    """Schema of one database. Several requests at once read it once."""
+    """Schema cache of one database. Concurrent requests share one read."""
 
     def __init__(self, database: Database, selected: Callable[[str], bool]) -> None:
         self._database = database
@@ -32,7 +32,7 @@ class CatalogCache:
         self._catalog = None
 
     async def get(self, client: str = "", *, fresh: bool = False) -> Catalog:
-        """Return the schema; with ``fresh``, one that was read or checked during this call.
+        """Return the schema. With ``fresh``, it was read or checked during this call.
 
         Raises:
             Failed: the database reported an error.
@@ -66,5 +66,5 @@ class CatalogCache:
 
     @property
     def patience(self) -> float:
-        """Seconds for which the schema is taken as it is."""
+        """Seconds for which the cached schema is used without a check."""
         return 0.0 if self._database.address.path else min(FRESH, self._database.options.interval)

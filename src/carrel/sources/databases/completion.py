@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.sources.databases.failure import Failed
@@ -48,7 +49,7 @@ async def complete(
 
 
 async def complete_in_table(reader: DatabaseReader, argument: str, value: str, id: str, client: str) -> Completion:
-    """Return the keys of a table that begin with what is typed, or its columns."""
+    """Return the keys, or the columns, of a table that begin with the typed text."""
     from carrel.sources.databases.rows import prefix_of_key
 
     table = await reader.table(reader.base, id, client)
@@ -56,8 +57,8 @@ async def complete_in_table(reader: DatabaseReader, argument: str, value: str, i
         before, comma, typed = value.rpartition(",")
         names = [column.name for column in table.columns if column.name.startswith(typed)]
         return limited(f"{before}{comma}{name}" for name in names)
-    work = reader.database
-    found = await work.run(client, lambda connection: prefix_of_key(connection, table, value, MAX_SUGGESTIONS + 1))
+    job = partial(prefix_of_key, table=table, typed=value, limit=MAX_SUGGESTIONS + 1)
+    found = await reader.processes.run(client, job, list[str])
     return Completion(found[:MAX_SUGGESTIONS], has_more=len(found) > MAX_SUGGESTIONS)
 
 

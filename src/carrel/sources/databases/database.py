@@ -1,7 +1,7 @@
-"""Database: connections on which nothing can be written, with limits of time, and cancellation that reaches them.
+"""Database with read-only connections, time limits, and cancellation of running statements.
 
-A function of a connection is run in a read-only transaction, which is rolled back. PostgreSQL is spoken to by asyncpg
-in the event loop, the others by blocking drivers in threads; in both cases the function is an ordinary one, because
+A function that takes a connection is run in a read-only transaction, which is rolled back. PostgreSQL uses asyncpg in
+the event loop; the other databases use blocking drivers in threads. In both cases the function is synchronous, because
 SQLAlchemy runs it in a greenlet for asyncpg.
 """
 
@@ -24,15 +24,25 @@ from carrel.threads import cancelled
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-__all__ = ["Database", "Running", "ThreadedDatabase"]
+    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.statements import Statement
+
+__all__ = ["DATABASE", "Database", "Running", "ThreadedDatabase", "share_of"]
 
 T = TypeVar("T")
 
 log = Log("carrel.sources")
 
+DATABASE = "carrel.database"
+"""Key in ``Connection.info`` of the database that a connection belongs to."""
 CONNECT_TIMEOUT = 10.0
-#: Seconds that the database is given to end a statement by itself, before the connection is interrupted.
+#: Seconds that the database has to end a statement before the connection is interrupted.
 GRACE = 1.0
+
+
+def share_of(connections: int) -> tuple[int, int]:
+    """Return the threads of a pool, and of one client: it leaves a connection to the others, if there are two."""
+    return connections, max(1, connections - 1)
 
 
 class Database(ABC):
@@ -43,15 +53,33 @@ class Database(ABC):
     product = ""
     """Name of the product, for people."""
     listens = False
-    """Whether ``listen`` tells of changed rows, so that they are not looked for."""
+    """Whether ``listen`` reports changed rows, so that tables are not polled."""
 
     def __init__(self, address: Address, options: DatabaseOptions) -> None:
         self.address = address
         self.options = options
+        self.returned: set[asyncio.Event] = set()
+        """Events to set when the database can be reached again after it could not."""
+        self._reachable = True
+
+    def reached(self, reachable: bool) -> None:
+        """Record whether the database could be reached."""
+        if reachable and not self._reachable:
+            for event in self.returned:
+                event.set()
+        self._reachable = reachable
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Open the database, without a connection yet.
+
+        Raises:
+            ConfigError: a driver is missing, or there is no such database.
+        """
 
     @abstractmethod
     async def start(self) -> None:
-        """Open the database.
+        """Open the database, and connect once.
 
         Raises:
             ConfigError: a driver is missing, or there is no such database.
@@ -62,46 +90,59 @@ class Database(ABC):
         """Close all connections."""
 
     @abstractmethod
-    async def run(self, client: str, work: Callable[[Connection], T], *, guarded: bool = False) -> T:
-        """Call a function with a connection in a read-only transaction; ``guarded`` if it runs SQL of a client.
+    async def run(self, client: str, work: Callable[[Connection], T]) -> T:
+        """Call a function with a connection in a read-only transaction.
 
         Raises:
             Failed: the database reported an error, or a limit was reached.
         """
 
     def listen(self, heard: Callable[[str | None], object]) -> AbstractAsyncContextManager[None]:
-        """Listen to the database: ``heard`` is called with names of changed tables, and with None when it is lost."""
+        """Listen to the database: ``heard`` is called with names of changed tables, and with None when the connection
+        is lost.
+        """
         raise NotImplementedError
 
+    def heard(self, connection: Connection) -> set[tuple[str | None, str]]:
+        """Return the tables whose changed rows ``listen`` reports, by schema and name."""
+        return set()
+
+    def digest(self, connection: Connection) -> Any:
+        """Return a digest of the stamps of all tables, or None if the stamps must be compared instead."""
+        return None
+
     def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
-        """Return a stamp for each of the tables (schema and name by id), that differs when its rows do."""
-        return dict.fromkeys(tables)
+        """Return a stamp for each table (schema and name by id). The stamp changes when the table's rows change."""
+        return dict.fromkeys(tables, self.digest(connection))
 
     def file_stamp(self) -> Any:
-        """Return a stamp of the file that differs when its schema or its rows do; None where there is no such thing."""
+        """Return a stamp of the file that changes when its schema or its rows change, or None if there is no file."""
         return None
 
     def schema_stamp(self, connection: Connection) -> Any:
-        """Return a stamp that differs when the schema does; None if only reading the schema tells."""
+        """Return a stamp that changes when the schema changes, or None if the schema must be read to find out."""
         return None
 
     def account_may_write(self, connection: Connection) -> str | None:
-        """Return by which right the account could write, or None; databases without accounts have none."""
+        """Return the privilege with which the account could write, or None. Databases without accounts return None."""
         return None
 
     @abstractmethod
-    def check_functions(self, connection: Connection, names: set[str]) -> None:
-        """Check the functions that a query calls, by their names in lower case.
+    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+        """Check a statement against the database, and restrict the connection to the tables of a catalog.
+
+        User-defined functions and operators may have the names of harmless ones. Without a catalog, any table may be
+        read.
 
         Raises:
-            Refused: one has effects besides its result.
+            Refused: the statement calls a function that is not allowed.
         """
 
     def check_account(self, connection: Connection) -> None:
         """Warn if the account may write.
 
         Raises:
-            ConfigError: it may, and the option ``strict_role`` is set.
+            ConfigError: the account may write, and the option ``strict_role`` is set.
         """
         right = self.account_may_write(connection)
         if right is None:
@@ -119,7 +160,7 @@ class Database(ABC):
         """Return the password from the options, the URL, or the keyring; None to leave it to the driver.
 
         Raises:
-            ConfigError: the keyring is to be used, and there is none, or it has no such password.
+            ConfigError: the options name the keyring, and no keyring is available, or it does not contain the password.
         """
         address = self.address
         if self.options.password is not None:
@@ -138,7 +179,7 @@ class Database(ABC):
 
 
 class Running:
-    """A statement that is running in a thread; ``interrupt`` ends it, from another thread."""
+    """Statement that is running in a thread. ``interrupt`` is called from another thread and cancels it."""
 
     __slots__ = ("ended_by_limit", "interrupt")
 
@@ -148,11 +189,11 @@ class Running:
 
 
 class ThreadedDatabase(Database):
-    """Database whose driver blocks: each function runs in a thread, with a connection of its own."""
+    """Database with a blocking driver: each function runs in a thread with a separate connection."""
 
     def __init__(self, address: Address, options: DatabaseOptions) -> None:
         super().__init__(address, options)
-        self._workers = Workers(address.base, f"carrel-{address.kind}", options.connections, options.connections)
+        self._workers = Workers(address.base, f"carrel-{address.kind}", *share_of(options.connections))
         self._engine: Engine | None = None
 
     @abstractmethod
@@ -160,16 +201,20 @@ class ThreadedDatabase(Database):
         """Return the engine, whose connections cannot write."""
 
     @abstractmethod
-    def begin(self, connection: Connection, running: Running, *, guarded: bool) -> None:
-        """Prepare a connection: start a read-only transaction, set the limits, and say how it is interrupted."""
+    def begin(self, connection: Connection, running: Running) -> None:
+        """Prepare a connection: start a read-only transaction, set the limits, and set ``running.interrupt``."""
 
     def end(self, connection: Connection) -> None:
-        """Undo what ``begin`` has set."""
+        """Undo the changes made by ``begin``."""
+
+    async def open(self) -> None:
+        """Make the engine and the threads."""
+        self._engine = self.create_engine()
+        self._workers.start()
 
     async def start(self) -> None:
         """Open the database, and connect once."""
-        self._engine = self.create_engine()
-        self._workers.start()
+        await self.open()
         try:
             await self.run("", self.check_account)
         except Failed as error:
@@ -186,16 +231,22 @@ class ThreadedDatabase(Database):
         if engine is not None:
             engine.dispose()
 
-    async def run(self, client: str, work: Callable[[Connection], T], *, guarded: bool = False) -> T:
+    async def run(self, client: str, work: Callable[[Connection], T]) -> T:
         """Call a function in a thread. If the caller is cancelled, the statement is interrupted."""
         running = Running()
         loop = asyncio.get_running_loop()
         limit = loop.call_later(self.options.time_limit + GRACE, self._end, running)
         try:
-            return await self._workers.run(client, self._call, running, work, guarded)
+            found: T = await self._workers.run(client, self._call, running, work)
         except asyncio.CancelledError:
             self._interrupt(running)
             raise
+        except Unreachable:
+            self.reached(False)
+            raise
+        else:
+            self.reached(True)
+            return found
         finally:
             limit.cancel()
 
@@ -208,7 +259,7 @@ class ThreadedDatabase(Database):
         if interrupt is not None:
             interrupt()
 
-    def _call(self, running: Running, work: Callable[[Connection], T], guarded: bool) -> T:
+    def _call(self, running: Running, work: Callable[[Connection], T]) -> T:
         from sqlalchemy.exc import SQLAlchemyError
 
         engine = self._engine
@@ -221,10 +272,11 @@ class ThreadedDatabase(Database):
             raise self.unreachable(error) from None
         try:
             with connection:
-                self.begin(connection, running, guarded=guarded)
+                self.begin(connection, running)
                 try:
                     if cancelled():
                         raise asyncio.CancelledError
+                    connection.info[DATABASE] = self
                     return work(connection)
                 finally:
                     running.interrupt = None
@@ -241,5 +293,5 @@ class ThreadedDatabase(Database):
         return ()
 
     def unreachable(self, error: Exception) -> Failed:
-        """Return the failure for an error while connecting; clients are not told what it says about the account."""
+        """Return the failure for a connection error. Details about the account are not sent to clients."""
         return unreachable(error)

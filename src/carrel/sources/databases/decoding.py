@@ -1,8 +1,8 @@
 """Logical decoding of PostgreSQL: the names of tables with changed rows, from the write-ahead log.
 
-A temporary slot, which the server drops with the connection, is read by the SQL functions for slots, because asyncpg
-does not speak the replication protocol. The server decodes with its plugin ``test_decoding``, and only the names of
-tables leave it:
+A temporary slot, which the server drops with the connection, is read with SQL functions, because asyncpg does not
+support the replication protocol. The server decodes with the plugin ``test_decoding``, and the query returns only the
+names of tables:
 
     table public.orders: UPDATE: id[integer]:10 note[text]:'new'  ->  public.orders
 
@@ -30,7 +30,7 @@ SELECT DISTINCT substring(data FROM '^table ((?:"(?:[^"]|"")*"|[^":])+): (?:INSE
 FROM pg_catalog.pg_logical_slot_get_changes($1, NULL, NULL, 'include-xids', '0', 'skip-empty-xacts', '1')
 WHERE data LIKE 'table %'
 """
-#: Tables whose partitions these are: rows are written to partitions only.
+#: Parent tables of these partitions: rows are written to partitions only.
 ANCESTORS = """
 SELECT DISTINCT an.nspname || '.' || a.relname
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -45,7 +45,7 @@ async def check_decoding(connection: Any) -> None:
     """Check that the server and the account allow logical decoding.
 
     Raises:
-        ConfigError: they do not, and what is missing.
+        ConfigError: they do not. The message says which requirement is not met.
     """
     level, may = await connection.fetchrow(MAY_DECODE)
     if level != "logical":
@@ -57,13 +57,13 @@ async def check_decoding(connection: Any) -> None:
 async def decode(connection: Any, interval: float, ready: Callable[[], object], heard: Callable[[str], object]) -> None:
     """Call ``heard`` with each table that has changed, as ``schema.table``, until the task is cancelled.
 
-    ``ready`` is called when nothing is missed from then on. The log is read each ``interval`` seconds.
+    ``ready`` is called as soon as all later changes are reported. The log is read every ``interval`` seconds.
 
     Raises:
         asyncpg.PostgresError: the slot cannot be opened or read.
     """
     slot = f"carrel_{uuid4().hex}"
-    await connection.execute("SET statement_timeout = 0")  # opening a slot waits for transactions that are running
+    await connection.execute("SET statement_timeout = 0")  # opening a slot waits for running transactions
     await connection.fetch(OPEN, slot)
     await connection.execute("RESET statement_timeout")
     ready()

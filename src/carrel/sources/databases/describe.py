@@ -1,11 +1,12 @@
-"""Schema of a database in words, as Markdown and as JSON; and its data dictionary.
+"""Describe the schema of a database as Markdown and JSON, and render its data dictionary.
 
-The schema is what a model needs to write a query: each table with its columns, types, keys and comments, briefly. The
-dictionary is for people: a table per table.
+The schema contains the facts that a model needs to write a query: each table with its columns, types, keys and
+comments, briefly. The dictionary is for people: it has one Markdown table for each database table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -19,13 +20,15 @@ __all__ = ["dictionary_csv", "dictionary_markdown", "json_of", "schema_text", "t
 def schema_text(catalog: Catalog) -> str:
     """Return the schema of all tables as text."""
     title = " ".join(filter(None, (catalog.product, "database", catalog.name)))
-    tables = list(catalog.tables.values())
+    tables = list(catalog.main.values())
     views = sum("view" in table.kind for table in tables)
     counted = f"{len(tables) - views} tables, {views} views"
-    return "\n".join([f"# {title}", "", counted, "", *(table_text(table) for table in tables)])
+    return "\n".join(
+        [f"# {title}", "", counted, "", *(table_text(table, catalog.partitions(table)) for table in tables)]
+    )
 
 
-def table_text(table: Table) -> str:
+def table_text(table: Table, partitions: Collection[str] = ()) -> str:
     """Return the schema of a table as text.
 
     ## orders (table, about 1,200 rows): Orders of customers
@@ -47,13 +50,14 @@ def table_text(table: Table) -> str:
         for index in table.indexes
     ]
     lines += [f"- check {check}" for check in table.checks]
+    lines += [f"- partitions: {', '.join(partitions)}"] if partitions else []
     if table.definition:
         lines += ["", "```sql", table.definition.strip(), "```"]
     return "\n".join(lines) + "\n"
 
 
 def traits(table: Table, column: Column) -> list[str]:
-    """Return the type of a column, and what is special about it."""
+    """Return the type and the constraints of a column."""
     found = [column.type or "(any type)"]
     if table.key == (column.name,):
         found.append(table.key_kind)
@@ -95,7 +99,7 @@ def dictionary_rows(table: Table) -> list[list[str]]:
 
 
 def referred(reference: Reference, column: str) -> str:
-    """Return what a column of a foreign key refers to."""
+    """Return the column that a foreign key column refers to."""
     position = reference.columns.index(column)
     return "→ " + ".".join((reference.table, *reference.referred[position : position + 1]))
 
@@ -103,7 +107,7 @@ def referred(reference: Reference, column: str) -> str:
 def dictionary_markdown(catalog: Catalog) -> str:
     """Return the data dictionary as Markdown."""
     lines = [f"# Data dictionary{' of ' + catalog.name if catalog.name else ''}", ""]
-    for table in catalog.tables.values():
+    for table in catalog.main.values():
         lines += [f"## {table.id}", ""]
         lines += [table.comment, ""] if table.comment else []
         lines += [table_of(HEAD, dictionary_rows(table))]
@@ -113,6 +117,6 @@ def dictionary_markdown(catalog: Catalog) -> str:
 def dictionary_csv(catalog: Catalog) -> str:
     """Return the data dictionary as CSV, a line for each column."""
     lines = [csv_line(("table", *HEAD, "table meaning"))]
-    for table in catalog.tables.values():
+    for table in catalog.main.values():
         lines += [csv_line((table.id, *row, table.comment or "")) for row in dictionary_rows(table)]
     return "".join(lines)

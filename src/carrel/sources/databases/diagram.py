@@ -1,4 +1,4 @@
-"""Entity diagram of the tables and their references, as Mermaid and as SVG.
+"""Entity relationship diagram of the tables and their references, as Mermaid and as SVG.
 
 https://mermaid.js.org/syntax/entityRelationshipDiagram.html
 """
@@ -22,7 +22,7 @@ FONT = "font-family='monospace' font-size='12'"
 def mermaid_of(catalog: Catalog) -> str:
     """Return the diagram as Mermaid text."""
     lines = ["erDiagram"]
-    for table in catalog.tables.values():
+    for table in catalog.main.values():
         lines.append(f"    {entity(table.id)} {{")
         for column in table.columns[:MAX_COLUMNS]:
             comment = (column.comment or "").replace('"', "'").replace("\n", " ")
@@ -31,7 +31,7 @@ def mermaid_of(catalog: Catalog) -> str:
                 f"        {word(column.type)} {word(column.name)}{keys}" + (f' "{comment}"' if comment else "")
             )
         lines.append("    }")
-    for table in catalog.tables.values():
+    for table in catalog.main.values():
         for reference in table.references:
             if reference.table in catalog.tables:
                 columns = {column.name: column for column in table.columns}
@@ -49,7 +49,7 @@ def marks(table: Table, column: Column) -> str:
 
 
 def word(text: str) -> str:
-    """Return a text as Mermaid has types and names: letters, digits and underscores."""
+    """Return a text as a Mermaid identifier: letters, digits and underscores."""
     found = re.sub(r"[^\w\[\]()-]+", "_", text).strip("_") or "any"
     return found if found[0].isalpha() or found[0] == "_" else f"_{found}"
 
@@ -70,7 +70,7 @@ def svg_of(catalog: Catalog) -> str:
     """Return the diagram as an SVG picture: tables in rows, and a line for each reference."""
     boxes: dict[str, Box] = {}
     y = PADDING
-    tables = list(catalog.tables.values())
+    tables = list(catalog.main.values())
     for start in range(0, len(tables), PER_ROW):
         some = tables[start : start + PER_ROW]
         heights = [LINE * (1 + min(len(table.columns), MAX_COLUMNS)) + PADDING for table in some]

@@ -1,6 +1,6 @@
 """DuckDB: files opened read-only for each request, without access to other files, the network, or extensions.
 
-The file is closed between requests, because DuckDB lets no other process write while it is open.
+The file is closed between requests, because other processes cannot write to it while DuckDB has it open.
 
 https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
 """
@@ -12,12 +12,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, SourceUnavailable
+from carrel.log import Log
 from carrel.sources.databases.database import Running, ThreadedDatabase
-from carrel.sources.databases.failure import Failed, Refused, Unreachable
+from carrel.sources.databases.failure import Failed, Refused, Unreachable, why_not_a_file
+from carrel.sources.databases.functions import is_allowed, not_harmless
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.statements import Statement
 
 __all__ = ["DuckDBDatabase"]
 
@@ -31,13 +36,19 @@ CONFIG = {
     "threads": "2",
     "lock_configuration": "true",
 }
-#: Table functions that compute rows, or list what is shared anyway.
-ALLOWED_TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "repeat_row"})
-#: Functions that look at settings, secrets, or the process.
-REFUSED = frozenset(
-    {"current_setting", "getvariable", "getenv", "which_secret", "write_log", "parse_duckdb_log_message"}
+#: These call no other function or operator: a macro could have its name.
+MACROS = "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal"
+INTERNAL = "SELECT function_name FROM system.main.duckdb_functions() WHERE internal"
+#: Functions that words call without a parenthesis, as LOCALTIME does, and that an extension brings along.
+OF_WORDS = frozenset({"current_localtime", "current_localtimestamp"})
+
+log = Log("carrel.sources")
+
+
+SHADOWED = (
+    "the file has macros with the names of functions or operators of DuckDB, which any query could call: {}. "
+    "The operator of the server can allow them with the option allow_functions"
 )
-HARMLESS = frozenset({"random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"})
 
 
 class DuckDBDatabase(ThreadedDatabase):
@@ -47,7 +58,7 @@ class DuckDBDatabase(ThreadedDatabase):
     product = "DuckDB"
 
     def create_engine(self) -> Engine:
-        """Return the engine, which keeps no connection open."""
+        """Return the engine. It keeps no connection open."""
         import warnings
 
         from sqlalchemy import create_engine, pool
@@ -57,8 +68,8 @@ class DuckDBDatabase(ThreadedDatabase):
             import duckdb_engine  # noqa: F401
         except ImportError as error:
             raise ConfigError(f"duckdb: URLs need {error.name}: pip install 'carrel[duckdb]'") from None
-        if not os.path.isfile(self.address.path):  # noqa: PTH113
-            raise ConfigError(f"{self.address.base} cannot be opened: there is no such file")
+        if wrong := why_not_a_file(self.address.path):
+            raise SourceUnavailable(f"{self.address.base} cannot be opened: {wrong}", is_down=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return create_engine("duckdb://", creator=self.connect, poolclass=pool.NullPool, hide_parameters=True)
@@ -71,48 +82,54 @@ class DuckDBDatabase(ThreadedDatabase):
         config: Any = CONFIG
         return duckdb_engine.ConnectionWrapper(duckdb.connect(self.address.path, read_only=True, config=config))
 
-    def begin(self, connection: Connection, running: Running, *, guarded: bool) -> None:
-        """Say how the statement is interrupted; the limit of time is kept by interrupting it."""
+    def begin(self, connection: Connection, running: Running) -> None:
+        """Set ``running.interrupt``. The time limit is enforced by interrupting the statement."""
         raw: Any = connection.connection.dbapi_connection
         running.interrupt = raw.interrupt
 
-    def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
-        """Return the time and size of the file for each table."""
-        return dict.fromkeys(tables, self.file_stamp())
+    def digest(self, connection: Connection) -> Any:
+        """Return the time and size of the file."""
+        return self.file_stamp()
 
     def schema_stamp(self, connection: Connection) -> Any:
         """Return the time and size of the file."""
         return self.file_stamp()
 
     def file_stamp(self) -> Any:
-        """Return the time, size and number of the file; looking at them does not open it."""
+        """Return the modification time, size and inode number of the file, without opening it."""
         try:
             info = os.stat(self.address.path)
         except OSError:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino
 
-    def check_functions(self, connection: Connection, names: set[str]) -> None:
-        """Refuse functions that read files, run SQL from text, or have effects, by DuckDB's own list of functions."""
-        import sqlalchemy as sa
+    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+        """Refuse macros of the file, which may read any table, and are found before functions of the same name.
 
-        rows = connection.execute(
-            sa.text(
-                "SELECT DISTINCT lower(function_name) AS name, function_type AS kind, has_side_effects AS effects"
-                " FROM duckdb_functions() WHERE lower(function_name) IN :names"
-            ).bindparams(sa.bindparam("names", expanding=True)),
-            {"names": sorted(names) or [""]},
-        )
-        found = [(row.name, row.kind, row.effects) for row in rows]
-        scalar = {name for name, kind, _ in found if kind in ("scalar", "aggregate", "macro")}
-        for name, kind, effects in found:
-            table = "table" in kind or kind == "pragma"
-            if table and name not in ALLOWED_TABLE_FUNCTIONS and name not in scalar:
-                raise Refused(f"the table function {name} is not allowed: it could reach more than the tables")
-            if effects and not table and name not in HARMLESS:
-                raise Refused(f"the function {name} is not allowed, because it has effects besides its result")
-        for name in sorted(names & REFUSED):
-            raise Refused(f"the function {name} is not allowed: it could reach more than the tables")
+        Syntax calls functions, too, as ``[1]`` calls list_value. So a macro with the name of any function or operator
+        of DuckDB must be allowed before a query runs.
+        """
+        macros = self._macros(connection)
+        shadowing = shadowed(connection, macros)
+        if shadowing:
+            raise Refused(SHADOWED.format(shadowing[0][:200]))
+        for name in sorted(statement.functions & macros):
+            raise not_harmless(name)
+
+    def check_account(self, connection: Connection) -> None:
+        """Warn of macros because of which all queries are refused."""
+        super().check_account(connection)
+        if not self.options.query and not self.options.queries:
+            return
+        shadowing = shadowed(connection, self._macros(connection))
+        if shadowing:
+            reason = SHADOWED.format(", ".join(shadowing)[:500])
+            log.warning("%s: all queries are refused: %s", self.address.base, reason)
+
+    def _macros(self, connection: Connection) -> set[str]:
+        """Return the names of macros of the file that are not allowed."""
+        found = {row[0].lower() for row in connection.exec_driver_sql(MACROS)}
+        return {name for name in found if not is_allowed(name, self.options.allow_functions)}
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """Return the class of all errors of the driver."""
@@ -121,10 +138,17 @@ class DuckDBDatabase(ThreadedDatabase):
         return (duckdb.Error,)
 
     def unreachable(self, error: Exception) -> Failed:
-        """Return the failure for an error of the driver: a file that is locked, missing, or is no database."""
+        """Return the failure for a driver error: the file is locked, missing, or not a database."""
         text = str(error)
         if "lock" in text.lower():
-            return Unreachable("another process is writing to the file; try again when it has closed it")
-        if not os.path.isfile(self.address.path):  # noqa: PTH113
-            return Unreachable("there is no such file")
-        return Unreachable("the file is not a DuckDB database, or it may not be read")
+            return Unreachable("another process is writing to the file; try again when it has closed it", is_down=False)
+        wrong = why_not_a_file(self.address.path) or "the file is not a DuckDB database, or of another version"
+        return Unreachable(wrong, is_down=False)
+
+
+def shadowed(connection: Connection, macros: set[str]) -> list[str]:
+    """Return the names of macros that DuckDB's own functions and operators have, too."""
+    if not macros:
+        return []
+    internal = {row[0].lower() for row in connection.exec_driver_sql(INTERNAL)}
+    return sorted(macros & (internal | OF_WORDS))

@@ -1,24 +1,54 @@
-"""Failures of statements, with messages that clients may see: without values, users and passwords."""
+"""Failures of statements. Their messages may be sent to clients: they contain no values, users or passwords."""
+
+# No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
+# ruff: noqa: PTH112
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from typing import Any
 
 from carrel.errors import ConfigError, SourceUnavailable
 from carrel.printable import printable
 
-__all__ = ["BadValue", "Failed", "Refused", "TookTooLong", "Unreachable", "not_opened", "translate", "unreachable"]
+__all__ = [
+    "BadValue",
+    "Failed",
+    "Refused",
+    "TooMuch",
+    "TookTooLong",
+    "Unreachable",
+    "not_opened",
+    "translate",
+    "unreachable",
+    "why_not_a_file",
+]
 
 MAX_MESSAGE = 500
-#: Messages of the databases for a statement that a limit has ended.
+#: Database error messages for a statement that exceeded a limit.
 ENDED = re.compile(
     r"statement timeout|interrupt|max_statement_time|maximum statement execution time|query execution was"
     r"|canceling statement|QueryCanceled",
     re.IGNORECASE,
 )
-#: Errors of MySQL and MariaDB for a wrong user or password; SQL states that begin with 28 say it elsewhere.
-LOGIN_REFUSED = (1044, 1045, 1698)
+ANY = re.compile("")
+#: Message of SQLite for a column that the authorizer denies.
+PROHIBITED = re.compile(r"access to (.+)\.[^.]* is prohibited")
+NO_ROLE = re.compile(r"role .* does not exist|parameter \"role\"|invalid role", re.IGNORECASE)
+NOT_FROM_HERE = re.compile("pg_hba|no encryption", re.IGNORECASE)
+#: SQLSTATE prefixes and error numbers, a pattern of the messages, and the kind of mistake.
+MISTAKES = (
+    (("28", "22023", "0P000", "1959"), NO_ROLE, "the server has no such role: check the user and the option role"),
+    (("28000",), NOT_FROM_HERE, "the server accepts no such login from this address (pg_hba.conf)"),
+    (("28", "1045", "1698"), ANY, "the server refuses the login: check the user and the password (option password)"),
+    (("3D000", "1049"), ANY, "the server has no database of that name"),
+    (("42501", "1044", "1142"), ANY, "the user may not use this database: grant the rights to connect and to read"),
+)
+UNKNOWN_HOST = re.compile(
+    r"getaddrinfo|name or service not known|nodename nor servname|failure in name resolution", re.IGNORECASE
+)
 
 
 class Failed(Exception):
@@ -30,42 +60,64 @@ class BadValue(Failed):
 
 
 class TookTooLong(Failed):
-    """The statement was ended at the time limit."""
+    """The statement exceeded the time limit."""
 
 
 class Unreachable(Failed):
-    """There is no connection to the database. ``reason`` says why, to the operator of the server and not to clients."""
+    """The database cannot be reached. ``reason`` is for the operator of the server, and is not sent to clients.
 
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
+    ``is_down`` is true if the server does not respond. Otherwise the address, the login or the file is wrong.
+    """
+
+    def __init__(self, message: str, reason: str = "", is_down: bool = True) -> None:
+        super().__init__(message, reason, is_down)
         self.reason = reason
+        self.is_down = is_down
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class TooMuch(Exception):
+    """The rows exceed the byte limit. The first ``fitting`` rows are within the limit."""
+
+    def __init__(self, fitting: int) -> None:
+        super().__init__(fitting)
+        self.fitting = fitting
 
 
 class Refused(Exception):
-    """The statement is not one that is run; the text says why, and what is possible."""
+    """The statement is rejected. The message gives the reason and the alternatives."""
 
 
 def not_opened(base: str, failure: Failed) -> ConfigError:
     """Return the error for a database that cannot be opened at the start."""
-    message = f"{base} cannot be opened: {failure}"
-    if isinstance(failure, Unreachable):
-        return SourceUnavailable(f"{message} ({failure.reason})" if failure.reason else message)
-    return ConfigError(message)
+    if not isinstance(failure, Unreachable):
+        return ConfigError(f"{base} cannot be opened: {failure}")
+    reason = f"{failure} ({failure.reason})" if failure.is_down and failure.reason else failure.reason or str(failure)
+    return SourceUnavailable(f"{base} cannot be opened: {reason}", is_down=failure.is_down)
 
 
 def unreachable(error: Exception) -> Unreachable:
-    """Return the failure for an error of a driver while connecting. Its reason does not name the user."""
+    """Return the failure for a driver error while connecting. Its reason does not contain the user name."""
     original: Any = getattr(error, "orig", None) or error
     number = next(iter(getattr(original, "args", ())), None)
-    refused = str(getattr(original, "sqlstate", None) or "").startswith("28") or number in LOGIN_REFUSED
-    reason = "the login is refused" if refused else message_of(original)
-    return Unreachable("the database cannot be reached", reason)
+    found = (str(getattr(original, "sqlstate", None)), str(number))
+    text = message_of(original)
+    for codes, words, reason in MISTAKES:
+        if words.search(text) and any(code.startswith(codes) for code in found):
+            return Unreachable("the database cannot be reached", reason, is_down=False)
+    if isinstance(original, socket.gaierror) or UNKNOWN_HOST.search(text):
+        return Unreachable("the database cannot be reached", "the host of the URL has no address", is_down=False)
+    return Unreachable("the database cannot be reached", text)
 
 
 def translate(error: Exception, limit: float) -> Failed:
     """Return the failure for an error of SQLAlchemy or a driver; ``limit`` is the time limit in seconds."""
     original: Any = getattr(error, "orig", None) or error
     text = message_of(original)
+    if hidden := PROHIBITED.search(text):
+        return Failed(f"there is no shared table {hidden[1]}")
     kind = f"{type(original).__name__} {type(getattr(original, '__cause__', None)).__name__}"
     if ENDED.search(text) or ENDED.search(kind):
         return TookTooLong(
@@ -80,8 +132,17 @@ def translate(error: Exception, limit: float) -> Failed:
     return Failed(text)
 
 
+def why_not_a_file(path: str) -> str:
+    """Return the reason why a path is not a readable file, or an empty string."""
+    if not os.path.lexists(path):
+        return f"there is no file {path}"
+    if os.path.isdir(path):
+        return f"{path} is a folder"
+    return "" if os.access(path, os.R_OK) else f"the file {path} may not be read"
+
+
 def message_of(error: Any) -> str:
-    """Return the first line of the message of a driver, without the number and the name of its class."""
+    """Return the first line of a driver's error message, without the error number and the class name."""
     arguments: tuple[Any, ...] = getattr(error, "args", ())
     text = str(arguments[1]) if len(arguments) == 2 and isinstance(arguments[0], int) else str(error)
     text = re.sub(r"^<class '[^']*'>: ", "", text)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from carrel.sources.databases.model import Table
 
-__all__ = ["join_key", "split_key", "with_key"]
+__all__ = ["join_key", "split_key", "values_of", "with_key"]
 
 
 def with_key(table: Table, uniques: Iterable[tuple[str, ...]], *, has_row_id: bool = False) -> Table:
@@ -41,6 +41,12 @@ def split_key(text: str, count: int) -> list[str] | None:
     """Return the values of a key with ``count`` columns; None if the text has another number of them."""
     if count == 1:
         return [text]
+    found = values_of(text)
+    return found if found is not None and len(found) == count else None
+
+
+def values_of(text: str) -> list[str] | None:
+    """Return the values of a text as ``join_key`` writes several; None if an escape at its end is not complete."""
     found, escaped = [""], False
     for character in text:
         if not escaped and character == ",":
@@ -51,4 +57,4 @@ def split_key(text: str, count: int) -> list[str] | None:
         else:
             found[-1] += character
         escaped = False
-    return found if len(found) == count and not escaped else None
+    return None if escaped else found

@@ -8,7 +8,10 @@ from hashlib import sha256
 
 import msgspec
 
-__all__ = ["Catalog", "Column", "Index", "Reference", "Table", "table_id"]
+__all__ = ["PARTITIONED", "Catalog", "Column", "Index", "Reference", "Table", "table_id"]
+
+
+PARTITIONED = "partitioned table"
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -39,9 +42,10 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Table or view. ``key`` are the columns that identify a row, and give rows their order; empty if there are none.
+    """Table or view. ``key`` contains the columns that identify and order the rows; it is empty if no columns do.
 
-    ``key_kind`` is "primary key", "unique columns" or "row id" (of SQLite). ``rows`` is an estimate of the database.
+    ``key_kind`` is "primary key", "unique columns" or "row id" (SQLite). ``rows`` is the database's estimate.
+    ``partition_of`` is the id of the shared table that this table is a partition of.
     """
 
     id: str
@@ -57,14 +61,27 @@ class Table(msgspec.Struct, frozen=True):
     checks: tuple[str, ...] = ()
     definition: str | None = None
     rows: int | None = None
+    partition_of: str | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """Whether its rows come from other tables or from another database, so that the table has no stamp for its
+        rows.
+        """
+        return "view" in self.kind or self.kind == "foreign table"
+
+    @property
+    def contents(self) -> str:
+        """The part that shows its rows: pages of rows need a key."""
+        return "rows" if self.key else "sample"
 
     def column(self, name: str) -> Column:
-        """Return a column by its name; that of a row id is not among ``columns``."""
+        """Return a column by its name. The row id column is not in ``columns``."""
         return next((column for column in self.columns if column.name == name), Column(name, "INTEGER", nullable=False))
 
 
 class Catalog(msgspec.Struct, frozen=True, dict=True):
-    """Everything that is shared of a database, by table id, in order."""
+    """Shared tables of a database, by table id, in order."""
 
     product: str
     name: str
@@ -72,8 +89,19 @@ class Catalog(msgspec.Struct, frozen=True, dict=True):
     comment: str | None = None
 
     @cached_property
+    def main(self) -> dict[str, Table]:
+        """The tables that are not partitions: partitions are listed with the table that they belong to."""
+        return {id: table for id, table in self.tables.items() if table.partition_of is None}
+
+    def partitions(self, table: Table) -> list[str]:
+        """Return the ids of the partitions of a table."""
+        if table.kind != PARTITIONED:
+            return []
+        return [id for id, other in self.tables.items() if other.partition_of == table.id]
+
+    @cached_property
     def stamps(self) -> dict[str, str]:
-        """Digests of the tables, that differ when the schema of a table does; estimates do not count."""
+        """Digests of the tables, which change when the schema of a table changes. Estimates are ignored."""
         plain = {id: msgspec.structs.replace(table, rows=None) for id, table in self.tables.items()}
         return {id: sha256(msgspec.json.encode(table)).hexdigest() for id, table in plain.items()}
 

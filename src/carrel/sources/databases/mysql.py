@@ -1,4 +1,4 @@
-"""MySQL and MariaDB by PyMySQL: read-only sessions, limits of the server, KILL QUERY when a request is cancelled."""
+"""MySQL and MariaDB with PyMySQL: read-only sessions, server-side limits, KILL QUERY when a request is cancelled."""
 
 # ruff: noqa: PTH111, PTH113
 
@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.errors import ConfigError
 from carrel.sources.databases.database import CONNECT_TIMEOUT, Running, ThreadedDatabase
-from carrel.sources.databases.failure import Refused
+from carrel.sources.databases.functions import is_allowed, not_harmless
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
+    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.statements import Statement
+
 __all__ = ["MySQLDatabase"]
 
-#: Functions that read files, wait, lock, change sequences or the session, or come from well-known libraries.
-REFUSED = re.compile(
-    r"load_file|sleep|benchmark|(get|release|release_all|is_free|is_used)_locks?|master_\w+|source_\w+|wait_for_\w+"
-    r"|(next|last|set)val|sys_\w+|lib_mysqludf\w*|last_insert_id|keyring_\w+|set_\w+|group_replication_\w+"
-    r"|asynchronous_\w+|audit_\w+|version_tokens_\w+|wsrep_\w+|mysql_firewall_\w+|service_\w+_locks?|execute_prepared_stmt"
-)
 WRITING = re.compile(
     r"\b(ALL PRIVILEGES|INSERT|UPDATE|DELETE(?! HISTORY)|CREATE|DROP|ALTER|FILE|SUPER|TRIGGER|EXECUTE)\b"
 )
@@ -41,7 +38,7 @@ SELECT (SELECT concat(count(*), '.', coalesce(sum(crc32(concat_ws('|', table_nam
     referenced_table_name, referenced_column_name))), 0))
     FROM information_schema.key_column_usage WHERE table_schema = database())
 """
-#: A fixed mode, in which the server reads statements as sqlglot does.
+#: A fixed SQL mode in which the server parses statements as sqlglot does.
 SQL_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES"
 
 
@@ -52,7 +49,7 @@ class MySQLDatabase(ThreadedDatabase):
     product = "MySQL"
 
     def create_engine(self) -> Engine:
-        """Return the engine, with dates and times as the server writes them."""
+        """Return the engine. Dates and times are returned in the server's text format."""
         from sqlalchemy import create_engine, event, pool
 
         try:
@@ -101,7 +98,9 @@ class MySQLDatabase(ThreadedDatabase):
         return pymysql.connect(**given)
 
     def prepare(self, raw: Any, record: Any) -> None:
-        """Make a session read-only, limited in time, and in a mode in which statements mean what is checked."""
+        """Make a session read-only with a time limit, in an SQL mode in which the server parses statements as the check
+        does.
+        """
         with raw.cursor() as cursor:
             cursor.execute("SELECT version()")
             mariadb = "mariadb" in str(cursor.fetchone()[0]).lower()
@@ -118,7 +117,7 @@ class MySQLDatabase(ThreadedDatabase):
                 cursor.execute("SET ROLE `%s`" % self.options.role.replace("`", "``"))  # noqa: UP031
         raw.commit()
 
-    def begin(self, connection: Connection, running: Running, *, guarded: bool) -> None:
+    def begin(self, connection: Connection, running: Running) -> None:
         """Start a read-only transaction."""
         connection.exec_driver_sql("START TRANSACTION READ ONLY")
         raw: Any = connection.connection.dbapi_connection
@@ -126,7 +125,7 @@ class MySQLDatabase(ThreadedDatabase):
         running.interrupt = lambda: threading.Thread(target=self.kill, args=(number,), daemon=True).start()
 
     def kill(self, number: int) -> None:
-        """End the statement of a session, over another connection."""
+        """Cancel the statement of a session, over another connection."""
         import pymysql
 
         try:
@@ -137,7 +136,7 @@ class MySQLDatabase(ThreadedDatabase):
             finally:
                 other.close()
         except (pymysql.Error, OSError):
-            pass  # it has ended, or the server is gone
+            pass  # the session has ended, or the server is down
 
     def account_may_write(self, connection: Connection) -> str | None:
         """Return the right to write in the account's grants, or None."""
@@ -161,14 +160,13 @@ class MySQLDatabase(ThreadedDatabase):
         """Return check sums of the tables, columns, indexes and references."""
         return tuple(map(str, connection.exec_driver_sql(SCHEMA_STAMP).one()))
 
-    def check_functions(self, connection: Connection, names: set[str]) -> None:
-        """Refuse stored functions and those with effects."""
-        for name in sorted(names):
-            if REFUSED.fullmatch(name):
-                raise Refused(f"the function {name} is not allowed, because it has effects besides its result")
+    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+        """Refuse stored functions."""
+        names = {name.rpartition(".")[2]: name for name in statement.functions}
         rows = connection.exec_driver_sql("SELECT lower(routine_name) FROM information_schema.routines")
-        for name in sorted(names & {row[0] for row in rows}):
-            raise Refused(f"the stored function {name} is not allowed, because it may have effects besides its result")
+        for name in sorted(names.keys() & {row[0] for row in rows}):
+            if not is_allowed(names[name], self.options.allow_functions):
+                raise not_harmless(names[name])
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """Return the class of all errors of the driver."""

@@ -1,4 +1,4 @@
-"""Lists of what a database offers: resources in order, entries of directories, templates, completion, search."""
+"""Lists of a database: resources in order, entries of directories, templates, and search."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class Offers:
         self._name = name
 
     def resources(self, catalog: Catalog, queries: Mapping[str, NamedQuery]) -> list[Resource]:
-        """Return the resources that are listed, sorted by URI: of a table its schema and rows."""
+        """Return the listed resources, sorted by URI. For each table: its schema and rows."""
         found = [self.top(part, catalog) for part in TITLES]
         found.append(self.directory("tables", "tables"))
         found += [self.query(query) for query in queries.values() if not query.statement.parameters]
-        for table in islice(catalog.tables.values(), MAX_LISTED):
+        for table in islice(catalog.main.values(), MAX_LISTED):
             found += [self.part(table, "schema"), self.part(table, "rows" if table.key else "sample")]
         return sorted(found, key=lambda resource: resource.uri)
 
     def top(self, part: str, catalog: Catalog) -> Resource:
         """Return the resource of the whole schema, the dictionary, the diagram or the statistics."""
         title, text = TITLES[part]
-        count = len(catalog.tables)
+        count = len(catalog.main)
         size = "1 table or view" if count == 1 else f"{count:,} tables and views"
         return Resource(
             uri_of(self._base, part),
@@ -65,7 +65,7 @@ class Offers:
         )
 
     def parts(self, table: Table) -> list[str]:
-        """Return the parts of a table; without a key there are no pages of rows."""
+        """Return the parts of a table. A table without a key has no pages of rows."""
         return [part for part in PARTS if part != "rows" or table.key]
 
     def part(self, table: Table, part: str) -> Resource:
@@ -94,18 +94,19 @@ class Offers:
         return Resource(uri_of(self._base, *segments), name, mime_type=DIRECTORY)
 
     def entries(self, place: Place, catalog: Catalog, queries: Mapping[str, NamedQuery]) -> list[Resource] | None:
-        """Return the entries of a directory, sorted by URI; None if the place is none."""
+        """Return the entries of a directory, sorted by URI, or None if the place is not a directory."""
         found: list[Resource]
         if place.part == "database":
             found = [self.top(part, catalog) for part in TITLES] + [self.directory("tables", "tables")]
             found += [self.directory("queries", "queries")] if queries else []
         elif place.part == "tables":
-            found = [self.directory(id, "tables", id) for id in catalog.tables]
+            found = [self.directory(id, "tables", id) for id in catalog.main]
         elif place.part == "queries" and queries:
             found = [self.query(query) for query in queries.values() if not query.statement.parameters]
         elif place.part == "table" and place.table in catalog.tables:
             table = catalog.tables[place.table]
             found = [self.part(table, part) for part in self.parts(table)]
+            found += [self.directory(id, "tables", id) for id in catalog.partitions(table)]
         else:
             return None
         return sorted(found, key=lambda resource: resource.uri)
@@ -149,7 +150,7 @@ class Offers:
         return found
 
     def search(self, catalog: Catalog, query: str, limit: int) -> list[Hit]:
-        """Return the tables in whose names, columns and comments all words are, best first."""
+        """Return the tables whose names, columns and comments contain all words, best first."""
         words = words_of(query)
         hits = []
         for table in catalog.tables.values() if words else ():

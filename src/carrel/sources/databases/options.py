@@ -1,6 +1,6 @@
 """Options of the databases source.
 
-This module is imported for the help of the command line, and so imports nothing that takes time.
+This module is imported for the help of the command line, so it must import quickly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["DatabaseOptions"]
 
 
 class DatabaseOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a database: what of it is shared, under which name, and how much work one request may cause."""
+    """Options of a database: the shared tables, the name, and the limits of one request."""
 
     tables: Annotated[Globs, Meta(description="share only tables that match, for example 'sales.*'")] = ()
     exclude_tables: Annotated[Globs, Meta(description="leave out tables that match")] = ()
@@ -23,12 +23,17 @@ class DatabaseOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_
         tuple[str, ...], Meta(description="the schemas that are shared (default: all but the system's)")
     ] = ()
     alias: Annotated[
-        str | None, Meta(description="the name in URIs (default: host and database, bucket, or file name)")
+        str | None,
+        Meta(description="the base of URIs, as NAME, HOST/NAME or SCHEME://HOST/NAME (default: by the target)"),
     ] = None
     query: Annotated[bool, Meta(description="offer a tool that runs read-only SQL queries")] = False
     queries: Annotated[
         dict[str, str], Meta(description="SQL queries that are offered by name; :name in them is a parameter")
     ] = {}  # noqa: RUF012
+    allow_functions: Annotated[
+        tuple[str, ...],
+        Meta(description="functions and types that queries may use besides harmless ones, for example 'similarity'"),
+    ] = ()
     password: Annotated[
         Secret | None, Meta(description="the password (default: PGPASSWORD or MYSQL_PWD, and the drivers' files)")
     ] = None

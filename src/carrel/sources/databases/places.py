@@ -43,7 +43,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "sample": ("limit", "columns", "format"),
     "statistics": ("format",),
 }
-#: What there is of the whole database, with its formats: names and MIME types.
+#: Parts of the whole database, with their formats: names and MIME types.
 TOPS: Mapping[str, Mapping[str, str]] = {
     "schema": SCHEMAS,
     "dictionary": DICTIONARIES,
@@ -54,7 +54,7 @@ DIRECTORIES = ("tables", "queries")
 
 
 class Place(NamedTuple):
-    """Place that a URI names. ``part`` is "database", "tables", "table", "row", or as in the URI."""
+    """Place in a database, parsed from a URI. ``part`` is "database", "tables", "table", "row", or as in the URI."""
 
     part: str
     table: str = ""
@@ -69,11 +69,11 @@ def uri_of(base: str, *segments: str) -> str:
 
 
 def read_place(base: str, uri: str, parameters: Mapping[str, Collection[str]]) -> Place:
-    """Return the place that a URI names. ``parameters`` are those of the named queries, by name.
+    """Parse a URI. ``parameters`` are the parameters of the named queries, by query name.
 
     Raises:
-        ResourceNotFound: it names none.
-        InvalidParams: it has a parameter that there is not.
+        ResourceNotFound: the URI does not name a place.
+        InvalidParams: the URI has an unknown parameter.
     """
     path, mark, query = uri.partition("?")
     if path.rstrip("/") == base:
@@ -117,7 +117,7 @@ def read_parameters(query: str, known: Collection[str]) -> dict[str, str]:
     """Return the parameters of a URI.
 
     Raises:
-        InvalidParams: one is not known, comes twice, or is not UTF-8.
+        InvalidParams: a parameter is unknown, repeated, or not UTF-8.
     """
     found: dict[str, str] = {}
     for part in query.split("&") if query else ():
@@ -137,7 +137,7 @@ def read_parameters(query: str, known: Collection[str]) -> dict[str, str]:
 
 
 def choice(place: Place, formats: Mapping[str, str]) -> str:
-    """Return the format that a URI asks for, by its name or its MIME type; the first one where it does not.
+    """Return the format in a URI, given by its name or its MIME type; by default, the first format.
 
     Raises:
         InvalidParams: there is no such format.
@@ -155,10 +155,10 @@ def choice(place: Place, formats: Mapping[str, str]) -> str:
 
 
 def number(place: Place, name: str, fallback: int, most: int) -> int:
-    """Return a number that a URI asks for.
+    """Return a numeric parameter of a URI.
 
     Raises:
-        InvalidParams: it is none, or over the limit.
+        InvalidParams: the value is not a number, or exceeds the limit.
     """
     text = place.parameters.get(name)
     if text is None:

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import ConfigError, MCPError
 from carrel.log import Log
-from carrel.sources.databases.database import CONNECT_TIMEOUT, GRACE, Database
+from carrel.sources.databases.database import CONNECT_TIMEOUT, DATABASE, GRACE, Database
 from carrel.sources.databases.decoding import check_decoding, decode
 from carrel.sources.databases.failure import Failed, Refused, Unreachable, not_opened, translate, unreachable
+from carrel.sources.databases.functions import HARMLESS, is_allowed, not_harmless
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.statements import Statement
 
 __all__ = ["PostgresDatabase"]
 
@@ -27,22 +31,39 @@ T = TypeVar("T")
 
 log = Log("carrel.sources")
 
-#: Types that are read as the server writes them: those of Python have no infinity, no months, and fewer digits.
+#: Types that are read in the server's text format: the Python types have no infinity, no months, and fewer digits.
 AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "float4", "money", "json", "jsonb")
-#: Volatile functions whose only effect is another result each time.
-HARMLESS = frozenset(
-    {"random", "gen_random_uuid", "clock_timestamp", "timeofday", "statement_timestamp", "uuid_generate_v4"}
+#: Extensions whose operators and functions only compute.
+EXTENSIONS = (
+    *("btree_gin", "btree_gist", "citext", "cube", "earthdistance", "hstore", "intarray", "isn", "ltree", "pg_trgm"),
+    *("postgis", "seg", "vector"),
 )
-VOLATILE = """
-SELECT DISTINCT p.proname FROM pg_catalog.pg_proc p WHERE lower(p.proname) = ANY(:names) AND p.provolatile = 'v'
+#: Functions that a statement could call without being seen: they have the name of a harmless function, or look like a
+#: column (``row.name``), or belong to an operator or a cast. Casts need not be written: ``x || 'a'`` makes a text of x.
+#: A row type can be cast by a statement that uses its table, or any table if a column has the type.
+UNSEEN = """
+WITH made AS (
+    SELECT p.oid, p.proname, n.nspname, p.pronargs - p.pronargdefaults <= 1 AND p.pronargs > 0 AS single,
+        EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype IN ('c', 'p')) AS of_row,
+        EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+            WHERE d.objid = p.oid AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype = 'e'
+            AND e.extname = ANY(:extensions)) AS known
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+)
+SELECT nspname, proname, NULL FROM made WHERE nspname IN ('pg_catalog', 'public') AND NOT known AND (
+    nspname = 'public' AND proname = ANY(:functions) OR single AND proname = ANY(:fields)
+    OR single AND of_row AND proname = ANY(:columns))
+UNION SELECT nspname, proname, NULL FROM made JOIN pg_catalog.pg_cast c ON c.castfunc = made.oid
+    JOIN pg_catalog.pg_type t ON t.oid = c.castsource WHERE c.oid >= 16384 AND NOT known AND (t.typtype <> 'c'
+    OR EXISTS (SELECT FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace s ON s.oid = r.relnamespace
+        WHERE r.oid = t.typrelid AND s.nspname || '.' || r.relname = ANY(:tables))
+    OR EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type of ON of.oid = a.atttypid
+        WHERE a.attnum > 0 AND t.oid IN (of.oid, of.typelem, of.typbasetype)))
+UNION SELECT nspname, proname, o.oprname FROM made JOIN pg_catalog.pg_operator o ON o.oprcode = made.oid
+    WHERE NOT known AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace
 """
-#: Functions that are not volatile, and yet look outside of the tables or at other sessions.
-REFUSED = frozenset(
-    {
-        *("current_setting", "pg_show_all_settings", "pg_stat_get_activity", "database_to_xml", "schema_to_xml"),
-        *("table_to_xml", "cursor_to_xml", "query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema"),
-    }
-)
+#: Operators that are called by words: IN, BETWEEN, USING, DISTINCT, CASE, LIKE, ILIKE, SIMILAR TO.
+IMPLIED = ("=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "~", "!~")
 MAY_WRITE = """
 SELECT CASE WHEN r.rolsuper THEN 'superuser' ELSE (
     SELECT 'writes to ' || c.relname FROM pg_catalog.pg_class c
@@ -52,18 +73,44 @@ SELECT CASE WHEN r.rolsuper THEN 'superuser' ELSE (
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
 """
 STAMPS = """
-SELECT schemaname, relname, n_tup_ins, n_tup_upd, n_tup_del, n_live_tup FROM pg_catalog.pg_stat_user_tables
+SELECT n.nspname, c.relname, pg_stat_get_tuples_inserted(c.oid), pg_stat_get_tuples_updated(c.oid),
+       pg_stat_get_tuples_deleted(c.oid), pg_stat_get_live_tuples(c.oid), c.relfilenode::bigint
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid >= 16384 AND c.relkind IN ('r', 'm')
 """
+#: The sums of the same counters. The first three only grow, so a sum changes whenever a counter changes.
+DIGEST = """
+SELECT sum(pg_stat_get_tuples_inserted(c.oid)), sum(pg_stat_get_tuples_updated(c.oid)),
+       sum(pg_stat_get_tuples_deleted(c.oid)), sum(pg_stat_get_live_tuples(c.oid)), sum(c.relfilenode::bigint)
+FROM pg_catalog.pg_class c WHERE c.oid >= 16384 AND c.relkind IN ('r', 'm')
+"""
+#: A row of the system catalog that is new or changed has a later transaction than all rows before it. So the number of
+#: rows and the sum of their transactions differ after each change.
 SCHEMA_STAMP = """
-SELECT md5(coalesce(string_agg(x, ',' ORDER BY x), '')) FROM (
-    SELECT 'c' || c.oid || '.' || c.xmin AS x FROM pg_catalog.pg_class c WHERE c.oid >= 16384
-        AND c.relkind IN ('r', 'v', 'm', 'p', 'f', 'i') AND c.relnamespace NOT IN (11, 99)
-    UNION ALL SELECT 'a' || a.attrelid || '.' || a.attnum || '.' || a.xmin FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid >= 16384 AND a.attnum > 0
-    UNION ALL SELECT 'o' || o.oid || '.' || o.xmin FROM pg_catalog.pg_constraint o
-    UNION ALL SELECT 'd' || d.objoid || '.' || d.objsubid || '.' || d.xmin FROM pg_catalog.pg_description d
-        WHERE d.objoid >= 16384
-) s
+SELECT (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_class
+        WHERE oid >= 16384 AND relkind IN ('r', 'v', 'm', 'p', 'f', 'i') AND relnamespace NOT IN (11, 99)),
+       (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_attribute
+        WHERE attrelid >= 16384 AND attnum > 0),
+       (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_constraint
+        WHERE oid >= 16384),
+       (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_description
+        WHERE objoid >= 16384),
+       (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_inherits),
+       (SELECT count(*) || '.' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.pg_trigger
+        WHERE NOT tgisinternal)
+"""
+#: Tables with triggers for all kinds of changed rows (4, 8 and 16) whose function notifies on the channel.
+TRIGGERED = """
+SELECT n.nspname, c.relname FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
+WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND p.prosrc ILIKE '%notify%'
+AND strpos(p.prosrc || encode(t.tgargs, 'escape'), :channel) > 0
+GROUP BY n.nspname, c.relname HAVING bit_or(t.tgtype) & 28 = 28
+"""
+#: Unlogged tables are not in the write-ahead log.
+LOGGED = """
+SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid >= 16384 AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
 """
 
 
@@ -79,8 +126,8 @@ class PostgresDatabase(Database):
         self._turns = asyncio.Semaphore(options.connections)
         self.listens = options.notify is not None or options.logical_decoding
 
-    async def start(self) -> None:
-        """Open the pool, and connect once."""
+    async def open(self) -> None:
+        """Open the pool."""
         try:
             import asyncpg  # type: ignore[import-untyped]  # noqa: F401
             import greenlet  # type: ignore[import-untyped]  # noqa: F401
@@ -98,6 +145,10 @@ class PostgresDatabase(Database):
             isolation_level="REPEATABLE READ",
         )
         event.listen(self._engine.sync_engine, "connect", prepare)
+
+    async def start(self) -> None:
+        """Open the pool, and connect once."""
+        await self.open()
         try:
             await self.run("", self.check_account)
             if self.options.logical_decoding:
@@ -148,7 +199,7 @@ class PostgresDatabase(Database):
             raise ConfigError(f"{address.base}: the URL has an unknown option: {', '.join(options)}")
         return await asyncpg.connect(**{name: value for name, value in given.items() if value not in (None, "")})
 
-    async def run(self, client: str, work: Callable[[Connection], T], *, guarded: bool = False) -> T:
+    async def run(self, client: str, work: Callable[[Connection], T]) -> T:
         """Call a function in a greenlet. If the caller is cancelled, asyncpg has the server cancel the statement."""
         from asyncpg import PostgresError
         from sqlalchemy.exc import SQLAlchemyError
@@ -161,14 +212,19 @@ class PostgresDatabase(Database):
                 connection = await engine.connect()
             except (SQLAlchemyError, PostgresError, OSError, TimeoutError) as error:
                 log.debug("%s cannot be reached: %s", self.address.base, type(error).__name__)
+                self.reached(False)
                 raise unreachable(error) from None
+            self.reached(True)
             try:
                 await connection.execution_options(postgresql_readonly=True)
+                (await connection.run_sync(lambda plain: plain.info))[DATABASE] = self
                 return await connection.run_sync(work)
             except (MCPError, Failed, Refused):
                 raise
             except (SQLAlchemyError, PostgresError, OSError) as error:
-                raise translate(error, self.options.time_limit) from None
+                failure = translate(error, self.options.time_limit)
+                self.reached(not isinstance(failure, Unreachable))
+                raise failure from None
             finally:
                 try:
                     await connection.close()
@@ -213,9 +269,22 @@ class PostgresDatabase(Database):
             await connection.close(timeout=CONNECT_TIMEOUT)
 
     def account_may_write(self, connection: Connection) -> str | None:
-        """Return what the role may write, or None."""
+        """Return the objects and privileges with which the role may write, or None."""
         right = connection.exec_driver_sql(MAY_WRITE).scalar()
         return None if right is None else str(right)
+
+    def heard(self, connection: Connection) -> set[tuple[str | None, str]]:
+        """Return the tables that have a trigger for the channel, or are in the write-ahead log."""
+        import sqlalchemy as sa
+
+        if self.options.logical_decoding:
+            return {(schema, name) for schema, name in connection.execute(sa.text(LOGGED))}
+        rows = connection.execute(sa.text(TRIGGERED), {"channel": self.options.notify})
+        return {(schema, name) for schema, name in rows}
+
+    def digest(self, connection: Connection) -> Any:
+        """Return the sums of the counters of writes to all tables."""
+        return tuple(connection.exec_driver_sql(DIGEST).one())
 
     def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
         """Return the counters of writes to each table."""
@@ -223,25 +292,35 @@ class PostgresDatabase(Database):
         return {id: known.get((schema or "public", name)) for id, (schema, name) in tables.items()}
 
     def schema_stamp(self, connection: Connection) -> Any:
-        """Return a digest of the versions of the rows of the system catalog."""
-        return connection.exec_driver_sql(SCHEMA_STAMP).scalar()
+        """Return the numbers and sums of versions of the rows of the system catalog."""
+        return tuple(connection.exec_driver_sql(SCHEMA_STAMP).one())
 
-    def check_functions(self, connection: Connection, names: set[str]) -> None:
-        """Refuse volatile functions, by the catalog: those are the ones that may have effects."""
+    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+        """Refuse functions, operators and casts that users have made and a statement would call without being seen."""
         import sqlalchemy as sa
 
-        query = sa.text(VOLATILE).bindparams(sa.bindparam("names", type_=sa.ARRAY(sa.Text)))
-        rows = connection.execute(query, {"names": sorted(names)})
-        for name in sorted({row[0].lower() for row in rows} - HARMLESS):
-            raise Refused(
-                f"the function {name} is not allowed: it is volatile, and may have effects besides its result"
-            )
-        for name in sorted(names & REFUSED):
-            raise Refused(f"the function {name} is not allowed: it could reach more than the tables")
+        from carrel.sources.databases.statements import without_literals  # deferred import: it loads the parser
+
+        given = {
+            "functions": [name for name in statement.functions if "." not in name],
+            "fields": sorted(statement.fields),
+            "columns": sorted(statement.columns),
+            "tables": sorted(f"{schema}.{name}" for _, schema, name in statement.tables),
+            "extensions": EXTENSIONS,
+        }
+        types = [sa.bindparam(name, type_=sa.ARRAY(sa.Text)) for name in given]
+        found = connection.execute(sa.text(UNSEEN).bindparams(*types), given).all()
+        operators = without_literals(statement.sql, self.sqlglot) if found else ""
+        for schema, name, operator in found:
+            if operator is not None and operator not in IMPLIED and operator not in operators:
+                continue
+            plain = name if schema == "pg_catalog" else f"{schema}.{name}"
+            if plain not in HARMLESS[self.sqlglot] and not is_allowed(plain, self.options.allow_functions):
+                raise not_harmless(plain)
 
 
 def prepare(raw: Any, record: Any) -> None:
-    """Have some types as text."""
+    """Select some types as text."""
 
     async def set_codecs(connection: Any) -> None:
         for name in AS_TEXT:

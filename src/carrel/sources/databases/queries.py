@@ -1,20 +1,20 @@
-"""SQL queries: those that ``carrel.toml`` names, with parameters, and those of the query tool.
+"""SQL queries: named queries from ``carrel.toml``, with parameters, and queries of the query tool.
 
-Both are checked: the statement by ``statements``, its functions by the database, and then it runs in a read-only
-transaction. The text of a parameter never becomes a part of the statement.
+Both kinds are checked: ``statements`` checks the statement, the database checks its functions. Then the query runs in a
+read-only transaction. The text of a parameter is never inserted into the statement.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from carrel.errors import ConfigError
 from carrel.near_names import did_you_mean
-from carrel.sources.databases.database import Database
+from carrel.sources.databases.database import DATABASE
 from carrel.sources.databases.failure import Failed, Refused
 from carrel.sources.databases.model import Catalog
 from carrel.sources.databases.rows import Rows, fetch
@@ -28,25 +28,25 @@ COMMENT = re.compile(r"\s*--([^\n]*)\n")
 
 
 class NamedQuery(NamedTuple):
-    """Query with a name. ``description`` is the comment that its text begins with."""
+    """Query with a name. ``description`` is the comment at the beginning of its text."""
 
     name: str
     statement: Statement
     description: str | None
 
 
-def read_queries(texts: Mapping[str, str], dialect: str) -> dict[str, NamedQuery]:
+def read_queries(texts: Mapping[str, str], dialect: str, allowed: Collection[str] = ()) -> dict[str, NamedQuery]:
     """Return the queries by name, checked.
 
     Raises:
-        ConfigError: one has an unusable name, or is not a query that only reads.
+        ConfigError: a query has an invalid name, or is not a read-only query.
     """
     found = {}
     for name, text in sorted(texts.items()):
         if not NAME.fullmatch(name):
             raise ConfigError(f"queries: {name!r} is not usable as a name: letters, digits, _ and -")
         try:
-            statement = check_statement(text, dialect, parameters=True)
+            statement = check_statement(text, dialect, parameters=True, allowed=allowed)
         except Refused as error:
             raise ConfigError(f"queries: {name}: {error}") from None
         for parameter in statement.parameters:
@@ -57,14 +57,14 @@ def read_queries(texts: Mapping[str, str], dialect: str) -> dict[str, NamedQuery
     return found
 
 
-def prepare(connection: sa.Connection, database: Database, query: NamedQuery) -> None:
-    """Have the database read a query without running it: its tables, columns and functions are there.
+def prepare(connection: sa.Connection, query: NamedQuery) -> None:
+    """Prepare a query without running it, to check that its tables, columns and functions exist.
 
     Raises:
-        Refused: it calls a function that has effects.
+        Refused: it calls a function that is not allowed.
     """
     statement = query.statement
-    database.check_functions(connection, statement.functions)
+    connection.info[DATABASE].guard(connection, statement, None)
     dialect = connection.dialect.name
     if dialect == "postgresql":
         parameter_types(connection, statement)
@@ -80,10 +80,10 @@ def prepare(connection: sa.Connection, database: Database, query: NamedQuery) ->
 
 
 def why_not_prepared(query: NamedQuery, error: Failed | Refused, catalog: Catalog) -> str:
-    """Return why a query cannot be used, with the table or column whose name is like one that is not there."""
+    """Return why a query cannot be used. For an unknown table or column, suggest a similar name."""
     names = {table.name for table in catalog.tables.values()}
     names |= {column.name for table in catalog.tables.values() for column in table.columns}
-    used = set(re.findall(r"\w+", query.statement.sql)) - names
+    used = set(re.findall(r"\w+", query.statement.sql)) - names - {"public"}
     missing = [word for word in re.findall(r"\w+", str(error)) if word in used]
     hint = next(filter(None, (did_you_mean(word, names) for word in missing)), "")
     return f"queries: {query.name}: {error}{hint}"
@@ -91,19 +91,20 @@ def why_not_prepared(query: NamedQuery, error: Failed | Refused, catalog: Catalo
 
 def run_query(
     connection: sa.Connection,
-    database: Database,
     statement: Statement,
     values: Mapping[str, str],
     limit: int,
     max_bytes: int,
+    catalog: Catalog | None = None,
 ) -> Rows:
-    """Return the rows of a checked statement.
+    """Return the rows of a checked statement. It may read only the tables of the catalog, or any table without a
+    catalog.
 
     Raises:
-        Refused: it calls a function that has effects.
+        Refused: it calls a function that is not allowed.
         TooMuch: the rows have more bytes than the limit.
     """
-    database.check_functions(connection, statement.functions)
+    connection.info[DATABASE].guard(connection, statement, catalog)
     if not statement.parameters:
         return fetch(connection, statement.sql, limit, max_bytes)
     types = parameter_types(connection, statement)
@@ -117,7 +118,7 @@ def run_query(
 
 
 def parameter_types(connection: sa.Connection, statement: Statement) -> dict[str, str]:
-    """Return the types that PostgreSQL finds for the parameters; it does not convert text by itself."""
+    """Return the parameter types that PostgreSQL infers; it does not convert text automatically."""
     if connection.dialect.name != "postgresql":
         return {}
     sql = statement.sql

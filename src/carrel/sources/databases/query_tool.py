@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from carrel.errors import InvalidParams, ToolError
-from carrel.sources.databases.failure import Failed, Refused
+from carrel.sources.databases.answers import Answer, answer_rows
+from carrel.sources.databases.failure import Failed, Refused, TooMuch
 from carrel.sources.databases.queries import run_query
 from carrel.sources.databases.reader import DatabaseReader
-from carrel.sources.databases.render import FORMATS, rows_as
-from carrel.sources.databases.rows import TooMuch
+from carrel.sources.databases.render import FORMATS
 from carrel.sources.databases.shared_tables import check_shared
 from carrel.sources.databases.statements import check_statement
 from carrel.wire.content import TextContent
@@ -79,17 +79,19 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
     if not 1 <= limit <= options.max_rows:
         raise InvalidParams(f"Invalid params: limit: a number from 1 to {options.max_rows:,}", parameter="limit")
     try:
-        statement = check_statement(given.sql, reader.database.sqlglot)
-        check_shared(set(statement.tables), await reader.cache.get(client), reader.database.sqlglot)
-        work = partial(
+        statement = check_statement(given.sql, reader.database.sqlglot, allowed=options.allow_functions)
+        catalog = await reader.cache.get(client)
+        check_shared(statement.tables, catalog, reader.database.sqlglot)
+        read = partial(
             run_query,
-            database=reader.database,
             statement=statement,
             values={},
             limit=limit,
             max_bytes=options.max_bytes,
+            catalog=catalog,
         )
-        found = await reader.database.run(client, work, guarded=True)
+        job = partial(answer_rows, read=read, format=given.format, about={}, more=True)
+        text = (await reader.processes.run(client, job, Answer)).text
     except Refused as error:
         raise ToolError(f"Refused: {error}") from None
     except Failed as error:
@@ -99,7 +101,6 @@ async def call_query_tool(reader: DatabaseReader, arguments: msgspec.Raw, client
             f"The rows are over the limit of {options.max_bytes:,} bytes; the first {error.fitting:,} are not. "
             "Ask for fewer rows or columns"
         ) from None
-    text = rows_as(given.format, found, {"more": found.more})
     if given.format != "json":
         return CallToolResult(content=[TextContent(text)])
     structured: Any = msgspec.Raw(text.encode())

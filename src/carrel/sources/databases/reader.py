@@ -11,39 +11,44 @@ import msgspec
 
 from carrel.errors import InvalidParams, ProviderUnavailable, ResourceError, ResourceNotFound, ResourceTooLarge
 from carrel.sources.databases import describe, diagram
+from carrel.sources.databases.address import Address
 from carrel.sources.databases.catalog_cache import CatalogCache
-from carrel.sources.databases.database import Database
-from carrel.sources.databases.failure import BadValue, Failed, Refused, Unreachable
+from carrel.sources.databases.engines import open_database
+from carrel.sources.databases.failure import BadValue, Failed, Refused, TooMuch, Unreachable
 from carrel.sources.databases.key import split_key
 from carrel.sources.databases.model import Catalog, Table
+from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.places import (
     SCHEMAS,
     TOPS,
     Place,
     choice,
     number,
+    read_place,
     uri_of,
-    with_parameters,
 )
-from carrel.sources.databases.render import FORMATS, rows_as
+from carrel.sources.databases.processes import DatabaseProcesses
+from carrel.sources.databases.render import FORMATS
 from carrel.wire.resources import TextResourceContents
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from carrel.sources.databases.answers import Answer
     from carrel.sources.databases.queries import NamedQuery
-    from carrel.sources.databases.rows import Rows
 
 __all__ = ["DatabaseReader"]
 
 
 class DatabaseReader:
-    """Reader of one database. ``queries`` are those that are named, set when the source is started."""
+    """Reader of one database. ``queries`` are the named queries; they are set when the source starts."""
 
-    def __init__(self, database: Database, selected: Callable[[str], bool]) -> None:
-        self.database = database
-        self.base = database.address.base
-        self.cache = CatalogCache(database, selected)
+    def __init__(self, address: Address, options: DatabaseOptions, selected: Callable[[str], bool]) -> None:
+        # The single connection reads the schema and other metadata. Rows are read by worker processes.
+        self.database = open_database(address, msgspec.structs.replace(options, connections=1))
+        self.processes = DatabaseProcesses(address, options, self.database.reached)
+        self.base = address.base
+        self.cache = CatalogCache(self.database, selected)
         self.queries: dict[str, NamedQuery] = {}
 
     @asynccontextmanager
@@ -61,11 +66,20 @@ class DatabaseReader:
         except (Failed, Refused) as error:
             raise ResourceError(uri, str(error)) from None
 
+    def place(self, uri: str) -> Place:
+        """Parse a URI.
+
+        Raises:
+            ResourceNotFound: the URI does not name a place.
+            InvalidParams: the URI has an unknown parameter.
+        """
+        return read_place(self.base, uri, {name: query.statement.parameters for name, query in self.queries.items()})
+
     async def table(self, uri: str, id: str, client: str) -> Table:
         """Return a table by its id.
 
         Raises:
-            ResourceNotFound: there is none.
+            ResourceNotFound: the table does not exist.
         """
         found = (await self.cache.get(client)).tables.get(id)
         if found is None:
@@ -75,7 +89,7 @@ class DatabaseReader:
         return found
 
     async def read(self, uri: str, place: Place, client: str) -> TextResourceContents:
-        """Return the contents of a place that is no directory."""
+        """Return the contents of a place that is not a directory."""
         async with self.answers(uri):
             if place.part in ("schema", "dictionary", "diagram"):
                 return self._described(uri, place, await self.cache.get(client))
@@ -85,7 +99,7 @@ class DatabaseReader:
                 return await self._query(uri, place, client)
             table = await self.table(uri, place.table, client)
             if place.part == "table schema":
-                return self._table_schema(uri, place, table)
+                return self._table_schema(uri, place, table, (await self.cache.get(client)).partitions(table))
             if place.part == "statistics":
                 return await self._statistics(uri, place, table, client)
             return await self._rows(uri, place, table, client)
@@ -110,9 +124,9 @@ class DatabaseReader:
             f"of a large database, read the schemas of single tables: {uri_of(self.base, 'tables')}",
         )
 
-    def _table_schema(self, uri: str, place: Place, table: Table) -> TextResourceContents:
+    def _table_schema(self, uri: str, place: Place, table: Table, partitions: list[str]) -> TextResourceContents:
         format = choice(place, SCHEMAS)
-        text = describe.json_of(table) if format == "json" else describe.table_text(table)
+        text = describe.json_of(table) if format == "json" else describe.table_text(table, partitions)
         return self._text(uri, text, SCHEMAS[format], "it has very many columns")
 
     def _text(
@@ -127,6 +141,7 @@ class DatabaseReader:
 
     async def _rows(self, uri: str, place: Place, table: Table, client: str) -> TextResourceContents:
         from carrel.sources.databases import rows
+        from carrel.sources.databases.answers import answer_rows
 
         options = self.database.options
         format = choice(place, FORMATS)
@@ -134,15 +149,14 @@ class DatabaseReader:
         about: dict[str, Any] = {"table": table.id}
         if place.part == "sample":
             limit = number(place, "limit", options.sample_rows, options.max_rows)
-            found = await self._run(
-                uri, table, client, partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
-            )
-            return self._answer(uri, format, found, about)
+            sample = partial(rows.read_sample, table=shown, limit=limit, max_bytes=options.max_bytes)
+            found = await self._run(uri, table, client, partial(answer_rows, read=sample, format=format, about=about))
+            return self._answer(uri, format, found)
         if not table.key:
-            sample = uri_of(self.base, "tables", table.id, "sample")
+            instead = uri_of(self.base, "tables", table.id, "sample")
             raise InvalidParams(
                 f"Invalid params: {table.id} has neither a primary key nor unique columns that are never null, so its "
-                f"rows have no keys and no order to page by; read {sample}, or use a query",
+                f"rows have no keys and no order to page by; read {instead}, or use a query",
                 parameter="uri",
             )
         if place.part == "row":
@@ -153,30 +167,35 @@ class DatabaseReader:
             after = self._key(uri, table, place.parameters["after"])
         page = partial(rows.read_page, table=shown, after=after, limit=limit, max_bytes=options.max_bytes)
         try:
-            found = await self._run(uri, table, client, page)
+            found = await self._run(
+                uri,
+                table,
+                client,
+                partial(answer_rows, read=page, format=format, about=about, uri=uri, parameters=place.parameters),
+            )
         except BadValue as error:
             raise InvalidParams(
                 f"Invalid params: after: it is no key of {table.id}: {error}", parameter="after"
             ) from None
-        if found.after is not None:
-            about["next"] = with_parameters(uri, {**place.parameters, "after": found.after})
-        return self._answer(uri, format, found, about)
+        return self._answer(uri, format, found)
 
     async def _row(self, uri: str, place: Place, table: Table, client: str, format: str) -> TextResourceContents:
         from carrel.sources.databases import rows
+        from carrel.sources.databases.answers import answer_rows
 
         key = self._key(uri, table, place.key)
         read = partial(rows.read_row, table=table, key=key, max_bytes=self.database.options.max_bytes)
         try:
-            found = await self._run(uri, table, client, read)
+            about = {"table": table.id, **({"key": place.key} if format == "json" else {})}
+            job = partial(answer_rows, read=read, format=format, about=about, keys=False)
+            found = await self._run(uri, table, client, job)
         except BadValue:
             raise ResourceNotFound(uri) from None
-        if found is None:
+        if not found.found:
             raise ResourceNotFound(uri)
         if format != "json":
-            return self._answer(uri, format, found, {"table": table.id})
-        text = rows_as("json", found, {"table": table.id, "key": place.key})
-        whole: dict[str, Any] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            return self._answer(uri, format, found)
+        whole: dict[str, Any] = msgspec.json.decode(found.text, type=dict[str, msgspec.Raw])
         [row] = msgspec.json.decode(whole.pop("rows"), type=list[msgspec.Raw])
         text = msgspec.json.encode({**whole, "row": row}).decode()
         return self._text(uri, text, FORMATS[format], "choose columns")
@@ -192,7 +211,7 @@ class DatabaseReader:
         return key
 
     def _columns(self, place: Place, table: Table) -> Table:
-        """Return the table with the columns that the URI asks for only."""
+        """Return the table with only the columns that the URI requests."""
         wanted = place.parameters.get("columns")
         if wanted is None:
             return table
@@ -208,12 +227,12 @@ class DatabaseReader:
         chosen = tuple(known[name] for name in names)
         return msgspec.structs.replace(table, columns=chosen) if types or not table.key else table
 
-    async def _run(self, uri: str, table: Table, client: str, read: Callable[[Connection], Any]) -> Any:
-        from carrel.sources.databases.rows import TooMuch
+    async def _run(self, uri: str, table: Table, client: str, job: Callable[[Connection], Answer]) -> Answer:
+        from carrel.sources.databases.answers import Answer
 
         limit = self.database.options.max_bytes
         try:
-            return await self.database.run(client, read)
+            return await self.processes.run(client, job, Answer)
         except TooMuch:
             advice = ""
             narrow = ",".join(table.key)
@@ -224,40 +243,36 @@ class DatabaseReader:
                 uri, f"One row is over the limit of {limit:,} bytes (option max_bytes){advice}"
             ) from None
 
-    def _answer(self, uri: str, format: str, found: Rows, about: dict[str, Any]) -> TextResourceContents:
-        meta = {"carrel/next": about["next"]} if "next" in about else None
-        if found.keys and format == "json":
-            about = {**about, "keys": list(found.keys)}
-        return self._text(uri, rows_as(format, found, about), FORMATS[format], "ask for fewer rows", meta)
+    def _answer(self, uri: str, format: str, found: Answer) -> TextResourceContents:
+        meta = {"carrel/next": found.next} if found.next is not None else None
+        return self._text(uri, found.text, FORMATS[format], "ask for fewer rows", meta)
 
     async def _statistics(self, uri: str, place: Place, table: Table, client: str) -> TextResourceContents:
-        from carrel.sources.databases.statistics import read_statistics
+        from carrel.sources.databases.answers import Answer, answer_statistics
 
         format = choice(place, FORMATS)
-        found, total, whole = await self.database.run(client, partial(read_statistics, table=table))
-        about: dict[str, Any] = {"table": table.id, "rows_counted": total, "complete": whole}
-        if table.rows is not None:
-            about["rows_estimated"] = table.rows
-        text = rows_as(format, found, about)
-        if format == "markdown":
-            text = f"{'All' if whole else 'The first'} {total:,} rows of {table.id}:\n\n{text}"
-        return self._text(uri, text, FORMATS[format], "it has very many columns")
+        found = await self.processes.run(client, partial(answer_statistics, table=table, format=format), Answer)
+        return self._text(uri, found.text, FORMATS[format], "it has very many columns")
 
     async def _overview(self, uri: str, place: Place, client: str) -> TextResourceContents:
+        from carrel.sources.databases.answers import Answer, answer_rows
         from carrel.sources.databases.statistics import read_overview
 
         formats = TOPS["statistics"]
         format = choice(place, formats)
         catalog = await self.cache.get(client)
-        found = await self.database.run(client, partial(read_overview, catalog=catalog))
-        text = rows_as(format, found, {"product": catalog.product, "database": catalog.name})
-        return self._text(uri, text, formats[format], f"read those of single tables: {uri_of(self.base, 'tables')}")
+        about = {"product": catalog.product, "database": catalog.name}
+        job = partial(answer_rows, read=partial(read_overview, catalog=catalog), format=format, about=about)
+        found = await self.processes.run(client, job, Answer)
+        return self._text(
+            uri, found.text, formats[format], f"read those of single tables: {uri_of(self.base, 'tables')}"
+        )
 
     # Queries
 
     async def _query(self, uri: str, place: Place, client: str) -> TextResourceContents:
+        from carrel.sources.databases.answers import Answer, answer_rows
         from carrel.sources.databases.queries import run_query
-        from carrel.sources.databases.rows import TooMuch
 
         options = self.database.options
         format = choice(place, FORMATS)
@@ -267,20 +282,14 @@ class DatabaseReader:
             raise InvalidParams(f"Invalid params: the query needs {', '.join(missing)}", parameter=missing[0])
         limit = number(place, "limit", options.max_rows, options.max_rows)
         values = {name: place.parameters[name] for name in query.statement.parameters}
-        work = partial(
-            run_query,
-            database=self.database,
-            statement=query.statement,
-            values=values,
-            limit=limit,
-            max_bytes=options.max_bytes,
-        )
+        read = partial(run_query, statement=query.statement, values=values, limit=limit, max_bytes=options.max_bytes)
+        job = partial(answer_rows, read=read, format=format, about={"query": query.name}, more=True)
         try:
-            found = await self.database.run(client, work, guarded=True)
+            found = await self.processes.run(client, job, Answer)
         except TooMuch as error:
             raise ResourceTooLarge(
                 uri,
                 f"The rows are over the limit of {options.max_bytes:,} bytes (option max_bytes); "
                 f"the first {error.fitting:,} are not: use limit",
             ) from None
-        return self._answer(uri, format, found, {"query": query.name, "more": found.more})
+        return self._answer(uri, format, found)

@@ -1,7 +1,7 @@
-"""Reading of the schema: tables, columns, keys, references and indexes, by the inspector of SQLAlchemy.
+"""Read the schema with SQLAlchemy's inspector: tables, columns, keys, references and indexes.
 
-What it does not tell is asked for directly: the types of PostgreSQL and MySQL as they write them, which tables may be
-read, estimates of rows, and everything of DuckDB.
+Facts that the inspector does not provide are queried directly: the type names of PostgreSQL and MySQL, which tables may
+be read, estimates of row counts, and the whole schema of DuckDB.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy.engine.reflection import ObjectKind
 
 from carrel.sources.databases.key import with_key
-from carrel.sources.databases.model import Catalog, Column, Index, Reference, Table, table_id
+from carrel.sources.databases.model import PARTITIONED, Catalog, Column, Index, Reference, Table, table_id
 from carrel.sources.databases.options import DatabaseOptions
 from carrel.sources.databases.reflect_duckdb import read_duckdb
 
@@ -35,7 +36,13 @@ SELECT c.table_schema, c.table_name, t.table_type, c.column_name, c.column_type,
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 WHERE c.table_schema = database()
 """
-KINDS = {"v": "view", "m": "materialized view", "f": "foreign table", "VIEW": "view"}
+PARTITIONS = """
+SELECT n.nspname, c.relname, an.nspname, a.relname FROM pg_catalog.pg_inherits i
+JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_class a ON a.oid = i.inhparent JOIN pg_catalog.pg_namespace an ON an.oid = a.relnamespace
+WHERE c.relispartition AND c.relkind IN ('r', 'p', 'f')
+"""
+KINDS = {"p": PARTITIONED, "v": "view", "m": "materialized view", "f": "foreign table", "VIEW": "view"}
 
 
 class Known(NamedTuple):
@@ -56,7 +63,7 @@ def read_catalog(
         tables = read_duckdb(connection, options.schemas)
     else:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sa.exc.SAWarning)  # types that it does not know; their names are asked for
+            warnings.simplefilter("ignore", sa.exc.SAWarning)  # unknown types; their names are queried
             tables = Reader(connection).read(options.schemas)
         if dialect != "sqlite":
             name = str(
@@ -65,7 +72,18 @@ def read_catalog(
                 ).scalar()
             )
     shown = {table.id: table for table in sorted(tables, key=lambda table: table.id) if selected(table.id)}
-    return Catalog(product, name, shown)
+    return Catalog(product, name, with_partitions(connection, shown) if dialect == "postgresql" else shown)
+
+
+def with_partitions(connection: sa.Connection, tables: dict[str, Table]) -> dict[str, Table]:
+    """Return the tables, and set the parent table of each partition if the parent is shared."""
+    ids = {(table.schema, table.name): id for id, table in tables.items()}
+    found = dict(tables)
+    for schema, name, parent_schema, parent in connection.exec_driver_sql(PARTITIONS):
+        id, above = ids.get((schema, name)), ids.get((parent_schema, parent))
+        if id is not None and above is not None:
+            found[id] = replace(found[id], partition_of=above)
+    return found
 
 
 class Reader:
@@ -81,7 +99,7 @@ class Reader:
         self._known = self._read_known()
 
     def read(self, wanted: Iterable[str]) -> list[Table]:
-        """Return the tables and views of the wanted schemas, or of all but those of the system."""
+        """Return the tables and views of the wanted schemas, by default of all schemas except system schemas."""
         if self._dialect in ("sqlite", "mysql"):
             return self._schema(None)
         names = [name for name in self._inspector.get_schema_names() if name not in HIDDEN and name[:3] != "pg_"]
@@ -139,10 +157,10 @@ class Reader:
         return found
 
     def _every(self, method: Any, schema: str | None) -> dict[Any, Any]:
-        """Return what a method of the inspector says of all tables and views; without those for which it fails."""
+        """Call an inspector method for all tables and views. Skip tables and views for which it fails."""
         try:
             return dict(method(schema=schema, kind=ObjectKind.ANY))
-        except sa.exc.SQLAlchemyError:  # a view may refer to what is gone, or its definition may not be seen
+        except sa.exc.SQLAlchemyError:  # a view may refer to a dropped table, or its definition may not be visible
             if self._dialect == "postgresql":
                 raise
         found: dict[Any, Any] = {}

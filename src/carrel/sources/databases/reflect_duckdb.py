@@ -37,7 +37,7 @@ FROM duckdb_indexes() WHERE database_name = current_database()
 
 
 def read_duckdb(connection: sa.Connection, wanted: Collection[str]) -> list[Table]:
-    """Return the tables and views of the wanted schemas; of all if there are none."""
+    """Return the tables and views of the wanted schemas, or of all schemas if ``wanted`` is empty."""
 
     def rows(text: str) -> list[Any]:
         return list(connection.exec_driver_sql(text).fetchall())

@@ -18,7 +18,7 @@ MAX_CELL = 500  # characters of a cell of a Markdown table
 
 
 def rows_as(format: str, found: Rows, about: dict[str, Any]) -> str:
-    """Return rows in a format; ``about`` says what they are, where there is a place for it."""
+    """Render rows in a format. ``about`` describes the rows, in formats that have a place for it."""
     if format == "csv":
         lines = [csv_line(found.columns)]
         lines += [

@@ -1,7 +1,7 @@
-"""Rows of tables: one by its key, pages in the order of the key, samples; and the rows of any query, within limits.
+"""Read rows of tables: a row by key, pages in key order, samples; and the rows of any query, within limits.
 
-A page begins after the key of the row before it (``WHERE key > …``), never at a number (``OFFSET``), so that a page far
-into a table costs as much as the first, and rows that come and go do no harm.
+Pagination is by key (``WHERE key > …``), not by ``OFFSET``. So a page far into a table costs as much as the first page,
+and rows that are inserted or deleted do not shift the pages.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement, quoted_name
 from sqlalchemy.types import UserDefinedType
 
-from carrel.sources.databases.failure import Failed
-from carrel.sources.databases.key import join_key
+from carrel.sources.databases.failure import Failed, TooMuch
+from carrel.sources.databases.key import join_key, values_of
 from carrel.sources.databases.model import Table
 from carrel.sources.databases.values import size_of, text_value
 
-__all__ = ["Rows", "TooMuch", "fetch", "prefix_of_key", "read_page", "read_row", "read_sample", "source_of"]
+__all__ = ["Rows", "fetch", "prefix_of_key", "read_page", "read_row", "read_sample", "source_of"]
 
 BATCH = 50
-#: Types whose values the drivers give without loss; others are read as the text of the database.
+#: Types whose values the drivers return without loss. Other types are read in the text format of the database.
 PLAIN = {
     "postgresql": re.compile(
         r"(smallint|integer|bigint|boolean|numeric(\(.*\))?|double precision|text|character varying(\(.*\))?|uuid"
@@ -35,14 +35,6 @@ PLAIN = {
     ),
 }
 BINARY = re.compile(r"\b(bytea|blob|binary|varbinary|tinyblob|mediumblob|longblob)\b", re.IGNORECASE)
-
-
-class TooMuch(Exception):
-    """The rows have more bytes than the limit; ``fitting`` of them have not."""
-
-    def __init__(self, fitting: int) -> None:
-        super().__init__(fitting)
-        self.fitting = fitting
 
 
 class Rows(NamedTuple):
@@ -79,7 +71,7 @@ def source_of(table: Table) -> sa.TableClause:
 
 
 def selected(table: Table, source: sa.TableClause, dialect: str) -> list[ColumnElement[Any]]:
-    """Return the columns of a table, those of uncommon types as text, and those of the key as text after them."""
+    """Return the columns of a table, uncommon types as text, followed by the key columns as text."""
     plain = PLAIN.get(dialect)
     found: list[ColumnElement[Any]] = []
     for column in table.columns:
@@ -114,10 +106,10 @@ def bound(table: Table, name: str, text: str, dialect: str) -> ColumnElement[Any
 
 
 def read_row(connection: sa.Connection, table: Table, key: Sequence[str], max_bytes: int) -> Rows | None:
-    """Return the row with a key; None if there is none.
+    """Return the row with a key, or None.
 
     Raises:
-        TooMuch: it has more bytes than the limit.
+        TooMuch: the row has more bytes than the limit.
     """
     dialect = connection.dialect.name
     source = source_of(table)
@@ -129,7 +121,7 @@ def read_row(connection: sa.Connection, table: Table, key: Sequence[str], max_by
 
 
 def read_page(connection: sa.Connection, table: Table, after: Sequence[str] | None, limit: int, max_bytes: int) -> Rows:
-    """Return the rows after a key, in the order of the key; a page is shorter where it would have too many bytes.
+    """Return the rows after a key, in the order of the key; a page is shorter if it would exceed the byte limit.
 
     Raises:
         TooMuch: its first row has more bytes than the limit.
@@ -162,7 +154,7 @@ def beyond(columns: Sequence[ColumnElement[Any]], values: Sequence[ColumnElement
 
 
 def read_sample(connection: sa.Connection, table: Table, limit: int, max_bytes: int) -> Rows:
-    """Return some rows, those that the database has first.
+    """Return the first rows of a table, in the order of the database.
 
     Raises:
         TooMuch: its first row has more bytes than the limit.
@@ -178,7 +170,7 @@ def read_sample(connection: sa.Connection, table: Table, limit: int, max_bytes: 
 
 
 def trimmed(table: Table, found: Rows, *, more: bool) -> Rows:
-    """Return rows without the columns of the key at their end."""
+    """Return rows without the key columns at the end."""
     width = len(table.columns)
     keys = tuple(join_key([text_value(value) for value in row[width:]]) for row in found.rows) if table.key else ()
     return Rows(
@@ -194,7 +186,7 @@ def trimmed(table: Table, found: Rows, *, more: bool) -> Rows:
 def fetch(connection: sa.Connection, query: Any, limit: int, max_bytes: int) -> Rows:
     """Return the rows of a query, which the database sends as they are fetched; ``more`` if there are over ``limit``.
 
-    ``query`` is one of SQLAlchemy, or text.
+    ``query`` is a SQLAlchemy query, or text.
 
     Raises:
         TooMuch: they have more bytes than the limit; the rest is not fetched.
@@ -223,7 +215,7 @@ def fetch(connection: sa.Connection, query: Any, limit: int, max_bytes: int) -> 
 
 
 def unique(names: Any) -> list[str]:
-    """Return the names of columns, those that come again with a number."""
+    """Return the names of columns. Number repeated names."""
     found: list[str] = []
     for name in map(str, names):
         number, shown = 1, name
@@ -235,17 +227,22 @@ def unique(names: Any) -> list[str]:
 
 
 def prefix_of_key(connection: sa.Connection, table: Table, typed: str, limit: int) -> list[str]:
-    """Return keys that begin with what is typed, in their order. Only of tables whose key is one column."""
-    if len(table.key) != 1 or len(typed) > 200 or "\0" in typed:
+    """Return the keys that begin with the typed text, in their order.
+
+    If the key has several columns, all typed values except the last one are complete.
+    """
+    given = [typed] if len(table.key) == 1 else values_of(typed)
+    if not given or len(given) > len(table.key) or len(typed) > 200 or "\0" in typed:
         return []
-    [name] = table.key
+    if any(BINARY.search(table.column(name).type) for name in table.key):
+        return []
+    dialect = connection.dialect.name
     source = source_of(table)
-    column: ColumnElement[Any] = source.c[name]
-    if BINARY.search(table.column(name).type):
-        return []
-    text = sa.cast(column, sa.CHAR if connection.dialect.name == "mysql" else sa.Text)
-    query = sa.select(text).select_from(source)
-    if typed:
-        query = query.where(text.startswith(typed, autoescape=True))
-    found = connection.execute(query.order_by(column).limit(limit)).fetchall()
-    return [str(row[0]) for row in found if row[0] is not None]
+    texts = [sa.cast(source.c[name], sa.CHAR if dialect == "mysql" else sa.Text) for name in table.key]
+    query = sa.select(*texts).select_from(source)
+    for name, value in zip(table.key, given[:-1], strict=False):
+        query = query.where(source.c[name] == bound(table, name, value, dialect))
+    if given[-1]:
+        query = query.where(texts[len(given) - 1].startswith(given[-1], autoescape=True))
+    found = connection.execute(query.order_by(*(source.c[name] for name in table.key)).limit(limit)).fetchall()
+    return [join_key(map(str, row)) for row in found if None not in row]

@@ -1,4 +1,4 @@
-"""Database as a provider: its schema, rows and named queries as resources, and a query tool where it is switched on."""
+"""Database provider: the schema, rows and named queries as resources, and an optional query tool."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import msgspec
 
 from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidCursor, InvalidParams, ProviderUnavailable, ResourceNotFound
+from carrel.log import Log
 from carrel.media_types import DIRECTORY
+from carrel.near_names import did_you_mean
 from carrel.sources.cursor import page_after, page_of
 from carrel.sources.databases.address import read_address
-from carrel.sources.databases.engines import open_database
 from carrel.sources.databases.failure import Failed, Refused, not_opened
 from carrel.sources.databases.offers import Offers
 from carrel.sources.databases.options import DatabaseOptions
-from carrel.sources.databases.places import Place, read_place
+from carrel.sources.databases.places import Place
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.folder.patterns import read_globs
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DatabaseSource"]
 
+log = Log("carrel.sources")
+
 
 class DatabaseSource(Provider):
     """Provider of a database, given by its URL: ``sqlite:///shop.db``, ``postgresql://user@host/database``, ….
 
-    Nothing in it can be changed: statements are checked, run in read-only transactions, and, where there are
-    accounts, with those that the option ``role`` names.
+    The database is read-only: statements are checked and run in read-only transactions. If the database has accounts,
+    they run with the role in the option ``role``.
 
     Raises:
         ConfigError: the URL names no database, an option is wrong, or a package is missing.
@@ -55,7 +58,8 @@ class DatabaseSource(Provider):
             raise ConfigError("logical_decoding is for PostgreSQL, and in place of notify")
         self._include = read_globs("tables", options.tables)
         self._exclude = read_globs("exclude_tables", options.exclude_tables)
-        self._reader = DatabaseReader(open_database(address, options), self._shares)
+        self._ids: set[str] = set()
+        self._reader = DatabaseReader(address, options, self._shares)
         self._offers = Offers(address.base, self._name)
         self._watches: set[DatabaseWatch] = set()
         self.name = address.base
@@ -66,28 +70,45 @@ class DatabaseSource(Provider):
 
     def _shares(self, id: str) -> bool:
         """Return whether a table is shared, by its id."""
-        path = id.replace("/", "\u2215")  # a slash in a name is no folder
+        self._ids.add(id)
+        path = path_of(id)
         included = not self._options.tables or self._include.decide(path, False) is True
         return included and self._exclude.decide(path, False) is not True
+
+    def join(self, other: Provider) -> bool:
+        """Return False: databases are not merged.
+
+        Raises:
+            ConfigError: the base of one of the two databases is inside the base of the other one.
+        """
+        if isinstance(other, DatabaseSource):
+            outer, inner = sorted((self.name, other.name), key=len)
+            if inner.startswith(f"{outer}/"):
+                raise ConfigError(f"the URIs of {inner} are inside {outer}: {self.naming}")
+        return False
 
     async def start(self, events: Events) -> None:
         """Open the database, read its schema, and check the named queries.
 
         Raises:
-            ConfigError: it cannot be opened, or a query is not one that only reads.
+            ConfigError: the database cannot be opened, or a query is not read-only.
         """
         from carrel.sources.databases.queries import read_queries
 
         database = self._reader.database
-        self._reader.queries = read_queries(self._options.queries, database.sqlglot)
+        self._reader.queries = read_queries(self._options.queries, database.sqlglot, self._options.allow_functions)
         await database.start()
+        self._reader.processes.start()
         try:
-            await self._check_queries(await self._reader.cache.get(fresh=True))
+            catalog = await self._reader.cache.get(fresh=True)
+            self._check_names(catalog)
+            await self._check_queries(catalog)
+            await self._check_notifications(catalog)
         except Failed as error:
-            await database.stop()
+            await self.stop()
             raise not_opened(self._reader.base, error) from None
         except BaseException:
-            await database.stop()
+            await self.stop()
             raise
 
     async def _check_queries(self, catalog: Catalog) -> None:
@@ -96,14 +117,48 @@ class DatabaseSource(Provider):
         database = self._reader.database
         for query in self._reader.queries.values():
             try:
-                await database.run("", partial(prepare, database=database, query=query), guarded=True)
+                await database.run("", partial(prepare, query=query))
             except (Failed, Refused) as error:
                 raise ConfigError(f"{self._reader.base}: {why_not_prepared(query, error, catalog)}") from None
+
+    def _check_names(self, catalog: Catalog) -> None:
+        """Log the patterns of tables and the schemas that match nothing."""
+        options, base = self._options, self._reader.base
+        for name, patterns in (("tables", options.tables), ("exclude_tables", options.exclude_tables)):
+            for pattern in patterns:
+                plain = pattern.removeprefix("!")
+                globs = read_globs(name, (plain,))
+                if not any(globs.decide(path_of(id), False) for id in self._ids):
+                    log.warning("%s: %s: %r matches no table%s", base, name, pattern, did_you_mean(plain, self._ids))
+        found = {table.schema for table in catalog.tables.values()}
+        for schema in options.schemas:
+            if schema not in found:
+                log.warning("%s: schemas: %r has no shared table", base, schema)
+
+    async def _check_notifications(self, catalog: Catalog) -> None:
+        """Log the tables whose changed rows are not reported by notifications."""
+        from carrel.sources.databases.watch import heard_tables
+
+        database = self._reader.database
+        if not database.listens:
+            return
+        heard = await heard_tables(database, catalog)
+        silent = [id for id, table in catalog.tables.items() if not table.is_view and id not in heard]
+        if silent:
+            log.warning(
+                "%s: %s not notify of changed rows (%s%s): polled every %g s instead, by counters of the server",
+                self._reader.base,
+                "1 table does" if len(silent) == 1 else f"{len(silent):,} tables do",
+                ", ".join(silent[:5]),
+                ", …" if len(silent) > 5 else "",
+                self._options.interval,
+            )
 
     async def stop(self) -> None:
         """End all watches, and close all connections."""
         for watch in tuple(self._watches):
             watch.stop()
+        await self._reader.processes.stop()
         await self._reader.database.stop()
         self._reader.cache.forget()
 
@@ -112,10 +167,6 @@ class DatabaseSource(Provider):
             return await self._reader.cache.get(request.client)
         except Failed:
             raise ProviderUnavailable(self._reader.base) from None
-
-    def _place(self, uri: str) -> Place:
-        parameters = {name: query.statement.parameters for name, query in self._reader.queries.items()}
-        return read_place(self._reader.base, uri, parameters)
 
     # Resources
 
@@ -126,7 +177,7 @@ class DatabaseSource(Provider):
 
     async def list_directory(self, uri: str, request: Request) -> Page[Resource]:
         """Return a page of the entries of a directory, sorted by URI."""
-        entries = await self._entries(uri, self._place(uri), request)
+        entries = await self._entries(uri, self._reader.place(uri), request)
         return page_after(entries, request, f"directory {uri.rstrip('/')}")
 
     async def _entries(self, uri: str, place: Place, request: Request) -> list[Resource]:
@@ -137,7 +188,7 @@ class DatabaseSource(Provider):
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         """Return the contents of a place, or a directory as a JSON array of resources."""
-        place = self._place(uri)
+        place = self._reader.place(uri)
         if place.part in ("database", "tables", "table", "queries"):
             entries = await self._entries(uri, place, request)
             visible = request.visible
@@ -201,7 +252,7 @@ class DatabaseSource(Provider):
         """Yield the changes of the schema and of the rows of each table."""
         from carrel.sources.databases.watch import DatabaseWatch
 
-        watch = DatabaseWatch(self._reader)
+        watch = DatabaseWatch(self._reader, interest)
         self._watches.add(watch)
         try:
             async with aclosing(watch.batches()) as batches:
@@ -209,3 +260,8 @@ class DatabaseSource(Provider):
                     yield batch
         finally:
             self._watches.discard(watch)
+
+
+def path_of(id: str) -> str:
+    """Return the id of a table as the path that patterns match. A slash in a name is not a path separator."""
+    return id.replace("/", "\u2215")

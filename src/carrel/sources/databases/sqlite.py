@@ -7,30 +7,36 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from carrel.errors import ConfigError
 from carrel.sources.databases.database import Running, ThreadedDatabase
-from carrel.sources.databases.failure import Failed, Refused, Unreachable
+from carrel.sources.databases.failure import Failed, Unreachable, why_not_a_file
+from carrel.sources.databases.functions import HARMLESS, TABLE_FUNCTIONS, is_allowed
 from carrel.threads import cancelled
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
+    from carrel.sources.databases.model import Catalog
+    from carrel.sources.databases.statements import Statement
+
 __all__ = ["SQLiteDatabase"]
 
-#: Virtual machine instructions between two looks at the clock: about a millisecond.
+#: Virtual machine instructions between two checks of the time limit: about a millisecond.
 STEPS = 20_000
 BUSY_TIMEOUT = 5.0
 
 READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
-#: Functions with effects outside of the query. Most are of the command line shell only.
-REFUSED = frozenset(
-    {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "fsdir", "sqlite_log", "shell_add_schema"}
+#: Endings of the tables in which virtual tables keep their rows: full text (fts3, fts4, fts5) and rtree.
+SHADOWS = (
+    *("_data", "_idx", "_content", "_docsize", "_config", "_segments", "_segdir", "_stat"),
+    *("_node", "_parent", "_rowid"),
 )
-#: Pragmas by which the schema is read, and changes are noticed; none of them writes.
+#: Pragmas that read the schema and detect changes. They do not write.
 PRAGMAS = frozenset(
     {
         *("table_list", "table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
@@ -67,7 +73,7 @@ class SQLiteDatabase(ThreadedDatabase):
         """Return a new connection that cannot write.
 
         Raises:
-            sqlite3.Error: the file cannot be opened, or is no database.
+            sqlite3.Error: the file cannot be opened, or is not a database.
         """
         uri = f"file:{quote(self.address.path)}?mode=ro"
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=BUSY_TIMEOUT)
@@ -78,12 +84,14 @@ class SQLiteDatabase(ThreadedDatabase):
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.execute("PRAGMA query_only = ON")
             connection.execute("SELECT count(*) FROM sqlite_schema")
+            for name in ("json_each", "json_tree"):  # the first use declares their columns, which queries may not
+                connection.execute(f"SELECT 1 FROM {name}('[]')").close()  # noqa: S608
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def begin(self, connection: Connection, running: Running, *, guarded: bool) -> None:
+    def begin(self, connection: Connection, running: Running) -> None:
         """Set the authorizer, and the progress handler that ends the statement at the limit."""
         raw: Any = connection.connection.dbapi_connection
         until = monotonic() + self.options.time_limit
@@ -94,7 +102,7 @@ class SQLiteDatabase(ThreadedDatabase):
             return int(running.ended_by_limit or cancelled())
 
         raw.set_progress_handler(over, STEPS)
-        raw.set_authorizer(authorize_query if guarded else authorize)
+        raw.set_authorizer(authorize)
         running.interrupt = raw.interrupt
 
     def end(self, connection: Connection) -> None:
@@ -111,64 +119,87 @@ class SQLiteDatabase(ThreadedDatabase):
         if watched is not None:
             watched.close()
 
-    def stamps(self, connection: Connection, tables: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
-        """Return the data version of the file for each table: SQLite does not tell which of them has changed.
+    def digest(self, connection: Connection) -> Any:
+        """Return the data version of the file: SQLite does not report which table has changed.
 
-        It says whether *another* connection has written since this one looked, so it always is the same one that looks.
+        The data version changes when *another* connection writes, so the same connection must always be used.
         https://www.sqlite.org/pragma.html#pragma_data_version
         """
         with self._watched_lock:
             if self._watched is None:
                 self._watched = self.connect()
             [version] = self._watched.execute("PRAGMA data_version").fetchone()
-        return dict.fromkeys(tables, version)
+        return version
 
     def schema_stamp(self, connection: Connection) -> Any:
         """Return the schema version of the file."""
         return connection.exec_driver_sql("PRAGMA schema_version").scalar()
 
-    def check_functions(self, connection: Connection, names: set[str]) -> None:
-        """Refuse functions of the shell; the authorizer does the same."""
-        for name in sorted(names & REFUSED):
-            raise Refused(f"the function {name} is not allowed, because it has effects besides its result")
+    def guard(self, connection: Connection, statement: Statement, catalog: Catalog | None) -> None:
+        """Set an authorizer that rejects tables that are not shared, and functions that are not allowed."""
+        raw: Any = connection.connection.dbapi_connection
+        raw.set_authorizer(None)
+        made = raw.execute("SELECT name, sql FROM sqlite_schema").fetchall()
+        views = frozenset(name.lower() for name, sql in made if str(sql).startswith("CREATE VIEW"))
+        virtual = frozenset(name.lower() for name, sql in made if str(sql).startswith("CREATE VIRTUAL"))
+        shared = None
+        if catalog is not None:
+            names = {table.name.lower() for table in catalog.tables.values()}
+            for name in names.intersection(virtual):  # the first use of a virtual table declares its columns
+                raw.execute('SELECT * FROM "{}" LIMIT 0'.format(name.replace('"', '""'))).close()  # noqa: S608
+            names |= {name + end for name in names.intersection(virtual) for end in SHADOWS}
+            shared = names | TABLE_FUNCTIONS["sqlite"]
+        raw.set_authorizer(Authorizer(shared, views, self.options.allow_functions))
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         """Return the class of all errors of the driver."""
         return (sqlite3.Error,)
 
     def unreachable(self, error: Exception) -> Failed:
-        """Return the failure for an error of the driver: a file that is missing, or is no database."""
+        """Return the failure for a driver error: the file is missing, or not a database."""
         original = getattr(error, "orig", None) or error
-        if isinstance(original, sqlite3.DatabaseError) and "not a database" in str(original):
-            return Unreachable("the file is not a SQLite database")
-        if isinstance(original, sqlite3.OperationalError):
-            return Unreachable("there is no such file, or it may not be read")
         if isinstance(original, ConfigError):
             raise original
-        return Unreachable("the database cannot be reached")
+        wrong = why_not_a_file(self.address.path)
+        if not wrong and isinstance(original, sqlite3.DatabaseError) and "not a database" in str(original):
+            wrong = "the file is not a SQLite database"
+        return Unreachable(wrong or "the database cannot be reached", is_down=not wrong)
 
 
 def decoded(data: bytes) -> str | bytes:
-    """Return text, or its bytes where they are not UTF-8, which SQLite allows."""
+    """Decode text. Return the bytes if they are not UTF-8, which SQLite allows."""
     try:
         return data.decode()
     except UnicodeDecodeError:
         return data
 
 
-def authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
+def authorize(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
     """Allow reading, and the pragmas that read the schema."""
     if action == sqlite3.SQLITE_PRAGMA and first is not None and first.lower() in PRAGMAS:
         return sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_TRANSACTION:
-        return sqlite3.SQLITE_OK
-    return authorize_query(action, first, second, database, trigger)
+    return sqlite3.SQLITE_OK if action in READING or action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_DENY
 
 
-def authorize_query(
-    action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
-) -> int:
-    """Allow reading only."""
-    if action == sqlite3.SQLITE_FUNCTION and second is not None and second.lower() in REFUSED:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+class Authorizer:
+    """Authorizer for queries of clients: they read shared tables (all if None), directly or through views."""
+
+    def __init__(self, shared: Collection[str] | None, views: Collection[str], allowed: Collection[str]) -> None:
+        self._shared = shared
+        self._views = views
+        self._allowed = allowed
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, database: str | None, source: str | None
+    ) -> int:
+        """Return whether an action is allowed. ``source`` is the view, or the part of the query, that causes it."""
+        if action == sqlite3.SQLITE_READ:
+            through_view = (source or "").lower() in self._views
+            # Without a column, a table is only counted; its name has been checked in the statement.
+            permitted = self._shared is None or through_view or not second or (first or "").lower() in self._shared
+        elif action == sqlite3.SQLITE_FUNCTION:
+            name = (second or "").lower()
+            permitted = name in HARMLESS["sqlite"] or is_allowed(name, self._allowed)
+        else:
+            permitted = action in READING
+        return sqlite3.SQLITE_OK if permitted else sqlite3.SQLITE_DENY

@@ -1,27 +1,42 @@
-"""Check of SQL statements: one query, that only reads. What runs is what was checked, written anew by the parser.
+"""Check SQL statements: a statement must be one read-only query that calls harmless functions.
 
-A statement that is parsed one way here and another way by the database could hide something: in a comment that MySQL
-executes (``/*! */``), after ``--`` without a space, in a nested comment. So the text of the client is never sent:
-sqlglot writes the parsed query again, without comments.
+If the database parses a statement differently, the statement could hide something: in a comment that MySQL executes
+(``/*! */``), after ``--`` without a space, in a nested comment. So the text of the client is never sent: sqlglot
+generates the statement again from the parsed query, without comments.
 """
 
 from __future__ import annotations
 
 import logging
-from itertools import pairwise
+import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from carrel.sources.databases.failure import Refused
-from carrel.sources.databases.shared_tables import TableName, tables_of
+from carrel.sources.databases.functions import (
+    BARE,
+    POSTGRES_TYPES,
+    TABLE_FUNCTIONS,
+    check_functions,
+    is_allowed,
+    not_harmless,
+)
+from carrel.sources.databases.shared_tables import (
+    TableName,
+    in_lower_case,
+    postgres_name,
+    resolve_tables,
+    rewrite_postgres_names,
+)
 
-__all__ = ["PARAMETER", "Statement", "check_statement"]
+__all__ = ["PARAMETER", "Statement", "check_statement", "without_literals"]
 
-# Its warnings have the text of statements, and tell nothing that the errors do not.
+# sqlglot's warnings contain the text of statements, and no more information than the errors.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 MAX_STATEMENT = 20_000  # characters
@@ -48,19 +63,59 @@ NAMES = {TokenType.VAR, TokenType.IDENTIFIER}
 
 
 class Statement(NamedTuple):
-    """A checked query: its text as it is sent, its functions (in lower case), parameters and tables."""
+    """Checked query: its text as it is sent, and its names, because the database must check some of them, too.
+
+    ``functions`` are in lower case (in PostgreSQL, as in quotes), with their schema if the query has it. In PostgreSQL,
+    ``fields`` are names after a dot whose left side is not the name of a table, ``columns`` names of columns.
+    """
 
     sql: str
-    functions: set[str]
+    functions: frozenset[str]
     parameters: tuple[str, ...] = ()
     tables: frozenset[TableName] = frozenset()
+    fields: frozenset[str] = frozenset()
+    columns: frozenset[str] = frozenset()
 
 
-def check_statement(sql: str, dialect: str, *, parameters: bool = False) -> Statement:
-    """Check a statement. ``parameters``: it may have them, as ``:name``.
+def check_statement(sql: str, dialect: str, *, parameters: bool = False, allowed: Collection[str] = ()) -> Statement:
+    """Check a statement. ``parameters`` allows parameters, as ``:name``. ``allowed`` adds allowed functions.
 
     Raises:
-        Refused: it is not one query that only reads, and why.
+        Refused: the statement is not a single read-only query. The message gives the reason.
+    """
+    root = parse(sql, dialect)
+    names: dict[str, None] = {}
+    for count, node in enumerate(list(root.walk())):
+        if count > MAX_NODES:
+            raise Refused("the statement has too many parts")
+        if isinstance(node, WRITING):
+            raise Refused(f"only queries are run, and there is {kind_of(node)} in this one")
+        if isinstance(node, OUTSIDE):
+            if not parameters or not isinstance(node, exp.Placeholder) or not node.name.isidentifier():
+                raise Refused("the statement has variables or parameters; write the values instead")
+            names.setdefault(node.name)
+            node.replace(exp.var(PARAMETER.format(node.name)))
+        if isinstance(node, exp.Hint):
+            node.pop()  # hints for the optimizer can change settings: SET_VAR, MAX_EXECUTION_TIME
+        check_table(node, dialect, allowed)
+        if dialect == "postgres":
+            check_type(node, allowed)
+    try:
+        fields, columns = rewrite_postgres_names(root) if dialect == "postgres" else (frozenset(), frozenset())
+        tables = resolve_tables(root, dialect)
+        written = write(root, dialect)
+        functions = functions_of(root, dialect)
+    except (SqlglotError, RecursionError, ValueError):
+        raise Refused("the statement is nested too deeply, or cannot be written again") from None
+    check_functions(functions, dialect, allowed)
+    return Statement(written, functions, tuple(names), tables, fields, columns)
+
+
+def parse(sql: str, dialect: str) -> exp.Expr:
+    """Parse a text that contains exactly one query.
+
+    Raises:
+        Refused: the text is not exactly one query.
     """
     if len(sql) > MAX_STATEMENT:
         raise Refused(f"the statement has {len(sql):,} characters; the most are {MAX_STATEMENT:,}")
@@ -76,42 +131,104 @@ def check_statement(sql: str, dialect: str, *, parameters: bool = False) -> Stat
     [root] = parsed
     if not isinstance(root, ROOTS):
         raise Refused(f"only queries are run (SELECT …, WITH … SELECT …), and this is {kind_of(root)}")
-    names: dict[str, None] = {}
-    for count, node in enumerate(list(root.walk())):
-        if count > MAX_NODES:
-            raise Refused("the statement has too many parts")
-        if isinstance(node, WRITING):
-            raise Refused(f"only queries are run, and there is {kind_of(node)} in this one")
-        if isinstance(node, OUTSIDE):
-            if not parameters or not isinstance(node, exp.Placeholder) or not node.name.isidentifier():
-                raise Refused("the statement has variables or parameters; write the values instead")
-            names.setdefault(node.name)
-            node.replace(exp.var(PARAMETER.format(node.name)))
-        check_table(node, dialect)
-    try:
-        written = root.sql(dialect=dialect, comments=False, normalize_functions=False)
-        return Statement(written, functions_of(written, dialect), tuple(names), frozenset(tables_of(root)))
-    except (SqlglotError, RecursionError, ValueError):
-        raise Refused("the statement is nested too deeply, or cannot be written again") from None
+    return root
 
 
-def check_table(node: exp.Expr, dialect: str) -> None:
-    """Refuse tables that DuckDB would open as files: 'data.csv' in place of a name, and names of other databases."""
-    if dialect != "duckdb" or not isinstance(node, exp.Table):
+def write(root: exp.Expr, dialect: str) -> str:
+    if dialect == "mysql":
+        from carrel.sources.databases.mysql_text import MySQLText  # deferred import: other databases do not need it
+
+        return str(MySQLText(dialect=dialect, comments=False, normalize_functions=False).generate(root))
+    return root.sql(dialect=dialect, comments=False, normalize_functions=False)
+
+
+def check_table(node: exp.Expr, dialect: str, allowed: Collection[str]) -> None:
+    """Refuse table functions that could read other tables, and tables that DuckDB would open as files: 'data.csv'."""
+    if not isinstance(node, exp.Table) or dialect not in TABLE_FUNCTIONS:
         return
-    name = node.name
-    if any(character in name for character in "./\\:*") or name.startswith("~"):
-        raise Refused(f"{name[:100]!r} looks like a file, and files are not read")
+    if not isinstance(node.this, exp.Identifier):
+        name = write(node.this, dialect).partition("(")[0].strip().lower()
+        if name not in TABLE_FUNCTIONS[dialect] and not is_allowed(name, allowed):
+            raise not_harmless(name)
+    elif dialect == "duckdb":
+        name = node.name
+        if any(character in name for character in "./\\:*") or name.startswith("~"):
+            raise Refused(f"{name[:100]!r} looks like a file, and files are not read")
 
 
-def functions_of(sql: str, dialect: str) -> set[str]:
-    """Return every name before a parenthesis, as the parser may call functions by other names."""
-    tokens = sqlglot.tokenize(sql, dialect=dialect)
+def check_type(node: exp.Expr, allowed: Collection[str]) -> None:
+    """Refuse types of PostgreSQL that look up names (regclass), and row types, which reveal the columns of a table."""
+    if not isinstance(node, (exp.DataType, exp.ObjectIdentifier, exp.PseudoType)):
+        return
+    written = write(node, "postgres").lower()
+    name = re.match(r"[a-z_0-9]*", written)
+    assert name is not None
+    whole = name[0] == written or not isinstance(node.this, exp.DType) or node.this is not exp.DType.USERDEFINED
+    if not (whole and name[0] in POSTGRES_TYPES) and not is_allowed(written, allowed):
+        raise Refused(
+            f"the type {written[:200]} is not allowed: it is not known to be harmless. "
+            "The operator of the server can allow it with the option allow_functions"
+        )
+
+
+def functions_of(root: exp.Expr, dialect: str) -> frozenset[str]:
+    """Return every name that the generated SQL text calls as a function.
+
+    The parser may rename functions, so the names are read from the text: a name before a parenthesis.
+    """
+    bare = root.copy()
+    for alias in list(bare.find_all(exp.TableAlias)):
+        alias.set("columns", None)  # names with columns, as in ``WITH names (columns)``, are no calls
+    for unnest in list(bare.find_all(exp.Unnest)):
+        unnest.set("offset", None)  # it is written as the last of these columns
+    tokens = sqlglot.tokenize(write(bare, dialect), dialect=dialect)
     found = set()
-    for token, following in pairwise(tokens):
-        if following.token_type is TokenType.L_PAREN and (token.token_type in NAMES or token.text[:1].isalpha()):
-            found.add(token.text.lower())
-    return found
+    for number, token in enumerate(tokens):
+        quoted = token.token_type is TokenType.IDENTIFIER
+        name = in_lower_case(token.text)
+        before = tokens[number - 1] if number else None
+        dotted = before is not None and before.token_type is TokenType.DOT
+        called = number + 1 < len(tokens) and tokens[number + 1].token_type is TokenType.L_PAREN
+        if not called:
+            named = dotted or (before is not None and before.token_type is TokenType.ALIAS)
+            # DuckDB reads these words in quotes as calls, too, if there is no such column; the parser may quote them.
+            word = token.token_type is not TokenType.STRING and (not quoted or dialect == "duckdb")
+            if word and not named and name in BARE.get(dialect, ()):
+                raise not_harmless(name)
+            continue
+        if token.token_type not in NAMES and not token.text[:1].isalpha():
+            continue
+        if quoted or " " not in name:  # as in GROUPING SETS
+            found.add(qualified(tokens, number, dialect))
+    return frozenset(found)
+
+
+def qualified(tokens: list[Token], number: int, dialect: str) -> str:
+    """Return the name of a function with its schema, except the schema of PostgreSQL's own functions.
+
+    DuckDB calls functions after a dot, too, as in ``name.upper()``.
+    """
+    parts = [part_of_name(tokens[number], dialect)]
+    while dialect != "duckdb" and number > 1 and tokens[number - 1].token_type is TokenType.DOT:
+        number -= 2
+        parts.insert(0, part_of_name(tokens[number], dialect))
+    return ".".join(parts[1:] if parts[0] == "pg_catalog" and dialect == "postgres" else parts)
+
+
+def part_of_name(token: Token, dialect: str) -> str:
+    """Return a part of the name of a function, as the database compares it."""
+    if dialect != "postgres":
+        return in_lower_case(token.text)
+    return postgres_name(token.text, token.token_type is TokenType.IDENTIFIER)
+
+
+def without_literals(sql: str, dialect: str) -> str:
+    """Return the text of a checked statement without string literals and quoted names, in which no operators are."""
+    literal = (TokenType.STRING, TokenType.BYTE_STRING, TokenType.IDENTIFIER)
+    tokens = [token for token in sqlglot.tokenize(sql, dialect=dialect) if token.token_type in literal]
+    for token in reversed(tokens):
+        sql = f"{sql[: token.start]} {sql[token.end + 1 :]}"
+    return sql
 
 
 def kind_of(node: exp.Expr) -> str:

@@ -1,6 +1,8 @@
-"""Statistics of a table: rows, and for each column how many values, different ones, nulls, the least and the greatest.
+"""Statistics of a table: the row count, and for each column the count of values, distinct values and nulls, min and
+max.
 
-Of a large table they are those of its first rows, and say so. The statistics of a database have a row per table.
+For a large table, only the first rows are counted, and the result says so. The statistics of a database have a row per
+table.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from carrel.sources.databases.values import text_value
 
 __all__ = ["COUNTED", "read_overview", "read_statistics"]
 
-#: Rows that are looked at.
+#: Maximum number of rows to examine.
 COUNTED = 100_000
 MAX_COLUMNS = 200
-#: Of a database: tables whose rows are counted, where the database has no estimate, and up to how many rows.
+#: For a database: number of tables whose rows are counted if the database has no estimate, and maximum row count.
 TABLES_COUNTED = 200
 ROWS_COUNTED = 10_000
 MAX_TEXT = 200
@@ -40,7 +42,7 @@ def read_overview(connection: sa.Connection, catalog: Catalog) -> Rows:
     """Return the statistics of a database, a row per table. Rows are estimated by the database, or counted."""
     rows: list[tuple[Any, ...]] = []
     counted = 0
-    for table in catalog.tables.values():
+    for table in catalog.main.values():
         count, accuracy = table.rows, None if table.rows is None else "estimated"
         if count is None and "view" not in table.kind and counted < TABLES_COUNTED:
             counted += 1
@@ -55,7 +57,7 @@ def read_overview(connection: sa.Connection, catalog: Catalog) -> Rows:
 
 
 def read_statistics(connection: sa.Connection, table: Table) -> tuple[Rows, int, bool]:
-    """Return the statistics with a row per column, the number of rows looked at, and whether these are all."""
+    """Return the statistics with a row per column, the number of examined rows, and whether these are all rows."""
     source = source_of(table)
     dialect = connection.dialect.name
     names = [column.name for column in table.columns[:MAX_COLUMNS]]

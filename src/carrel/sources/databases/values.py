@@ -1,4 +1,4 @@
-"""Values of the database as JSON and as text, without loss, or with a note of what is left out.
+"""Convert database values to JSON and text without loss, or with a note about omitted data.
 
 decimal                 "12.50"                 a string: JSON readers make a binary fraction of a number
 integer over 2**53      "9007199254740993"      a string, for the same reason
@@ -59,7 +59,7 @@ def json_value(value: Any, type: str = "", depth: int = 0) -> Any:
 
 
 def json_text(text: str) -> Any:
-    """Return JSON as it is, with all its digits; a string if it is none."""
+    """Return JSON unchanged, with all its digits, or a string if the text is not JSON."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

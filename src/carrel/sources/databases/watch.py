@@ -1,29 +1,35 @@
-"""Changes of a database: of its schema by stamps, of its rows by notifications, counters, or the version of a file.
+"""Watch a database for changes: the schema with stamps, the rows with notifications, counters, or a file version.
 
-PostgreSQL notifies on a channel (``LISTEN``) where triggers have been set up; the schema is looked at besides. Others
-are looked at again and again: SQLite by ``PRAGMA data_version``, which costs nothing.
+PostgreSQL sends notifications on a channel (``LISTEN``) for tables that have triggers. Everything else is polled: the
+schema, and
+the rows of all other tables. A poll compares one digest for all tables (in SQLite ``PRAGMA data_version``), and fetches
+the stamps of the tables only if the digest differs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Hashable, Mapping
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import AsyncGenerator, Collection, Hashable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
 
-from carrel.catalog.provider import Change
-from carrel.errors import ProviderUnavailable
+from carrel.catalog.provider import Change, Interest
+from carrel.errors import MCPError, ProviderUnavailable
 from carrel.log import Log
 from carrel.sources.databases.failure import Failed
-from carrel.sources.databases.places import uri_of
+from carrel.sources.databases.places import Place, uri_of
 from carrel.sources.databases.reader import DatabaseReader
 from carrel.sources.polling import poll
 
-__all__ = ["TRIGGERS", "DatabaseWatch", "trigger_sql"]
+if TYPE_CHECKING:
+    from carrel.sources.databases.database import Database
+    from carrel.sources.databases.model import Catalog, Table
+
+__all__ = ["TRIGGERS", "DatabaseWatch", "heard_tables", "trigger_sql"]
 
 log = Log("carrel.sources")
 
-#: Seconds after which a lost connection is tried again; the pause doubles up to the last.
+#: Seconds before a reconnect; the delay doubles up to the second value.
 PAUSES = (1.0, 60.0)
 #: Payloads that may wait; if more come, every table has changed.
 MAX_WAITING = 10_000
@@ -55,9 +61,19 @@ def quoted(name: str) -> str:
 class DatabaseWatch:
     """Watch of one database, until ``stop``."""
 
-    def __init__(self, reader: DatabaseReader) -> None:
+    def __init__(self, reader: DatabaseReader, interest: Interest) -> None:
         self._reader = reader
+        self._interest = interest
         self._stopped = asyncio.Event()
+        self._look_now = asyncio.Event()
+        self._listen_now = asyncio.Event()
+        self._outages = 0
+        """How often notifications were lost: everything may have changed meanwhile."""
+        self._is_deaf = False
+        """Whether notifications are lost: changes are held back, so that all of them are reported together."""
+        self._known: tuple[Catalog | None, Hashable, int] = (None, None, 0)
+        self._found: Mapping[str, Hashable] = {}
+        self._heard: Collection[str] = ()
 
     def stop(self) -> None:
         """End the watch."""
@@ -66,7 +82,10 @@ class DatabaseWatch:
     async def batches(self) -> AsyncGenerator[Collection[Change], None]:
         """Yield changes in batches. The first batch is empty."""
         queue: asyncio.Queue[Collection[Change] | None] = asyncio.Queue()
+        wake = (self._look_now, self._listen_now)
         async with AsyncExitStack() as stack:
+            self._reader.database.returned.update(wake)
+            stack.callback(self._reader.database.returned.difference_update, wake)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             tasks = [group.create_task(self._poll(queue))]
             if self._reader.database.listens:
@@ -76,7 +95,7 @@ class DatabaseWatch:
                 waiting = len(tasks) - 1
                 while (batch := await queue.get()) is not None:
                     if batch:
-                        yield batch
+                        yield self._with_dependents(batch)
                         continue
                     waiting -= 1  # an empty batch: one of the tasks listens now
                     if waiting == 0:
@@ -89,45 +108,82 @@ class DatabaseWatch:
         await self._stopped.wait()
         queue.put_nowait(None)
 
+    def _with_dependents(self, changes: Collection[Change]) -> list[Change]:
+        """Return changes, and the changes of subscribed resources that depend on them, such as a row of a table."""
+        uris = {change.uri for change in changes}
+        found = list(changes)
+        for uri in self._interest.uris:
+            with suppress(MCPError):
+                if uri not in uris and not uris.isdisjoint(self._origins(self._reader.place(uri))):
+                    found.append(Change("changed", uri))
+        return found
+
+    def _origins(self, place: Place) -> list[str]:
+        """Return the URIs of the resources with whose changes a place changes."""
+        base = self._reader.base
+        if place.part in ("database", "tables"):
+            return [uri_of(base, "tables")]
+        if place.part in ("table", "table schema"):
+            return [uri_of(base, "tables", place.table, "schema")]
+        if place.table:
+            return [uri_of(base, "tables", place.table, part) for part in ("rows", "sample")]
+        return [uri_of(base, "statistics" if place.part in ("query", "database statistics") else place.part)]
+
+    # Polling
+
     async def _poll(self, queue: asyncio.Queue[Collection[Change] | None]) -> None:
         reader = self._reader
-        async for batch in poll(self.look, reader.database.options.interval, owner=reader.base):
+        interval = reader.database.options.interval
+        async for batch in poll(self.look, interval, owner=reader.base, wake=self._look_now):
             queue.put_nowait(batch)
 
     async def look(self) -> Mapping[str, Hashable]:
-        """Return the stamps of everything that is listed."""
-        reader = self._reader
+        """Return stamps of the listed resources. If nothing has changed since the last look, return the same object."""
+        database = self._reader.database
         try:
-            catalog = await reader.cache.get(fresh=True)
-            places = {table.id: (table.schema, table.name) for table in catalog.tables.values()}
-            heard = reader.database.listens
+            catalog = await self._reader.cache.get(fresh=True)
+            if self._is_deaf:
+                return self._found
+            outages = self._outages
+            if catalog is not self._known[0]:
+                self._heard = await heard_tables(database, catalog)
+            polled = [id for id, table in catalog.tables.items() if not table.is_view and id not in self._heard]
+            digest: Hashable = 0
             rows: dict[str, Any] = {}
-            stamp = reader.database.file_stamp()
-            if stamp is not None:
-                rows = dict.fromkeys(places, stamp)
-            elif not heard:
-                rows = await reader.database.run("", lambda connection: reader.database.stamps(connection, places))
+            if polled:
+                digest = database.file_stamp() or await database.run("", database.digest)
+            if digest is not None and self._known == (catalog, digest, outages):
+                return self._found
+            if polled:
+                rows = await database.run("", lambda connection: stamps_of(database, connection, catalog))
         except Failed:
-            raise ProviderUnavailable(reader.base) from None
+            raise ProviderUnavailable(self._reader.base) from None
+        self._known = catalog, digest, outages
+        self._found = self._stamps(catalog, {id: rows[id] for id in polled}, outages)
+        return self._found
+
+    def _stamps(self, catalog: Catalog, rows: Mapping[str, Any], outages: int) -> Mapping[str, Hashable]:
+        """Return stamps of the listed resources, by the stamps of the rows of the polled tables."""
+        base = self._reader.base
+        every = str(sorted((id, str(stamp)) for id, stamp in rows.items()))
         found: dict[str, Hashable] = {
-            uri_of(reader.base, part): catalog.stamp for part in ("schema", "dictionary", "diagram")
+            uri_of(base, part): (catalog.stamp, outages) for part in ("schema", "dictionary", "diagram")
         }
+        found[uri_of(base, "tables")] = tuple(catalog.tables)
+        found[uri_of(base, "statistics")] = (catalog.stamp, every, outages)
+        found |= {uri_of(base, "queries", name): (every, outages) for name in self._reader.queries}
         for id, table in catalog.tables.items():
-            found[uri_of(reader.base, "tables", id, "schema")] = catalog.stamps[id]
-            if table.key:
-                found[uri_of(reader.base, "tables", id, "rows")] = (catalog.stamps[id], str(rows.get(id)))
-            if not heard:
-                for part in ("sample", "statistics"):
-                    found[uri_of(reader.base, "tables", id, part)] = (catalog.stamps[id], str(rows.get(id)))
-        if not heard:
-            every = str(sorted((id, str(stamp)) for id, stamp in rows.items()))
-            found[uri_of(reader.base, "statistics")] = (catalog.stamp, every)
-            found |= {uri_of(reader.base, "queries", name): every for name in reader.queries}
+            stamp = catalog.stamps[id]
+            found[uri_of(base, "tables", id, "schema")] = (stamp, outages)
+            shown = every if table.is_view else str(rows.get(id))
+            found[uri_of(base, "tables", id, table.contents)] = (stamp, shown, outages)
         return found
 
+    # Notifications
+
     async def _listen(self, queue: asyncio.Queue[Collection[Change] | None]) -> None:
-        """Put a change for each table that a notification names; every table where it names none."""
-        database = self._reader.database
+        """Put a change for each table that a notification names, or for every table if it names none."""
+        database, base = self._reader.database, self._reader.base
         pause, listening = PAUSES[0], False
         while True:
             payloads: asyncio.Queue[str | None] = asyncio.Queue()
@@ -141,7 +197,13 @@ class DatabaseWatch:
 
             try:
                 async with database.listen(heard):
-                    queue.put_nowait(() if not listening else await self._changed([""]))
+                    if listening:
+                        self._outages += 1
+                        self._is_deaf = False
+                        self._look_now.set()
+                        log.warning("%s: notifications are back; subscribers are told of everything once", base)
+                    else:
+                        queue.put_nowait(())
                     listening, pause = True, PAUSES[0]
                     while not lost.is_set():
                         some = [await payloads.get()]
@@ -150,24 +212,61 @@ class DatabaseWatch:
                         if changes := await self._changed([text for text in some if text is not None]):
                             queue.put_nowait(changes)
             except Exception as error:
-                log.debug("%s: notifications: %s", self._reader.base, type(error).__name__)
-            log.warning("%s: notifications have ended; trying again in %g s", self._reader.base, pause)
-            await asyncio.sleep(pause)
+                log.debug("%s: notifications: %s", base, type(error).__name__)
+            log.warning("%s: notifications have ended; trying again in %g s, or when the database is back", base, pause)
+            self._is_deaf = listening
+            self._listen_now.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._listen_now.wait()
             pause = min(2 * pause, PAUSES[1])
 
     async def _changed(self, payloads: Collection[str]) -> list[Change]:
-        """Return the changes that notifications tell of: ``schema.table`` each, or anything else for all tables.
+        """Return the changes for notifications: a payload is ``schema.table``; any other payload means all tables.
 
-        With logical decoding, other names are those of tables that are not shared.
+        With logical decoding, unknown names belong to tables that are not shared, and are ignored.
         """
         base = self._reader.base
         tables = (await self._reader.cache.get()).tables
         names = {f"{table.schema}.{table.name}": id for id, table in tables.items()}
         decoded = self._reader.database.options.logical_decoding
         named = [names.get(payload) for payload in payloads if not (decoded and payload and payload not in names)]
-        ids = list(tables) if None in named else list(dict.fromkeys(id for id in named if id is not None))
-        uris = [uri_of(base, "tables", id, part) for id in ids for part in ("rows", "sample", "statistics")]
-        if ids:
-            uris.append(uri_of(base, "statistics"))
-            uris += [uri_of(base, "queries", name) for name in self._reader.queries]
+        ids = set(tables) if None in named else {one for id in named if id is not None for one in line(tables, id)}
+        if not ids:
+            return []
+        ids |= {id for id, table in tables.items() if table.is_view}
+        uris = [uri_of(base, "tables", id, tables[id].contents) for id in sorted(ids)]
+        uris += [uri_of(base, "statistics"), *(uri_of(base, "queries", name) for name in self._reader.queries)]
         return [Change("changed", uri) for uri in uris]
+
+
+async def heard_tables(database: Database, catalog: Catalog) -> set[str]:
+    """Return the ids of the tables whose changed rows are reported by notifications.
+
+    Raises:
+        Failed: the database reported an error.
+    """
+    if not database.listens:
+        return set()
+    names = await database.run("", database.heard)
+    return {id for id, table in catalog.tables.items() if (table.schema, table.name) in names}
+
+
+def stamps_of(database: Database, connection: Any, catalog: Catalog) -> dict[str, Any]:
+    """Return the stamps of the rows of tables; the stamp of a partitioned table has the stamps of its partitions."""
+    tables = catalog.tables
+    own = database.stamps(connection, {table.id: (table.schema, table.name) for table in tables.values()})
+    found: dict[str, Any] = {id: [own.get(id)] for id in tables}
+    for id, table in tables.items():
+        if table.partition_of is not None:
+            for above in line(tables, table.partition_of):
+                found[above].append(own.get(id))
+    return found
+
+
+def line(tables: Mapping[str, Table], id: str) -> Iterable[str]:
+    """Yield a table, the table whose partition it is, and so on."""
+    above: str | None = id
+    while above is not None:
+        yield above
+        above = tables[above].partition_of
