@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from carrel import Server
+from carrel.catalog.access import UNRESTRICTED
 from carrel.protocol.principal import View
 from carrel.search.index import SearchIndex
 from search.indexed import TEMPLATE, names, searching, write
@@ -21,8 +22,8 @@ class Switch:
     def __init__(self) -> None:
         self.hides = True
 
-    def view(self, principal: object) -> View | None:
-        return Open() if self.hides else None
+    def view(self, principal: object) -> View:
+        return Open() if self.hides else UNRESTRICTED
 
 
 class Open(View):

@@ -49,3 +49,15 @@ async def test_documents_are_found_by_their_text(tmp_path: Path) -> None:
         assert "jumps over" in found["text"]
         assert names(await index.search("bold words")) == ["offer.docx"]
         assert names(await index.search("locked")) == ["locked.pdf"]
+
+
+async def test_files_in_other_encodings_are_found_by_their_words(tmp_path: Path) -> None:
+    shared = write(tmp_path / "shared", notes_md="# Notes\n")
+    texts = {"cp932": "図書館は午前九時に開きます。\n", "koi8_r": "Библиотека открывается в девять часов утра.\n"}
+    for encoding, text in texts.items():
+        (shared / f"{encoding}.txt").write_bytes(text.encode(encoding) * 3)
+    app = Server("library")
+    app.add_provider(str(shared))
+    async with searching(app, tmp_path / "cache") as (index, _):
+        assert names(await index.search("図書館")) == ["cp932.txt"]
+        assert names(await index.search("библиотека")) == ["koi8_r.txt"]

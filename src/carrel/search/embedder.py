@@ -46,8 +46,8 @@ class Embedder(Protocol):
         """Return a vector for each text.
 
         Raises:
-            Unavailable: there are none now.
-            Refused: there are none for these texts.
+            Unavailable: the embedder cannot be used now.
+            Refused: the embedder rejects these texts.
         """
         ...
 

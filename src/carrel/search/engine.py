@@ -1,8 +1,8 @@
-"""Engine of the index: tantivy, with passages and names of resources as documents that are not stored, only indexed.
+"""Engine of the index: tantivy. Passages and names of resources are its documents, which it indexes but does not store.
 
-A resource is known here by a number. A document is a passage (its terms, its headings, its lines) or a name (the terms
-of name, path, title, description and all headings). The Chinese, Japanese and Korean terms of a passage are in a field
-of their own, as they need no folding and no stemming, which takes a quarter of the time.
+A number identifies a resource here. A document is a passage (its terms, headings and lines) or a name (the terms of
+name, path, title, description and all headings). Chinese, Japanese and Korean terms have a separate field without
+folding and stemming, which saves a quarter of the indexing time.
 """
 
 from __future__ import annotations
@@ -150,17 +150,17 @@ class Engine:
         self._writer.delete_documents_by_term("number", number)
 
     def commit(self) -> None:
-        """Write what was added and removed, and search in it from now on."""
+        """Commit additions and removals, and reload the searcher."""
         _safely(self._writer.commit)
         self.reload()
 
     def reload(self) -> None:
-        """Search in what was written last."""
+        """Reload the searcher to see the last commit."""
         _safely(self._index.reload)
         self._searcher = _safely(self._index.searcher)
 
     def close(self) -> None:
-        """Give up the writer; what is not committed is lost."""
+        """Close the writer; uncommitted changes are lost."""
         writer, self._writer = self._writer, None
         if writer is not None:
             _safely(writer.rollback)
@@ -195,8 +195,8 @@ class Engine:
     ) -> list[Match]:
         """Return the resources with any of the words in their names and headings, the best first.
 
-        With ``misspelled``, those with all of the words in their names, each with a typing mistake or without.
-        ``even`` is that of ``passages``.
+        With ``misspelled``, every word must match a name, with at most one typing error each. ``even``: see
+        ``passages``.
         """
         occur = self._tantivy.Occur.Must if misspelled else self._tantivy.Occur.Should
         query = self._boolean([(occur, self._in_name(word, even, misspelled=misspelled)) for word in words])
@@ -278,7 +278,7 @@ class Engine:
 
 
 def _safely(function: Callable[[], T]) -> T:
-    """Return what a function of the engine returns.
+    """Call a function of the engine, and return its result.
 
     Raises:
         Damaged: the engine fails, or panics.

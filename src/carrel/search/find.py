@@ -1,4 +1,4 @@
-"""Finding: asks the index, leaves out what the caller may not see or has not asked for, and ranks the rest."""
+"""Query of the index: filters by the caller's rights and options before it ranks the matches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Filters:
         return self._visible is not None
 
     def has(self, provider: str) -> bool:
-        """Return whether resources of a provider are asked for, and it is here."""
+        """Return whether the query includes a provider, and the provider is present."""
         return provider in self._sources
 
     def label(self, provider: str) -> str:
@@ -71,7 +71,7 @@ class Filters:
         return source.rstrip("/") in (label, label.rpartition("/")[2], label.partition(":")[0])
 
     def accept(self, entry: Entry) -> bool:
-        """Return whether the caller may see a resource, and has asked for such ones."""
+        """Return whether the caller may see a resource, and the options of the query include it."""
         if not self.has(entry.provider):
             return False
         if self._visible is not None and not self._visible(entry.uri):

@@ -85,7 +85,9 @@ class Hits:
         return hits
 
     async def _text(self, store: Store, each: Ranked, request: Request) -> str | None:
-        """Return the text of the passage of a resource, empty if there is none; None if the caller cannot read it."""
+        """Return the text of a resource's passage ("" without a passage), or None if the caller cannot read the
+        resource.
+        """
         entry = each.entry
         provider = self._index.catalog.get(entry.provider)
         if provider is None or not request.allows("read", entry.uri):
@@ -95,7 +97,7 @@ class Hits:
                 return await self._read(store, each, provider, request)
         except TimeoutError:
             log.debug("%s takes too long for a snippet", entry.uri)
-            # Without access rules, what is listed may be read.
+            # Without access rules, every listed resource may be read.
             return "" if request.view is None and not provider.guards and store.writes else None
         except Unreadable:
             return None

@@ -5,8 +5,8 @@
         await index.ready()
         results = await index.search("green tea", limit=5, mime_type="text/*")
 
-Searches run in threads, and the index is changed in one of its own. What a caller may not see is left out before
-anything is ranked, and every snippet is read with the rights of the caller.
+Searches run in threads, and a separate thread writes the index. Resources that the caller may not see are removed
+before ranking, and every snippet is read with the rights of the caller.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 MAX_LIMIT = 100
 #: Seconds after a change until it is indexed, so that many are taken together.
 SETTLE, SETTLE_LISTS = 0.05, 0.3
-#: Seconds until another process is asked again for an index that it has only begun.
+#: Seconds between checks of an index that another process is building.
 RETRY = 1.0
 #: Seconds until it is tried again to take over from another process.
 TAKE_OVER = 30.0
@@ -58,9 +58,9 @@ TAKE_OVER = 30.0
 class SearchIndex:
     """Full-text index over all resources of a catalog.
 
-    ``key`` says what is shared: servers that share the same, with the same options, have one index. ``label`` is the
-    source of what the server itself has. ``progress`` is called until everything is indexed, and not for later changes.
-    ``embed`` returns vectors of texts, in place of the endpoint of the options.
+    ``key`` identifies the shared resources: servers with an equal key and equal options share one index. ``label`` is
+        the source name of the server's local resources. ``progress`` is called during the first indexing, and not for
+        later changes. ``embed`` returns vectors of texts, and replaces the endpoint of the options.
 
     Raises:
         ConfigError: the endpoint for embeddings has no URL, or a package for embeddings is missing.
@@ -126,7 +126,7 @@ class SearchIndex:
         self._task = asyncio.ensure_future(self._follow())
 
     async def stop(self) -> None:
-        """Stop, and keep what is indexed so far."""
+        """Stop, and keep the index as it is."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -312,7 +312,7 @@ class SearchIndex:
         path: str | None = None,
         request: Request | None = None,
     ) -> SearchResults:
-        """Return the resources that a query finds, best first: those that the caller of ``request`` may read.
+        """Return the resources that match a query and that the caller of ``request`` may read, best first.
 
         ``source`` is the name of a provider or its last part, ``mime_type`` a pattern such as ``text/*``, and ``path``
         the beginning of a path or a URI.
@@ -338,7 +338,7 @@ class SearchIndex:
         return SearchResults(query=query, hits=hits, complete=self.complete)
 
     async def names(self, start: str, request: Request, limit: int = 20) -> list[str]:
-        """Return names of resources that a query may be meant to become, of those that the caller may see."""
+        """Return completions of a query: names of resources that the caller may see."""
         words, store = words_of(start), self._store
         if store is None or not words:
             return []

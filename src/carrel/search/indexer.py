@@ -1,7 +1,8 @@
-"""Indexer: keeps the index as the resources are. It lists them, reads what is new or different, and follows changes.
+"""Indexer: keeps the index up to date. It lists resources, reads new and changed ones, and follows change
+notifications.
 
-A resource is read again if its stamp (size, time of the last change, version) is not the one it was read with. Without
-a stamp it is read each time, and written only if its text differs.
+A resource is read again if its stamp (size, modification time, version) has changed. A resource without a stamp is read
+each time, and written only if its text differs.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ Result: TypeAlias = tuple[float, ReadResourceResult | bytes | MCPError]
 BATCH, BATCH_BYTES, READS, TOGETHER = 64, 2 * 1024 * 1024, 8, 4
 #: Bytes that a resource counts for that does not tell its size, so that few of them are in memory at a time.
 UNKNOWN_SIZE = BATCH_BYTES // READS
-#: Resources that are compared with the index before the event loop may go on.
+#: Number of resources compared with the index before yielding to the event loop.
 LISTED_AT_ONCE = 250
-#: Seconds after which what is written can be found, while much is indexed.
+#: Seconds between commits while many resources are indexed.
 COMMIT = 10.0
 #: Seconds between two reports of progress.
 REPORT = 2.0
@@ -110,7 +111,7 @@ class Indexer:
     # All resources
 
     async def look(self, store: Store, changed: Collection[str] = ()) -> None:
-        """Bring everything up to date. ``changed`` are URIs to read again whatever their stamps are.
+        """Bring the index up to date. The URIs in ``changed`` are read again even if their stamps are unchanged.
 
         Raises:
             Damaged: the index cannot be read.
@@ -204,7 +205,7 @@ class Indexer:
         return asyncio.ensure_future(self._run(self._write, store, provider, windows, found)) if found else None
 
     async def _read_together(self, provider: Provider, resources: Sequence[Resource]) -> dict[str, Result]:
-        """Return what is read of some resources, by their URIs, where the provider reads several together."""
+        """Read several resources in one call, if the provider supports it; return the results by URI."""
         if not provider.offers("read_searchable"):
             return {}
         uris = [each.uri for each in resources if text_uri(each) == each.uri and self._is_text(each)]
@@ -282,10 +283,10 @@ class Indexer:
     ) -> Read:
         """Read a resource, or take the ``result`` of reading it.
 
-        One that was not ``listed`` may be a directory, and its type is that of what is read.
+        A resource that was not ``listed`` may be a directory, and its type comes from the read result.
 
         Raises:
-            ResourceNotFound: it is gone, or is a directory.
+            ResourceNotFound: the resource no longer exists, or is a directory.
         """
         now, given = result or (time(), None)
         text = ""
@@ -296,7 +297,7 @@ class Indexer:
                 raise
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
                 raise
-            except BaseException as error:  # also a question to a client, of which there is none
+            except BaseException as error:  # also a request to a client, because there is no client
                 log.debug("%s is found by its name only: %s", resource.uri, error)
             else:
                 texts = [each.text for each in whole.contents if isinstance(each, TextResourceContents)]
@@ -314,7 +315,7 @@ class Indexer:
     def _write(
         self, store: Store, provider: Provider, windows: bool, read: Iterable[Read], gone: Iterable[int] = ()
     ) -> None:
-        """Write what differs from the index, and remove what is gone."""
+        """Write new and changed resources to the index, and remove deleted ones."""
         put = []
         for each in read:
             entry = self._entry(provider, windows, each)
@@ -354,7 +355,7 @@ class Indexer:
 
     def _is_text(self, resource: Resource) -> bool:
         kind = (resource.mime_type or "").lower()
-        if text_uri(resource) != resource.uri:  # the size is that of the document, not of its text
+        if text_uri(resource) != resource.uri:  # the listed size is the document's, not its text's
             return not self._options.mime_types or any(fnmatchcase(kind, each) for each in self._options.mime_types)
         if resource.size is not None and resource.size > self._options.max_file_size:
             return False

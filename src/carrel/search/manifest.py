@@ -1,7 +1,7 @@
-"""Manifest of the index: which resources are in it, what is known of them, and by what a change of them is noticed.
+"""Manifest of the index: its resources, their metadata, and the stamps that detect changes.
 
-SQLite, beside the index of terms. Of sources that give no windows of lines, the text is kept too, compressed: snippets
-are cut from it. Those of the others are read from the source when they are found.
+A SQLite file beside the index of terms. If a source has no windows of lines, the manifest also keeps the compressed
+text for snippets; otherwise snippets are read from the source.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ T = TypeVar("T")
 class Entry(msgspec.Struct, gc=False):
     """Resource in the index.
 
-    ``stamp`` changes when the resource does; empty, where there is nothing to tell it by. ``read`` is when it was read,
-    in seconds since 1970. ``size`` are the bytes of its text in the index, as UTF-8; 0, where only its name is there.
-    ``windows``: the source gives windows of its lines. ``text`` and ``path``, below what the provider shares, are only
-    filled in when an entry is written.
+    ``stamp`` changes when the resource changes; it is empty if nothing indicates a change. ``read`` is the time of
+    reading, in seconds since 1970. ``size`` is the number of bytes of the indexed text as UTF-8, or 0 if only the name
+    is indexed. ``windows``: the source supports windows of lines. ``text`` and ``path`` (relative to the provider's
+    root) are only set when an entry is written.
     """
 
     number: int
@@ -67,10 +67,10 @@ def number_of(provider: str, uri: str) -> int:
 
 
 class Manifest:
-    """Manifest in a file. Its methods may be called from any thread, one at a time goes on.
+    """Manifest in a file. Thread-safe: every method takes the lock.
 
     Raises:
-        Damaged: it cannot be read, or belongs to another version.
+        Damaged: the file cannot be read, or has another version.
     """
 
     def __init__(self, path: str, version: str, *, write: bool) -> None:
@@ -118,7 +118,7 @@ class Manifest:
                 raise Damaged(str(error)) from error
 
     def close(self) -> None:
-        """Close the file; what is not committed is lost."""
+        """Close the file; uncommitted changes are lost."""
         with self._lock:
             self._database.close()
 
@@ -150,7 +150,7 @@ class Manifest:
         self._safely(lambda: self._mark("yes"))
 
     def stamp(self, number: int, resource: Resource, stamp: str) -> None:
-        """Take over what is known of a resource whose text is the same."""
+        """Update the metadata of a resource whose text is unchanged."""
         data = msgspec.json.encode(resource)
         self._safely(
             lambda: self._database.execute(
@@ -163,7 +163,7 @@ class Manifest:
         self._safely(lambda: self._database.execute("DELETE FROM resources WHERE number = ?", (number,)))
 
     def commit(self) -> None:
-        """Write what was added and removed."""
+        """Commit additions and removals."""
 
         def commit() -> None:
             self._database.execute("COMMIT")

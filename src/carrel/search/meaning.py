@@ -1,6 +1,6 @@
-"""Meaning: has the passages of an index embedded in the background, and queries when they are asked.
+"""Embeddings: embeds the passages of an index in the background, and queries on demand.
 
-Without embeddings, because their endpoint is down or slow, the search goes on with words alone, and says so once.
+If the endpoint is down or slow, searches use words only, and a warning is logged once.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Meaning:
                 await self._wake.wait()
 
     async def _embed_all(self, vectors: Vectors, run: Callable[..., Awaitable[Any]], texts: dict[bytes, str]) -> None:
-        """Embed some texts, in several requests at a time; those that succeed are kept whatever the others do."""
+        """Embed texts in concurrent requests. Successful results are kept even if other requests fail."""
         keys = list(texts)
         parts = [keys[at : at + BATCH] for at in range(0, len(keys), BATCH)]
         asked = (self._embed([texts[key] for key in part]) for part in parts)
@@ -107,10 +107,10 @@ class Meaning:
             raise failed
 
     async def _embed(self, texts: list[str]) -> Sequence[Any]:
-        """Return the vectors of texts; None for one that the endpoint refuses.
+        """Return the vectors of texts, with None for texts that the endpoint refuses.
 
         Raises:
-            Unavailable: there are none now, or the endpoint has refused all texts so far.
+            Unavailable: the endpoint cannot be used now, or has refused all texts so far.
         """
         try:
             found = await self._embedder.embed(texts)
@@ -128,7 +128,7 @@ class Meaning:
     # Queries
 
     async def of_query(self, query: str) -> Any:
-        """Return the vector of a query; None if there is none now."""
+        """Return the vector of a query, or None if embeddings are unavailable now."""
         query = query[:MAX_QUERY]
         if query in self._queries:
             self._queries.move_to_end(query)
@@ -138,7 +138,7 @@ class Meaning:
         try:
             async with asyncio.timeout(PATIENCE):
                 (vector,) = await self._embedder.embed([query])
-        except Refused as error:  # the query alone: others go on
+        except Refused as error:  # only this query; others still use embeddings
             log.debug("a query is not embedded: %s", error)
             vector = None
         except (Unavailable, TimeoutError) as error:

@@ -53,5 +53,5 @@ class SearchOptions(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def contents(self) -> tuple[object, ...]:
-        """Options that decide what is in an index: with other such options, it is another one."""
+        """Options that determine the contents of an index. Different values need a different index."""
         return self.max_file_size, self.max_total_size, self.mime_types, self.exclude, self.embeddings_model

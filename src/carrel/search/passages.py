@@ -27,15 +27,16 @@ _MODIFIERS = (
 _KEYWORDS = (
     r"def|class|func|fn|function\*?|fun|impl|struct|enum|trait|interface|type|module|namespace|object|record|sub|proc"
 )
-# The letters are those that modifiers and keywords begin with. With them, and without going back, it takes an eighth.
+# The letters are the first letters of modifiers and keywords. With them, and without backtracking, matching takes an
+# eighth of the time.
 _DEFINITION = re.compile(
     rf"\n([ \t]*+)(?=[acdefimnoprstuv])(?:(?:{_MODIFIERS})[ \t]++)*+(?:{_KEYWORDS})[ \t]++([A-Za-z_$][\w$]*+)"
 )
-#: Characters that a regular expression searches before other threads may go on: about a millisecond.
+#: Number of characters that a regular expression searches before it releases the interpreter: about a millisecond.
 STEP = 64 * 1024
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
-#: MIME types of text with headings, and ends of those of code.
+#: MIME types of text with headings, and suffixes of MIME types of code.
 MARKUP = ("text/markdown", "text/x-markdown", "text/mdx")
 PROSE = ("text/plain", "text/html", "text/csv", "text/x-rst", "application/json", "application/xml", "text/xml")
 

@@ -30,10 +30,10 @@ def cache_folder() -> str:
 
 
 class Place:
-    """Folder of the index of ``key``, which says what is shared. Only this user may read it.
+    """Folder of the index for ``key``, which identifies the shared resources. Only the current user may read it.
 
     Raises:
-        ConfigError: the folder cannot be made, or belongs to another user.
+        ConfigError: the folder cannot be created, or belongs to another user.
     """
 
     def __init__(self, folder: str | None, key: str) -> None:
@@ -56,11 +56,11 @@ class Place:
 
     @property
     def manifest(self) -> str:
-        """Path of the manifest: the list of what is in the index."""
+        """Path of the manifest: the list of the indexed resources."""
         return os.path.join(self.path, "manifest.sqlite")
 
     def identity(self) -> tuple[int, int]:
-        """Return what tells the manifest from another one in its place; zeros if there is none."""
+        """Return the device and inode of the manifest, which change if it is replaced; zeros if it does not exist."""
         try:
             info = os.stat(self.manifest)
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class Place:
                 pass
 
     def restrict(self) -> None:
-        """Let only this user read the files, whatever the umask is."""
+        """Make the files readable only by the current user, independent of the umask."""
         if sys.platform == "win32":
             return
         for folder in (self.path, os.path.join(self.path, "terms")):

@@ -106,7 +106,7 @@ class SearchProvider(Provider):
         self._listeners.append(self.index.on_changes)
 
     async def stop(self) -> None:
-        """Stop, and keep what is indexed so far."""
+        """Stop, and keep the index as it is."""
         if self.index.on_changes in self._listeners:
             self._listeners.remove(self.index.on_changes)
         await self.index.stop()
@@ -238,4 +238,4 @@ def _failed(message: str) -> CallToolResult:
 
 
 def _invalid(message: str, uri: str) -> InvalidParams:
-    return InvalidParams(f"Invalid params: uri: {message}", {"uri": uri[:1000]}, parameter="uri")
+    return InvalidParams(f"Invalid params: uri: {message}", {"uri": uri[:1000], "reason": "invalid"}, parameter="uri")

@@ -1,6 +1,6 @@
 """Ranking: passages, whole resources and names, fused by their ranks (RRF), with priority and recency.
 
-Ranks are counted among what the caller may see, so that neither order nor score depends on how many others there are.
+Only resources that the caller may see get a rank, so neither order nor score depends on the number of other resources.
 A resource that is first in all lists has a score near 1.
 """
 
@@ -23,13 +23,13 @@ __all__ = ["Ranked", "fuse"]
 SMOOTHING = 20
 #: Weights of the lists: the best passage, the whole resource, its names, and its names with typing mistakes.
 PASSAGE, WHOLE, NAMES, MISSPELLED = 1.0, 1.0, 1.0, 0.35
-#: Weight of the passages with a meaning like that of the query: as much as both lists of words in the text.
+#: Weight of passages that match by embedding: as much as both lists of words in the text together.
 MEANING = 2.0
-#: What the next passage of a resource counts, compared with the one before.
+#: Weight of the next passage of a resource, relative to the previous passage.
 FADING = 0.5
 #: How much priority and recency can change a score, and the days after which recency has halved.
 BY_PRIORITY, BY_RECENCY, HALF_LIFE = 0.2, 0.05, 90.0
-#: What a resource gains whose name without its ending is the query.
+#: Bonus of a resource whose name without the extension equals the query.
 NAMED = 1.0
 
 #: Resources that names, priority and recency can move.
@@ -58,7 +58,7 @@ def fuse(
 ) -> list[Ranked]:
     """Return the resources of ``entries`` that match, best first. Matches are given best first.
 
-    ``meant`` are passages that have a meaning like that of the query, whatever their words are.
+    ``meant`` are passages that match the query by embedding.
     """
     best: dict[int, Match] = {}
     sums: dict[int, float] = {}

@@ -14,12 +14,12 @@ __all__ = ["SearchHit", "SearchResults", "as_json", "as_markdown"]
 
 
 class SearchHit(Wire, kw_only=True):
-    """Resource that a query has found.
+    """Resource that matches a query.
 
-    ``score`` is from 0 to 1, and compares hits of one query only. ``first_line`` and ``last_line`` are those of the
-    passage, ``line`` that of the snippet, from 1; absent, where only the name matches. ``link`` is the URI to read the
-    passage by: that of the resource, with a window of lines where its source gives them. ``source`` is the name of the
-    provider.
+    ``score`` is from 0 to 1, and compares hits of one query only. ``first_line`` and ``last_line`` are the lines of the
+    passage, and ``line`` is the line of the snippet, from 1; they are absent if only the name matches. ``link`` is the
+    URI to read the passage: the resource's URI, with a window of lines if the source supports windows. ``source`` is
+    the name of the provider.
     """
 
     resource: Resource
@@ -33,7 +33,7 @@ class SearchHit(Wire, kw_only=True):
 
 
 class SearchResults(Wire, kw_only=True):
-    """Hits of a query, the best first. ``complete``: everything that is shared was in the index when it was asked."""
+    """Hits of a query, best first. ``complete``: all shared resources were indexed at the time of the query."""
 
     query: str
     hits: list[SearchHit]

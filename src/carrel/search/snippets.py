@@ -62,7 +62,7 @@ def _gain(
 ) -> set[str]:
     """Return the terms that are wanted and in a line. ``alike`` finds how words with such a term can begin."""
     line = line[:MAX_LOOKED_AT]
-    if line.isascii():  # finding the terms of a line takes long, and most words are none of these
+    if line.isascii():  # tokenizing a line is slow, and most of its words are not wanted
         starts = [found.start() for found in alike.finditer(line.lower())]
         line = " ".join(_ENDS.split(line[at : at + MAX_WORD], 1)[0] for at in starts if _begins_word(line, at))
     if not line or line.isspace():

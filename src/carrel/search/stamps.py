@@ -1,4 +1,4 @@
-"""Stamps: by what a change of a resource is noticed without reading it."""
+"""Stamps: values that change with a resource, so that changes are noticed without reading it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from carrel.wire.resources import Resource
 
 __all__ = ["is_racy", "stamp_of"]
 
-#: Seconds by which the clocks of file systems are coarse: what is read so soon after a change may change unnoticed.
+#: Resolution of file system timestamps, in seconds. A file read so soon after a change may change again with the same
+#: timestamp.
 COARSE = 2.0
 #: Names in ``_meta`` that are versions of a resource.
 VERSIONS = ("version", "etag", "digest", "sha", "revision")

@@ -23,7 +23,7 @@ __all__ = ["Store"]
 
 log = Log("carrel.search")
 
-#: Version of what is in an index; another one is rebuilt.
+#: Version of the index format; an index with another version is rebuilt.
 FORMAT = "2"
 #: Characters of the headings of a resource that are indexed with its name.
 MAX_HEADINGS = 20_000
@@ -141,7 +141,7 @@ class Store:
     def commit(self) -> None:
         """Write everything to the disk, and search in it from now on."""
         if self.vectors is not None:
-            self.vectors.commit()  # first, as what the manifest has is not read again
+            self.vectors.commit()  # first, because resources in the manifest are not read again
         self.engine.commit()
         self.manifest.commit()
         self._place.restrict()
@@ -171,7 +171,7 @@ def type_of_text(resource: Resource) -> str | None:
 
 
 def names_of(resource: Resource, path: str) -> str:
-    """Return what a resource is called: its name, title and path, split into words; and its description."""
+    """Return the searchable names of a resource: name, title and path, split into words, and the description."""
     folders, _, last = path.rpartition("/")
     words = dict.fromkeys(terms_of(resource.name))
     for part in (resource.title, last):

@@ -1,10 +1,10 @@
-"""Text as the index takes it: words apart, Chinese, Japanese and Korean as bigrams; and the words of a query.
+"""Tokenization for the index: separated words, bigrams for Chinese, Japanese and Korean, and the words of a query.
 
-The engine splits what it gets at everything that is no letter and no digit. So before that,
+The engine splits its input at every character that is not a letter or digit. Before that,
 
 - ``createHTTPServer`` becomes ``create HTTP Server``;
-- ``上下文协议`` becomes ``上下 下文 文协 协议 议``: each pair of characters, and the last one of a run by itself, so
-  that every single character begins a term.
+- ``上下文协议`` becomes ``上下 下文 文协 协议 议``: each pair of characters, and the last character of a run, so that
+  every single character begins a term.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["MAX_QUERY", "Word", "all_parted", "parted", "prepared", "words_of"]
 
 #: Characters of a query that are looked at, and words of it.
 MAX_QUERY, MAX_WORDS = 1000, 32
-#: Words that say nothing about what is looked for; a query that has only these is taken as it is.
+#: Stop words. A query of stop words only is used unchanged.
 STOP_WORDS = frozenset(
     terms_of(
         "a about all an and any are as at be by can could do does for from get has have how i if in into is it its me "
@@ -37,7 +37,7 @@ _KINDS = bytes(
 _KINDS += b" " * 128
 #: The same places as CAPITAL, in the kinds of the characters: one letter to look for, which takes half of the time.
 _CAPITAL = re.compile(rb"A(?:(?<=[a0]A)|(?<=AA)(?=a))")
-#: First of these characters and what comes after them: one range, which is four times as fast to look for.
+#: One character range that begins at the first of these characters: four times as fast to search.
 _BEYOND_LATIN = re.compile("[\u3040-\U0010ffff]")
 #: Marks between words that NFKC replaces by others: in most texts with these characters, it changes nothing else.
 _MARKS = "，：；！？（）～…\u3000"
@@ -102,7 +102,7 @@ def _bigrams(runs: Sequence[str]) -> str:
 
 
 def words_of(query: str) -> list[Word]:
-    """Return the distinct words of a query, without those that say nothing, where there are others."""
+    """Return the distinct words of a query, without stop words if the query has other words."""
     words: dict[str, Word] = {}
     for run in _WORD.findall(unicodedata.normalize("NFKC", query[:MAX_QUERY])):
         if is_cjk(run[0]):

@@ -122,7 +122,7 @@ class Vectors:
                 raise Damaged(str(error)) from error
 
     def close(self) -> None:
-        """Close the files; what is not committed is lost."""
+        """Close the files; uncommitted changes are lost."""
         with self._lock:
             self._matrix = None
             self._database.close()
@@ -153,7 +153,7 @@ class Vectors:
         self._safely(lambda: self._database.execute("DELETE FROM passages WHERE number = ?", (number,)))
 
     def commit(self) -> None:
-        """Write what was added and removed."""
+        """Commit additions and removals."""
 
         def commit() -> None:
             self._database.execute("COMMIT")
@@ -187,10 +187,10 @@ class Vectors:
         return int(self._safely(lambda: self._database.execute("SELECT COUNT(*) FROM waiting").fetchone()[0]))
 
     def add(self, vectors: Iterable[tuple[bytes, Any]]) -> None:
-        """Keep the vectors of texts; None, or one without a direction, where a text can have none.
+        """Store the vectors of texts. A text without a usable vector has None, or a zero vector.
 
         Raises:
-            ValueError: one has another length than those that are here.
+            ValueError: a vector's length differs from the stored vectors.
         """
         try:
             units = [(key, None if vector is None else self.unit(vector)) for key, vector in vectors]
@@ -237,7 +237,7 @@ class Vectors:
             unit = None
         if matrix is None or unit is None or unit.size != self.dimensions:
             return lambda size, offset: []
-        # Not by BLAS, whose threads take several times as much of the cores for what is as fast as memory is.
+        # Not by BLAS: memory bandwidth is the limit, and BLAS threads only use several times the CPU.
         parts = [numpy.vecdot(matrix[at : at + COMPARED], unit) for at in range(0, len(matrix), COMPARED)]
         scores = numpy.concatenate(parts)
 
