@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -22,6 +24,26 @@ from carrel.wire.resources import (
 from carrel.wire.skills import Skill, SkillResource
 from carrel.wire.tools import CallToolResult, Tool
 from support.words import Words, WordsContract, after
+
+#: Code that runs as if neither pytest nor pytest-asyncio were installed.
+WITHOUT_PYTEST = """
+import importlib.util, sys
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.startswith("pytest") else find_spec(name, *rest)
+sys.modules["pytest"] = sys.modules["pytest_asyncio"] = None
+from carrel.testing import Caller, connect
+try:
+    from carrel.testing import ProviderContract
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_connections_need_no_pytest_and_contracts_name_it() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PYTEST], capture_output=True, text=True, timeout=60)
+    assert done.stdout == (
+        "carrel.testing.ProviderContract needs pytest and pytest_asyncio: pip install pytest pytest-asyncio\n"
+    ), done.stderr
 
 
 class TestWords(WordsContract):
@@ -233,6 +255,13 @@ class OneAtATime(Words):
         return super().read_resource(uri, request)
 
 
+class SubscribersHearNothing(Words):
+    async def watch(self, interest):
+        async for batch in super().watch(interest):
+            if not batch or batch[0].kind != "changed":
+                yield batch
+
+
 FOUND = {
     "test_pages_of_any_size_give_everything_once_in_the_same_order": {
         "resources": [OrderChanges, LimitIsIgnored],
@@ -266,6 +295,7 @@ FOUND = {
         ChangesAreCalledCreations,
     ],
     "test_two_watches_both_hear": [WatchOfOne],
+    "test_every_accepted_subscription_is_notified": [SubscribersHearNothing],
     "test_a_watch_ends_when_the_provider_stops": [WatchThatSurvives],
     "test_a_watch_can_be_cancelled_while_it_waits": [CancellationIsSwallowed],
     "test_stop_lets_go_of_everything": [TasksAreLeft, DescriptorsLeak],
@@ -286,7 +316,7 @@ CASES = [
 async def test_a_broken_provider_is_found(
     test: str, broken: type[Words], arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("caller", "changes"):
+    for module in ("caller", "changes", "subscribing"):
         monkeypatch.setattr(f"carrel.testing.{module}.TIMEOUT", 0.2)
     contract = TestWords()
     with pytest.raises((Exception, pytest.fail.Exception)) as raised:

@@ -23,6 +23,7 @@ from carrel.errors import (
     ResourceError,
     ResourceForbidden,
     ResourceNotFound,
+    ResourceTooLarge,
     ToolError,
     TransportError,
     UnsupportedVersion,
@@ -34,6 +35,8 @@ from support.memory_client import ALL, JUNE, LATEST, PLAIN, call, error, listed,
 from support.numbered_provider import Numbers
 
 SECRET = "password=hunter2 in /etc/carrel/secret.toml"
+UNAVAILABLE = {"uri": "a:b", "reason": "unavailable"}
+TOO_LARGE = {"uri": "a:b", "reason": "too large"}
 
 
 class Weird(Exception):
@@ -181,7 +184,11 @@ async def test_stop_iteration_from_a_handler_is_an_error_too(caplog: pytest.LogC
         (ProtocolError("no"), {"code": -32600, "message": "no"}),
         (ResourceNotFound("a:b", SECRET), {"code": -32602, "message": "Resource not found", "data": {"uri": "a:b"}}),
         (ResourceForbidden("a:b", SECRET), {"code": -32602, "message": "Resource not found", "data": {"uri": "a:b"}}),
-        (ResourceError("a:b", "is asleep"), {"code": -32602, "message": "is asleep", "data": {"uri": "a:b"}}),
+        (ResourceError("a:b", "is asleep"), {"code": -32603, "message": "is asleep", "data": UNAVAILABLE}),
+        (
+            ResourceTooLarge("a:b", "?tail=9"),
+            {"code": -32602, "message": "?tail=9", "data": {"uri": "a:b", "reason": "too large"}},
+        ),
         (PeerError(-32001, "from elsewhere", {"s": SECRET}), PLAIN),
         (TransportError(SECRET), PLAIN),
         (ConfigError(SECRET), PLAIN),

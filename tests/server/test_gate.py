@@ -213,6 +213,25 @@ async def test_a_gate_that_fails_lets_nothing_through() -> None:
         assert (await peer.request("resources/read", {"uri": "memo://1"}))["error"]["code"] == -32603
 
 
+@pytest.mark.parametrize("nothing", [None, {}, "", True])
+async def test_a_gate_that_returns_no_view_lets_nothing_through(nothing: Any) -> None:
+    class Forgetful:
+        def view(self, principal: Principal | None) -> View:
+            return nothing  # type: ignore[no-any-return]
+
+    app = Server("forgetful", gate=Forgetful())
+    app.resources.add("memo://1", "one")
+    app.tool(name="work")(lambda: "done")
+    async with connect(app, LATEST) as peer:
+        for method, params in (
+            ("resources/read", {"uri": "memo://1"}),
+            ("resources/list", {}),
+            ("tools/list", {}),
+            ("tools/call", {"name": "work", "arguments": {}}),
+        ):
+            assert (await peer.request(method, params))["error"]["code"] == -32603
+
+
 def test_a_server_with_a_gate_cannot_be_mounted() -> None:
     with pytest.raises(ConfigError, match="gate"):
         Server("outer").add_provider(Server("inner", gate=Gate()))

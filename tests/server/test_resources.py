@@ -292,7 +292,8 @@ async def test_a_resource_that_is_too_large_names_the_limit() -> None:
 
     async with memory.connect(app) as peer:
         found = await error(peer, "resources/read", uri="x://big")
-        assert found == {"code": -32602, "message": "over 10 MiB; ask for x://big?tail=200", "data": {"uri": "x://big"}}
+        data = {"uri": "x://big", "reason": "too large"}
+        assert found == {"code": -32602, "message": "over 10 MiB; ask for x://big?tail=200", "data": data}
 
 
 @pytest.mark.parametrize("uri", ["", "no-scheme", "://x", "x:// y", "1x://a", "x://%zz", "x://a\x00", "x://\\a", "\n"])
@@ -304,7 +305,7 @@ async def test_an_invalid_uri_is_an_invalid_parameter_that_is_named(uri: str) ->
             found = await error(peer, method, uri=uri)
             assert found["code"] == -32602
             assert "uri" in found["message"]
-            assert found["data"] == {"uri": uri}
+            assert found["data"] == {"uri": uri, "reason": "invalid"}
 
 
 @pytest.mark.parametrize("revision", [JUNE, LATEST])

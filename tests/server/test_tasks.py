@@ -203,6 +203,19 @@ async def test_a_malformed_answer_of_a_model_is_an_error_of_the_task_and_not_ask
         assert "inputResponses.sample-1" in failed["error"]["message"]
 
 
+async def test_a_question_of_a_task_fails_after_three_answers_that_do_not_fit() -> None:
+    app = server()
+    async with memory.connect(app, **CAPABLE) as peer:
+        id = await begin(peer, "confirm")
+        (key,) = (await settle(peer, id, "input_required"))["inputRequests"]
+        answers = {key: {"action": "accept", "content": {"value": []}}}
+        for _ in range(3):
+            assert (await settle(peer, id, "input_required"))["inputRequests"].keys() == {key}
+            refused = await peer.request("tasks/update", {"taskId": id, "inputResponses": answers})
+            assert refused["error"]["code"] == -32602
+        assert f"inputResponses.{key}" in (await settle(peer, id, "failed"))["error"]["message"]
+
+
 async def test_a_tool_may_ask_before_it_becomes_a_task() -> None:
     app = server()
     async with memory.connect(app, **CAPABLE) as peer:

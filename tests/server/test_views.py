@@ -290,8 +290,8 @@ def test_skills_and_files_of_skills_are_hidden_too(tmp_path: Path):
             assert len(inside) == (1 if some else 3)
             reply = server.ask(caller, "resources/read", uri="skill://open-skill/link.md")
             assert ("error" in reply) == some
-            subscribed = server.ask(caller, "resources/subscribe", uri="skill://OPEN-skill/link.md")
-            assert ("error" in subscribed) == some
+            for name in ("link.md", "absent.md"):  # what is hidden cannot be told from what is not there
+                assert "result" in server.ask(caller, "resources/subscribe", uri=f"skill://OPEN-skill/{name}")
             hidden = server.ask(caller, "skills/get", uri="SKILL://Secret-Skill/SKILL.md")
             assert isinstance(hidden, dict) != some
 
@@ -314,6 +314,24 @@ def test_links_out_of_the_folder_are_followed_to_where_they_lead(tmp_path: Path)
             assert "error" in server.ask(lacking, "resources/read", uri=uri), path
             assert uri not in names(server.ask(lacking, "resources/list")), path
             assert "result" in server.ask(server.principal("vault", "other"), "resources/read", uri=uri), path
+
+
+def test_a_subscription_to_a_link_to_something_hidden_is_answered_like_one_to_an_absent_name(tmp_path: Path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "x.txt").write_text("TREASURE")
+    (tmp_path / "link.txt").symlink_to("secret/x.txt")
+    (tmp_path / "folder").symlink_to("secret")
+    root = tmp_path.as_uri()
+    app = Server("links")
+    app.add_provider(FilesSource(tmp_path))
+    with guarded_app(app, {f"{root}/secret/*": "vault"}) as server:
+        for hidden, absent in (("link.txt", "none.txt"), ("folder/x.txt", "none/x.txt"), ("folder", "none")):
+            replies = [
+                str(server.ask(server.principal(), method, uri=f"{root}/{name}")).replace(name, "NAME")
+                for name in (hidden, absent)
+                for method in ("resources/subscribe", "resources/unsubscribe")
+            ]
+            assert replies[:2] == replies[2:], hidden
 
 
 def test_rules_hold_for_the_real_place_of_a_folder_that_is_shared_by_a_link(tmp_path: Path):

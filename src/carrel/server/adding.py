@@ -35,7 +35,7 @@ class Adding:
 
 
 def declare(extensions: Collection[Extension], runtime: Runtime) -> None:
-    """Declare the extensions that a provider uses, of those that need no handlers of its own."""
+    """Declare the extensions that a provider uses and that need no additional handlers."""
     for extension in extensions:
         if extension.name == TASKS:
             _ = runtime.tasks
@@ -46,10 +46,10 @@ def declare(extensions: Collection[Extension], runtime: Runtime) -> None:
 
 
 def open_provider(given: Provider | str | os.PathLike[str], options: Mapping[str, object]) -> Provider:
-    """Return a provider that is given, or the one for a path or a URL.
+    """Return the given provider, or open a provider for a path or URL.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no provider exists for the path or URL.
     """
     if isinstance(given, Provider):
         if options:

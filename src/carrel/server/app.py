@@ -71,12 +71,12 @@ class Server(Registration, Generic[State]):
     ``page_size`` is the number of entries per page of a list. ``subscribe`` and ``list_changed`` enable notifications
     of changes to resources and to lists. ``ttl`` (seconds) and ``scope`` are the default cache hints of results.
     ``lifespan`` is called with the server and returns an asynchronous context manager that is entered at start-up and
-    left at shutdown; the value that it yields is ``app.state`` and ``context.state``. ``state_ttl`` is how long clients
-    may take to answer an elicitation, sampling or roots request, in seconds. ``state_keys`` (32 bytes each; the first
-    one encrypts, all of them decrypt) protect the ``requestState`` of stateless clients; replicas have to share them,
-    one process makes its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get
-    the message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log.
-    ``strict`` and ``unknown_arguments`` ("refuse", "ignore") are those of ``tools.add``, for all tools and prompts.
+    exited at shutdown; the yielded value is ``app.state`` and ``context.state``. ``state_ttl`` is how long clients may
+    take to answer an elicitation, sampling or roots request, in seconds. ``state_keys`` (32 bytes each; the first one
+    encrypts, all of them decrypt) protect the ``requestState`` of stateless clients; replicas have to share them, one
+    process makes its own. ``limits`` hold for every transport (docs/limits.md). With ``mask_errors``, models get the
+    message of an exception of a tool only if it is a ToolError; otherwise they get a reference to the log. ``strict``
+    and ``unknown_arguments`` ("refuse", "ignore") are the defaults for all tools and prompts; see ``tools.add``.
     ``state`` is the store of sessions, streams and tasks that replicas share; without it, they are in the memory of
     this process (docs/scale.md). ``gate`` decides which resources, tools and prompts each caller may use
     (docs/access.md). ``log_level`` is the default of the option of ``run``.
@@ -211,14 +211,14 @@ class Server(Registration, Generic[State]):
         optional: bool = False,
         **options: object,
     ) -> Adding:
-        """Add a provider: a ``Provider``, another ``Server``, a path, or a URL (``options`` are those of its scheme).
+        """Add a provider: a ``Provider``, another ``Server``, a path, or a URL (``options`` depend on the scheme).
 
         With ``namespace``, its tools and prompts are called ``namespace_name``, and its URIs begin with ``namespace+``.
-        One that is ``optional`` is left out, with a warning in the log, if it cannot be started.
-        While the server runs, ``await`` the result to know that the provider has started, or why it cannot.
+        An ``optional`` provider that cannot start is left out, with a warning in the log. While the server runs,
+        ``await`` the result to wait for the provider's start, or to get the error.
 
         Raises:
-            ConfigError: it is not clear what the path or URL names, or its package is not installed.
+            ConfigError: no provider exists for the path or URL, or its package is not installed.
         """
         from carrel.server.adding import Adding, declare, open_provider
 
@@ -255,9 +255,10 @@ class Server(Registration, Generic[State]):
         self._runtime.announce(lists=LISTS)
 
     def disable(self, *, tags: Iterable[str]) -> None:
-        """Disable all tools, prompts, resources and templates with one of ``tags``, also those that are added later.
+        """Disable all tools, prompts, resources and templates with one of ``tags``, including later additions.
 
-        ``tools.disable`` and its like disable single ones. What is disabled is as if it did not exist.
+        Clients see disabled items as if they did not exist. To disable single items, use ``tools.disable`` and the
+        like.
         """
         labels = frozenset(tags) if not isinstance(tags, str) else tags
         for registry in (self.tools, self.prompts, self.resources):
@@ -272,9 +273,8 @@ class Server(Registration, Generic[State]):
     def skills(self, *folders: str | os.PathLike[str], **options: Unpack[SkillsFolderOptions]) -> None:
         """Serve the Agent Skills in folders: directories with a SKILL.md, each file of them as a ``skill:`` resource.
 
-        The options are ``exclude``, ``hidden``, ``follow_symlinks`` and ``gitignore``, as those of a folder that is
-        shared. With this, clients can also look into the directories of every provider, and even without folders. See
-        docs/skills.md.
+        The options ``exclude``, ``hidden``, ``follow_symlinks`` and ``gitignore`` are the same as for a shared folder.
+        This method also enables directory reads for every provider, even without folders. See docs/skills.md.
 
         Raises:
             ConfigError: the server is running.
@@ -327,11 +327,12 @@ class Server(Registration, Generic[State]):
         progress: Callable[[Progress], object] | None = None,
         embed: Embed | None = None,
     ) -> SearchIndex:
-        """Offer full-text search over all resources, as a template, a tool, completion and the index that is returned.
+        """Offer full-text search over all resources: a template, a tool and completion. Return the index.
 
-        ``key`` says what is shared: servers with the same one share an index on the disk. Without it, it is made of
-        the name of the server and of those of its providers. ``progress`` is told how far the index is. ``embed``
-        returns a vector for each text of a list, by which results are ranked too. See docs/search.md.
+        ``key`` identifies the shared resources: servers with the same key share an index on disk. The default key
+            consists of the names of the server and its providers. ``progress`` is called with the progress of indexing.
+            ``embed`` returns a vector for each text of a list; vectors are then used for ranking too. See
+            docs/search.md.
 
         Raises:
             ConfigError: the server is running, a tool is called search already, or tantivy is not installed.
@@ -345,7 +346,7 @@ class Server(Registration, Generic[State]):
     @overload
     def middleware(self, *methods: str) -> Callable[[Middleware], Middleware]: ...
     def middleware(self, *methods: Any) -> Middleware | Callable[[Middleware], Middleware]:
-        """Register middleware around every call, or around those of some methods: ``@app.middleware("tools/call")``.
+        """Register middleware around every call, or around calls of some methods: ``@app.middleware("tools/call")``.
 
         It is called with the call and ``next``, and returns what ``await next(call)`` returns, or another result, or
         raises an error. The first one registered is the outermost. It sees the method, parameters, principal and, over

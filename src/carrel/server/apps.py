@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import to_builtins
 
+from carrel.catalog.tool_pages import PAGE_KEYS
 from carrel.errors import ConfigError
 from carrel.protocol.extensions.ui import UI
 from carrel.server.contents import Contents
@@ -133,14 +134,18 @@ def shows_pages(peer: Peer) -> bool:
     return isinstance(types, list) and HTML in types
 
 
-def for_models(ui: dict[str, Any] | None) -> bool:
-    """Return whether models may see a tool, by its ``_meta.ui``; tools for pages only are hidden from other clients."""
-    return ui is None or "model" in ui.get("visibility", ("model",))
+def for_models(ui: Any) -> bool:
+    """Return whether models may see a tool, by its ``_meta.ui``; tools for pages only are hidden from other clients.
+
+    A visibility that is not a list counts as absent.
+    """
+    visibility = ui.get("visibility") if isinstance(ui, dict) else None
+    return not isinstance(visibility, list | tuple) or "model" in visibility
 
 
 def without_page(tool: Tool) -> Tool:
-    """Return a tool without its ``_meta.ui``, for clients that do not show pages."""
-    if tool.meta is None or "ui" not in tool.meta:
+    """Return a tool without the keys of ``_meta`` about its page, for clients that do not show pages."""
+    if tool.meta is None or not PAGE_KEYS & tool.meta.keys():
         return tool
-    rest = {key: value for key, value in tool.meta.items() if key != "ui"}
+    rest = {key: value for key, value in tool.meta.items() if key not in PAGE_KEYS}
     return msgspec.structs.replace(tool, meta=rest or None)

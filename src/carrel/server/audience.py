@@ -1,4 +1,4 @@
-"""Audience of a change: the callers whose rights show what has changed. The others are not notified of it."""
+"""Audience of a change: the callers who may see the changed item. Other callers are not notified."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = Log("carrel")
 
 
 class Audience:
-    """Callers that may be notified of one change. The gate is asked once for each principal, and each view once.
+    """Callers that may be notified of one change. The gate is called once per principal, and each view is checked once.
 
-    ``shows`` returns whether a view shows what has changed; None if that is not known: then all callers may.
+    ``shows`` returns whether a view shows the changed item. If it is None, all callers are notified.
     """
 
     __slots__ = ("_by_principal", "_by_view", "_gate", "_shows")

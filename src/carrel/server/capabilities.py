@@ -34,7 +34,7 @@ class Capabilities:
         self._added = added
         self._completes = completes
         self.declares_resources = False
-        """Whether resources are declared even where there are none."""
+        """Whether resources are declared even if none exist."""
 
     def needs(self) -> dict[str, Need]:
         """Return the conditions of operations by name: they are refused where nothing of their kind is there.

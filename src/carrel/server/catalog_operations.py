@@ -48,7 +48,7 @@ class CatalogOperations:
         self._contexts = runtime.contexts
 
     def handlers(self) -> dict[str, Operation]:
-        """Return the handlers by operation name, without those of extensions."""
+        """Return the handlers by operation name, without handlers of extensions."""
         return {
             "call_tool": self.call_tool,
             "complete": self.complete,
@@ -68,7 +68,7 @@ class CatalogOperations:
         return request_of(call, channel, cursor, self._runtime.page_size)
 
     def _is_local(self, method: str) -> bool:
-        """Return whether only what the author registered is in a list."""
+        """Return whether a list contains only items that the author registered."""
         return len(self._catalog.offering(method)) == 1
 
     def list_resources(self, call: Call, channel: Channel) -> Any:

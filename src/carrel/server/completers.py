@@ -39,7 +39,7 @@ class InjectedCompleter:
         self._plan: tuple[Runtime, Plan] | None = None
 
     async def suggest(self, value: str, earlier: dict[str, str], run: Any) -> Any:
-        """Return suggestions for what was typed. ``run`` is the call, which runs a plain function in a thread."""
+        """Return suggestions for the typed text. ``run`` runs a plain function in a thread."""
         if self._plan is None or self._plan[0] is not run.runtime:
             self._plan = run.runtime, Plan(run.runtime, self._name, self._dependencies, self._context)
         context: Context[Any] = Context(run.runtime, run.call, run.channel)
@@ -57,10 +57,11 @@ class InjectedCompleter:
 
 
 def injected(function: Callable[..., Any]) -> InjectedCompleter | None:
-    """Return a completer with a ``Context`` or dependencies; None for any other one.
+    """Return a completer that takes a ``Context`` or dependencies, or None if the function takes neither.
 
     Raises:
-        ConfigError: it has not one or two parameters for what was typed, or a dependency cannot be made.
+        ConfigError: the function does not have one or two parameters for the typed text, or a dependency cannot be
+            created.
     """
     name = f"completer {getattr(function, '__name__', 'function')}"
     own: list[str] = []

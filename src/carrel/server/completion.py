@@ -60,7 +60,7 @@ class Injected(Protocol):
     """Completer with parameters that the server fills."""
 
     async def suggest(self, value: str, earlier: dict[str, str], run: Any) -> Any:
-        """Return suggestions for what was typed."""
+        """Return suggestions for the typed text."""
 
 
 class Completers:
@@ -108,11 +108,11 @@ class CompletableFunction(Generic[P, R]):
     def complete(self, variable: str) -> Callable[[Completer], Completer]:
         """Register the decorated function as the completer of a variable or argument.
 
-        It gets what has been typed and, if it takes a second parameter, the earlier ones as a dict; it returns
-        suggestions, best first. It may have a ``Context`` and dependencies (``Depends``) too.
+        The function gets the typed text and, if it takes a second parameter, a dict of the earlier values. It returns
+        suggestions, best first. It may also take a ``Context`` and dependencies (``Depends``).
 
         Raises:
-            ConfigError: there is no such variable or argument.
+            ConfigError: no variable or argument has this name.
         """
         if callable(variable):
             raise ConfigError(f'{self.__name__}: say what is completed: write @{self.__name__}.complete("name")')
@@ -143,7 +143,9 @@ async def _suggest_in_thread(run: Run, function: Completer, arguments: tuple[Any
 
 
 def filter_choices(choices: Iterable[str], value: str) -> list[str]:
-    """Return the choices that fit what has been typed: those that begin with it, then those that contain it."""
+    """Return the choices that match the typed text: first the choices that begin with it, then the choices that contain
+    it.
+    """
     typed = value.casefold()
     begin: list[str] = []
     contain: list[str] = []
@@ -157,7 +159,7 @@ def filter_choices(choices: Iterable[str], value: str) -> list[str]:
 
 
 def search_names(resources: Iterable[Resource], query: str, request: Request) -> Page[Hit]:
-    """Return the resources with a query in their title, name or URI; those that begin with it are first."""
+    """Return the resources with a query in their title, name or URI; resources that begin with it come first."""
     if not query.strip():
         return Page(())
     by_name = {
@@ -197,7 +199,7 @@ def suggested(
     values: Mapping[str, str],
     view: View,
 ) -> Completion | list[str]:
-    """Return suggestions for a variable without those that name hidden resources, and without their number."""
+    """Return suggestions for a variable. Suggestions that name hidden resources are neither returned nor counted."""
 
     def is_shown(value: str) -> bool:
         try:

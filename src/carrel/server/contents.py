@@ -18,10 +18,10 @@ __all__ = ["Contents", "contents_of"]
 
 
 class Contents(msgspec.Struct):
-    """One content of a resource, with a MIME type, URI or ``_meta`` of its own.
+    """One content of a resource, with a separate MIME type, URI or ``_meta``.
 
     ``data`` is a ``str`` (text), ``bytes`` (a blob), a ``Path`` (a file's bytes), or anything JSON can hold.
-    ``uri`` is for contents of another URI than the one asked for, such as the files of a directory.
+    ``uri`` is set if it differs from the requested URI, for example for the files of a directory.
     """
 
     data: Any

@@ -72,9 +72,9 @@ class InnerRead(ReadResourceParams, kw_only=True):
 
 
 class Context(Generic[State]):
-    """Context of a request, passed to the handler's parameter of this type, whatever its name.
+    """Context of a request, passed to the handler's parameter of this type.
 
-    ``Context[State]`` says of which type ``state`` is, which the lifespan of the server has yielded.
+    ``Context[State]`` gives the type of ``state``, the value that the server's lifespan yielded.
 
     Messages may be sent from the event loop and from the threads in which sync functions run. Elicitation, sampling
     and roots need an async function.
@@ -210,12 +210,12 @@ class Context(Generic[State]):
         """Ask the user to fill in a form (form mode elicitation).
 
         ``form`` is a class with simple fields (dataclass, TypedDict, struct, pydantic model), one simple type, a flat
-        JSON Schema, or None for a confirmation without fields. Returns an ``Elicited``, whose ``data`` is of that
-        type. An answer that does not fit is asked for again. ``key`` names the question where several are asked in an
-        order that may change.
+        JSON Schema, or None for a confirmation without fields. Returns an ``Elicited``, whose ``data`` has that type.
+        If an answer does not match the form, the user is prompted again. ``key`` identifies the request if several
+        requests are made in an order that may change.
 
-        For a stateless client (2026-07-28) this ends the handler; it is run again, from its beginning, once there is an
-        answer. See ``once`` for side effects that must not happen twice.
+        For a stateless client (2026-07-28) this call ends the handler. The handler runs again from its beginning when
+        the answer arrives. See ``once`` for side effects that must not happen twice.
 
         Raises:
             MissingCapability: the client cannot show such a form.
@@ -232,17 +232,17 @@ class Context(Generic[State]):
     ) -> Elicited[None]:
         """Ask the user to visit a URL (URL mode elicitation): for credentials, payments, consent, not for the client.
 
-        "accept" means that the user agreed to go there, not that anything has been done there. With ``required``, the
-        request cannot go on before it has: a client of 2025-11-25 gets an error that says so and repeats its request
-        later; other revisions have no such error, and the client is asked.
+        "accept" means that the user agreed to open the page, not that the task on the page is complete. With
+        ``required``, the request cannot continue before it is: a client of 2025-11-25 gets an error and repeats its
+        request later; other revisions have no such error, and the client gets an elicitation request.
 
         Raises:
-            URLElicitationRequired: what is ``required`` has to be done first. Its ``id`` is for
+            URLElicitationRequired: the ``required`` elicitation must be completed first. Pass its ``id`` to
                 ``elicitation_completed``.
             MissingCapability: the client cannot open pages.
             PeerError: the client answered with an error.
             TransportError: it did not answer in time, or went away.
-            ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
+            ValueError: the URL is neither https: nor, on this machine, http:; or it hides its real host.
         """
         from carrel.server.elicitation.questions import check, page_question
 
@@ -254,9 +254,9 @@ class Context(Generic[State]):
         return await self._ask(question, key)  # type: ignore[no-any-return]
 
     def elicitation_completed(self, id: str | None) -> Sent:
-        """Notify the client that a URL mode elicitation is complete, even after the call that asked has been answered.
+        """Notify the client that a URL mode elicitation is complete, even after the response to the call.
 
-        ``id`` is that of the ``Elicited``. Only clients of 2025-11-25 are notified; nothing happens for others.
+        ``id`` is the ``id`` of the ``Elicited``. For clients of other revisions than 2025-11-25 this is a no-op.
         https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation
         """
         call = self._call
@@ -275,7 +275,7 @@ class Context(Generic[State]):
     ) -> CreateMessageResult:
         """Ask the client's model for a message (sampling).
 
-        Text becomes a message of the user; ``details`` are those of ``CreateMessageParams``: system_prompt,
+        Text becomes a user message; ``details`` are the other fields of ``CreateMessageParams``: system_prompt,
         temperature, model_preferences, stop_sequences, metadata, tools, tool_choice, include_context.
 
         Raises:
@@ -362,8 +362,8 @@ class Context(Generic[State]):
     async def detach(self) -> bool:
         """Turn the call into a task: the client gets its response now, and fetches the result later.
 
-        For tools that are registered with ``detaches=True``; does nothing where the client cannot have a task.
-        Questions may be asked before and after. Returns whether the call is a task now.
+        For tools that are registered with ``detaches=True``; a no-op if the client does not support tasks. Elicitation
+        and sampling work before and after it. Returns whether the call is a task now.
         """
         if type(self._channel) is TaskChannel:
             self._channel.detach()
@@ -401,10 +401,10 @@ class Context(Generic[State]):
         return self._over or (task is not None and task.over)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
-        """Send a progress notification, if the client asked for progress.
+        """Send a progress notification, if the client requested progress.
 
-        ``progress`` has to grow from call to call, in the unit of ``total``; a report that does not is dropped, and so
-        is one that is no finite number or comes after the end of the call.
+        ``progress`` must increase from call to call, in the unit of ``total``. Reports that do not increase, are not
+        finite or arrive after the end of the call are dropped.
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
         """
         if self._is_silent or not isfinite(progress):

@@ -11,7 +11,7 @@ from carrel.server.context import Context
 from carrel.server.elicitation.input_required import use_state
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import Request, RequestContext
+    from carrel.catalog.provider import MaybeAwaitable, Request, RequestContext
     from carrel.protocol.channel import Channel
     from carrel.server.options import TaskSupport
     from carrel.server.runtime import Runtime
@@ -79,11 +79,12 @@ class ServerContexts:
         work: Callable[[Channel], Coroutine[Any, Any, Result]],
         *,
         detaches: bool,
-    ) -> Any:
-        """Call a tool as a task, if its client may have one for it, and return what announces it; None if it may not.
+    ) -> MaybeAwaitable[Result] | None:
+        """Call a tool as a task and return the ``CreateTaskResult``, or None if the call cannot be a task.
 
         Raises:
-            MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+            MethodNotFound: the client requested a task from a tool without tasks, or requested none from a tool that
+                requires one (2025-11-25).
             MissingCapability: it can only be a task, and the client did not declare the extension (2026-07-28).
         """
         call, channel = request.call, request.channel

@@ -158,7 +158,7 @@ class Plan:
         return value
 
     def _overridden(self, node: Node) -> Node:
-        """Return the node of a factory, or that of the one which ``app.dependency_overrides`` puts in its place."""
+        """Return the node of a factory, or of its replacement in ``app.dependency_overrides``."""
         other = self._runtime.dependency_overrides.get(node.make)
         if other is None:
             return node

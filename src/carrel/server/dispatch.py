@@ -162,11 +162,11 @@ class Dispatch:
 
 
 def _check_target(call: Call, view: View) -> None:
-    """Check that a caller may use what a request of an extension is about; the catalog checks all other requests.
+    """Check that a caller may use the target of an extension's request; the catalog checks all other requests.
 
     Raises:
-        ResourceNotFound: a resource is hidden from it.
-        InvalidParams: the tool or prompt is hidden from it.
+        ResourceNotFound: the resource is hidden from the caller.
+        InvalidParams: the tool or prompt is hidden from the caller.
     """
     from carrel.protocol.extensions.skills import SKILLS  # loaded on first use
 

@@ -47,7 +47,7 @@ class ServerEndpoint:
         self.catalog: Catalog = runtime.catalog
         """Catalog of the providers of the server."""
         self.description: Description = runtime.description
-        """What the server says of itself: name, version, instructions, revisions, extensions."""
+        """The server's description: name, version, instructions, revisions, extensions."""
         self.watches = watches
         """Watches over the providers, for subscriptions."""
         self.answer: Callable[[Call, Channel], Any] = dispatch.answer
@@ -122,7 +122,7 @@ class ServerEndpoint:
         self.runtime.hub.sessions[connection] = entry
 
     def catch_up(self, connection: Connection, changes: Sequence[Changed] | None) -> None:
-        """Notify a client of earlier changes of what it has subscribed to; None if all of that may have changed."""
+        """Notify a client of earlier changes to its subscriptions. With None, notify of all subscriptions."""
         hub = self.runtime.hub
         entry = hub.sessions.get(connection)
         if entry is None:
@@ -148,7 +148,7 @@ class ServerEndpoint:
                 entry.save = save
 
     def _guard(self, entry: Subscription, uris: Iterable[str], connection: Connection) -> None:
-        if self.catalog.guards:
+        if self.catalog.guards or self.runtime.hub.gate is not None:
             from carrel.server.guards import guard_session  # few servers need it
 
             guard_session(self.catalog, entry, uris, connection)

@@ -1,4 +1,4 @@
-"""Subscriptions to resources that exist for some callers alone: it is asked again at each change whether they do."""
+"""Subscriptions to resources that exist only for some callers: existence is checked again at each change."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Function:
 
     ``immediate`` says that ``invoke`` returns the result itself; otherwise it returns an awaitable of it. ``name`` is
     its name in the log, such as "tool forecast"; ``repeatable`` says that calling it twice does no harm. ``strict`` and
-    ``unknown_arguments`` are those of the server if they are not given.
+    ``unknown_arguments`` default to the server's options.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Function:
         return value
 
     async def _begin_with(self, plan: Plan, context: Context, arguments: Mapping[str, Any]) -> Any:
-        """Make the dependencies, run the function, and close them in reverse order, whatever happens."""
+        """Create the dependencies, run the function, and always close the dependencies in reverse order."""
         failure: BaseException | None = None
         async with AsyncExitStack() as stack:
             try:
@@ -168,7 +168,7 @@ class Function:
         return await value if hasattr(value, "__await__") else value  # a plain function may make a coroutine
 
     def _collect(self, **arguments: Any) -> list[Any]:
-        """Run a generator function to its end, and return what it has yielded."""
+        """Run a generator function to its end, and return the yielded values."""
         return list(self._call(**arguments))
 
     @coroutine

@@ -50,7 +50,7 @@ class Lifecycle:
         """Called before the lifespan is left, the last one first."""
         self.added: list[Provider] = []
         """Providers that are started with the server."""
-        self._optional: set[Provider] = set()  # those of them that are left out where they cannot be started
+        self._optional: set[Provider] = set()  # providers that are left out if they cannot start
         self._waiting: dict[str, asyncio.Task[None]] = {}  # for optional providers that cannot be reached yet
         self._stack: AsyncExitStack | None = None
         self._users = 0
@@ -97,9 +97,9 @@ class Lifecycle:
             raise
 
     def add(self, provider: Provider, *, optional: bool = False) -> Provider:
-        """Add a provider before the start; return it, or the one that has taken over what it would share.
+        """Add a provider before the start; return it, or the existing provider that it was merged into.
 
-        That one is then optional only if both are.
+        The merged provider is optional only if both are.
         """
         for earlier in self.added:
             if earlier.join(provider):

@@ -62,7 +62,7 @@ class _Silence:
 
 
 class LocalProvider(Provider):
-    """Provider of what the decorators of a server register."""
+    """Provider of the items that a server's decorators register."""
 
     name = ""
 
@@ -116,7 +116,7 @@ class LocalProvider(Provider):
         return resources.read_template(template, uri, values, call, channel)
 
     def _template(self, uri: str) -> tuple[Template | None, Any]:
-        """Return the template of a URI, None if there is none, and the values of its variables."""
+        """Return the template that matches a URI, or None, and the values of its variables."""
         for template in self.resources.templates:
             values = template.pattern.match(uri)
             if values is not None:
@@ -190,7 +190,7 @@ class LocalProvider(Provider):
         return Page([entry.template for entry in entries], more)
 
     def search(self, query: str, request: Request) -> MaybeAwaitable[Page[Hit]]:
-        """Return the resources with the query in their title, name or URI; those that begin with it are first."""
+        """Return the resources with the query in their title, name or URI; resources that begin with it come first."""
         if self.resources.guarded:
             return self._search_guarded(query, request)
         return search_names((entry.resource for entry in self.resources.static), query, request)
@@ -341,6 +341,6 @@ async def _limited_later(pending: Any, shown: Callable[[Any], Completion | list[
 def _shown(
     template: Template, argument: str, context: Mapping[str, str], view: View | None, suggestions: Any
 ) -> Completion | list[str]:
-    """Return suggestions without those that name hidden resources, before they are limited."""
+    """Remove suggestions that name hidden resources, before the limit applies."""
     values = listed_values(suggestions)
     return values if view is None else suggested(values, template.pattern, argument, context, view)

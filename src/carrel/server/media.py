@@ -147,7 +147,7 @@ def type_of_data(data: bytes) -> str | None:
 
 
 def contents_of_data(data: bytes, mime_type: str, uri: str) -> TextResourceContents | BlobResourceContents:
-    """Return data as contents of a resource: text where the MIME type is that of text and the data is UTF-8."""
+    """Return data as contents of a resource: text if the MIME type is textual and the data is UTF-8."""
     if is_textual(mime_type):
         try:
             return TextResourceContents(uri, data.decode("utf-8-sig"), mime_type=mime_type)

@@ -19,7 +19,7 @@ def tags_of(value: Iterable[str]) -> frozenset[str]:
     """Return validated tags.
 
     Raises:
-        ConfigError: it is one text, or one of them is none.
+        ConfigError: the value is a single string, or a tag is not a string.
     """
     if isinstance(value, str):
         raise ConfigError(f"tags are a set of texts: write tags={{{value!r}}}")

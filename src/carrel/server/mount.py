@@ -40,10 +40,10 @@ class Mountable(Protocol):
 
 
 class Mounted(Transform):
-    """Provider of all that a server offers, started and stopped with the server that it is added to.
+    """Provider for a mounted server, started and stopped with the outer server.
 
-    Its handlers have their own state and lifespan. Tasks, request states and subscriptions are those of the outer
-    server, and so is its dispatch: the middleware of the mounted server does not run.
+    The mounted server's handlers keep their state and lifespan. Tasks, request states, subscriptions and dispatch
+    belong to the outer server: the middleware of the mounted server does not run.
 
     Raises:
         ConfigError: both servers have extensions with the same operations, or the mounted one has a gate.
@@ -93,7 +93,7 @@ class Mounted(Transform):
         await self._server.stop()
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield an empty batch once the providers of the server listen, and tell them what has subscribers.
+        """Yield an empty batch once the server's providers listen, and pass the subscribed URIs to them.
 
         The server reports the changes themselves as events.
         """

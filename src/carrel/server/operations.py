@@ -136,7 +136,7 @@ class Operations:
         return Result() if ended else self._subscribe_now(call, name)
 
     def _guard(self, entry: Subscription, uris: Iterable[str], call: Call) -> None:
-        if self._runtime.catalog.guards:
+        if call.view is not None or self._runtime.catalog.guards:
             from carrel.server.guards import guard  # few servers need it
 
             guard(self._runtime.catalog, entry, uris, call)
@@ -161,7 +161,7 @@ class Operations:
     async def _subscription_seen(
         self, call: Call, change: Callable[[Call, str], Any], name: str, request: Request
     ) -> Result:
-        if not await self._runtime.catalog.shows(call.params.uri, request):
+        if not await self._runtime.catalog.accepts(call.params.uri, request):
             raise ResourceNotFound(call.params.uri)
         changed = change(call, name)
         return cast("Result", await changed if hasattr(changed, "__await__") else changed)
@@ -169,13 +169,13 @@ class Operations:
     def listen(self, call: Call, channel: Channel) -> Any:
         """Answer subscriptions/listen: open a long-lived stream of notifications.
 
-        The response is sent when the server ends it; a client ends it by cancelling. There may be many of them, for
-        long, and a future costs a fraction of what a task does.
+        The response is sent when the server ends the stream; a client ends the stream by cancelling. Streams may be
+        numerous and long-lived, and a future costs a fraction of a task.
 
         Raises:
-            InvalidParams: it asks for too many resources.
-            ServerUnavailable: its client has too many of them, or too much is kept for it.
-            MissingCapability: it asks for tasks, and the client did not declare that it knows them.
+            InvalidParams: the request names too many resources.
+            ServerUnavailable: the client has too many streams, or too many bytes are queued for it.
+            MissingCapability: the request subscribes to tasks, and the client did not declare the tasks extension.
         """
         wanted, most = call.params.notifications.resource_subscriptions, self._runtime.limits.max_subscriptions
         if wanted is None or not self._runtime.offers_subscriptions:
@@ -208,7 +208,7 @@ class Operations:
         for start in range(0, len(wanted), AT_ONCE):
             part = wanted[start : start + AT_ONCE]
             if request.view is not None or self._runtime.catalog.guards:
-                part = [uri for uri in part if await self._runtime.catalog.shows(uri, request)]
+                part = [uri for uri in part if await self._runtime.catalog.accepts(uri, request)]
             named += self._named(part)
             await asyncio.sleep(0)
         await self._listen(call, channel, named, followed)

@@ -24,7 +24,7 @@ __all__ = ["answer_page", "private"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=CacheableResult)
-#: Name of the provider in the cursors: that of ``LocalProvider``.
+#: Name of ``LocalProvider`` in cursors.
 LOCAL = ""
 
 

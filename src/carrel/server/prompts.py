@@ -78,7 +78,7 @@ class Prompts:
         """Register a function as a prompt, and notify clients that the list changed.
 
         Its parameters are the prompt's arguments. It returns text, a content block, ``PromptMessage``s or a mixture.
-        ``tags`` and ``when`` are those of ``tools.add``.
+        For ``tags`` and ``when`` see ``tools.add``.
 
         Raises:
             ConfigError: the name is taken, and ``replace`` is not set.
@@ -112,7 +112,7 @@ class Prompts:
         """Remove a prompt, and notify clients that the list changed.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no such name.
         """
         if self._switches is None:
             self.entries.remove(name)
@@ -121,20 +121,20 @@ class Prompts:
         self._changed((name,))
 
     def disable(self, *names: str, tags: Iterable[str] = ()) -> None:
-        """Disable prompts by name, or all with one of ``tags``, also those that are added later.
+        """Disable prompts by name, or all prompts with one of ``tags``, including later additions.
 
-        They are as if they did not exist, until they are enabled again. Clients are notified that the list changed.
+        Clients see them as missing until they are enabled again, and are notified that the list changed.
 
         Raises:
-            KeyError: there is none of a name.
+            KeyError: no such name.
         """
         self._switch().disable(names, tags_of(tags))
 
     def enable(self, *names: str, tags: Iterable[str] = ()) -> None:
-        """Enable prompts that were disabled by the same name, or the same tags.
+        """Enable prompts that were disabled by the same name or tags.
 
         Raises:
-            KeyError: there is none of a name.
+            KeyError: no such name.
         """
         self._switch().enable(names, tags_of(tags))
 

@@ -13,7 +13,7 @@ __all__ = ["SameCaller"]
 
 
 class SameCaller(msgspec.Struct, frozen=True):
-    """Clients of one caller: that of a connection, and those with the same principal, by its id."""
+    """Clients of one caller: the client of a connection, and all clients with the same principal id."""
 
     connection: Connection
     principal: str | None

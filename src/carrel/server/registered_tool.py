@@ -68,7 +68,7 @@ class RegisteredTool(msgspec.Struct, eq=False):
         return self.tool
 
     def promise(self, input_schema: dict[str, Any] | None, output_schema: dict[str, Any] | None) -> None:
-        """Set the schemas that are given by hand, and check what can be checked at registration.
+        """Set explicit schemas, and run the checks that are possible at registration.
 
         Raises:
             ConfigError: a schema is refused, contradicts something else, or is missing.
@@ -94,10 +94,11 @@ class RegisteredTool(msgspec.Struct, eq=False):
             raise ConfigError(f"The tool {self.name}: {error}") from None
 
     def find_output(self) -> Validator | None:
-        """Return the validator of results, by the schema that is listed; None if there is none.
+        """Return the validator of results for the listed schema, or None without a schema.
 
         Raises:
-            ConfigError: structured results were asked for, and their type is unknown, has no schema or a refused one.
+            ConfigError: structured results were requested, and their type is unknown, or has no schema or a refused
+                one.
         """
         if self.output is UNSET:
             from carrel.protocol.json_schema import Validator

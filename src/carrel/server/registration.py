@@ -158,11 +158,11 @@ class Registration:
 
         ``csp`` are the origins that the page may use: connect_domains, resource_domains, frame_domains and
         base_uri_domains, none of them by default. ``permissions`` are camera, microphone, geolocation and
-        clipboard_write. ``domain`` is an origin of its own, in the form that the host wants; ``prefers_border`` asks
-        for a border, or for none. Tools refer to it with ``ui=uri``.
+        clipboard_write. ``domain`` is a separate origin for the page, in the host's format; ``prefers_border`` requests
+        a border, or no border. Tools refer to the page with ``ui=uri``.
 
         Raises:
-            ConfigError: the URI does not begin with ui://, or is taken, or something is not known.
+            ConfigError: the URI does not begin with ui://, or is taken, or an option is unknown.
         """
         from carrel.server.apps import add_page, page_meta
 

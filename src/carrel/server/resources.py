@@ -119,7 +119,7 @@ class Resources:
 
         ``value`` is text, bytes, a ``Path`` (read anew each time), anything JSON can hold, ``Contents``, or a function
         without parameters (other than a ``Context``) that returns one of them. ``size`` is in bytes, ``ttl`` in
-        seconds. ``tags`` and ``when`` are those of ``tools.add``.
+        seconds. For ``tags`` and ``when`` see ``tools.add``.
 
         Raises:
             ConfigError: the URI is not one, is a template, or is taken.
@@ -164,7 +164,7 @@ class Resources:
         """Remove a resource or a template, and notify clients that the list changed.
 
         Raises:
-            KeyError: there is none of that URI.
+            KeyError: no such URI.
         """
         if "{" in uri:
             self.templates.remove(uri) if self._switches is None else self._switches[1].remove(uri)
@@ -174,12 +174,12 @@ class Resources:
         self._listed((uri,))
 
     def disable(self, *uris: str, tags: Iterable[str] = ()) -> None:
-        """Disable resources and templates by URI, or all with one of ``tags``, also those that are added later.
+        """Disable resources and templates by URI, or all with one of ``tags``, including later additions.
 
-        They are as if they did not exist, until they are enabled again. Clients are notified that the list changed.
+        Clients see them as missing until they are enabled again, and are notified that the list changed.
 
         Raises:
-            KeyError: there is none of a URI.
+            KeyError: no such URI.
         """
         static, templates = self._switch()
         labels = tags_of(tags)
@@ -187,10 +187,10 @@ class Resources:
         templates.disable([uri for uri in uris if "{" in uri], labels)
 
     def enable(self, *uris: str, tags: Iterable[str] = ()) -> None:
-        """Enable resources and templates that were disabled by the same URI, or the same tags.
+        """Enable resources and templates that were disabled by the same URI or tags.
 
         Raises:
-            KeyError: there is none of a URI.
+            KeyError: no such URI.
         """
         static, templates = self._switch()
         labels = tags_of(tags)

@@ -36,9 +36,9 @@ log = Log("carrel")
 def result_of(value: Any, entry: RegisteredTool) -> CallToolResult:
     """Convert the return value of a tool function to a result.
 
-    Text and content blocks become content, several of them stay several. Everything else becomes JSON text, and
-    structured content too if it is an object or the tool has an output schema. A value that does not fit an output
-    schema becomes an error that says what does not fit.
+    Text and content blocks become content; a list of blocks stays a list. Everything else becomes JSON text, and also
+    structured content if it is an object or the tool has an output schema. A value that violates the output schema
+    becomes an error that names the violation.
 
     Raises:
         TypeError: the value cannot be turned into JSON; the message names the tool and the path in the value.
@@ -104,7 +104,7 @@ def _encode(value: Any, entry: RegisteredTool) -> tuple[Any, bytes]:
     try:
         plain = to_jsonable(value) if entry.by_hand else entry.function.signature.to_plain(value)
         return plain, to_json(plain)
-    except Exception as error:  # whatever the serializers of pydantic and of other types raise
+    except Exception as error:  # serializers of pydantic and other types may raise any exception
         from carrel.server.schema.unencodable import explain_unencodable
 
         raise TypeError(f"{entry.name}: {explain_unencodable(value, error)}") from error

@@ -97,7 +97,7 @@ class Runtime:
         self.extensions: dict[str, dict[str, Any]] = {}
         """Settings of the extensions of the server, by name."""
         self.sessions: dict[Connection, Session] = {}
-        """Sessions that handlers have asked for, until their connections are closed."""
+        """Sessions that handlers use, until their connections are closed."""
         self.listeners: list[Callable[[Sequence[Change], ListChanges, Recipients | None], None]] = []
         """Called with every change, in the event loop of the server: the catalogs in which it is a provider."""
         self.contexts: Contexts | None = None
@@ -126,10 +126,10 @@ class Runtime:
         self.slow_handler_seconds = limits.slow_handler_seconds
 
     def change_limits(self, limits: Limits) -> None:
-        """Change the limits, for whatever comes from now on.
+        """Change the limits for later requests.
 
         Raises:
-            ConfigError: some of them cannot change while the server runs; then none have changed.
+            ConfigError: a limit cannot change while the server runs; no limit is changed then.
         """
         if self.is_running:
             fixed = [name for name in FIXED if getattr(limits, name) != getattr(self.limits, name)]
@@ -240,7 +240,7 @@ class Runtime:
         return found
 
     def view_of(self, call: Call) -> View | None:
-        """Return the rights of the caller of a request, to be asked with the URIs and names of this server."""
+        """Return the rights of a call's caller, which take the URIs and names of this server."""
         view = call.view if self._outer is None else self._outer.view_of(call)
         return view if view is None or self.names is None else RenamedView(view, self.names)
 
@@ -333,7 +333,7 @@ class Runtime:
 
             shared, hub = self._replica.shared, self.hub
             changed = Changed(
-                uris if shared else [uri for uri in uris if uri in hub.uris],
+                uris if shared else hub.touched(uris),
                 _recorded({name: keys for name, keys in lists.items() if shared or hub.hears(name)}),
             )
             since = self._replica.position

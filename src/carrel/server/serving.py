@@ -26,10 +26,10 @@ log = Log("carrel")
 def run(
     app: HasEndpoint, name: str, transport: str, options: RunOptions, *, tells_errors: bool, level: str | None
 ) -> None:
-    """Serve in an event loop of its own, on stdio or HTTP.
+    """Serve on stdio or HTTP, in a new event loop.
 
     Raises:
-        ConfigError: there is no such transport, or it does not take these options.
+        ConfigError: the transport is unknown, or does not take these options.
     """
     transport, given = _prepare(name, transport, options, tells_errors=tells_errors, default_level=level)
     if transport == "stdio":
@@ -50,7 +50,7 @@ async def run_async(
     """Serve in the running event loop, on stdio or HTTP.
 
     Raises:
-        ConfigError: there is no such transport, or it does not take these options.
+        ConfigError: the transport is unknown, or does not take these options.
     """
     transport, given = _prepare(name, transport, options, tells_errors=tells_errors, default_level=level)
     if transport == "stdio":
@@ -71,7 +71,7 @@ def _prepare(
     Logs a warning if other machines may get the messages of exceptions.
 
     Raises:
-        ConfigError: there is no such transport, or it does not take these options.
+        ConfigError: the transport is unknown, or does not take these options.
     """
     if transport not in TRANSPORTS:
         raise ConfigError(f"transport must be {', '.join(map(repr, TRANSPORTS))}, not {transport!r}")

@@ -38,7 +38,7 @@ class Session:
         self._values: dict[str, bytes] = {}
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Return a value as decoded from JSON; ``default`` if there is none.
+        """Return a value decoded from JSON, or ``default`` if it is not set.
 
         Raises:
             ServerUnavailable: the shared store has failed.

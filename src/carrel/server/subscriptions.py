@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Hub", "Subscription"]
 
-#: Names of the lists that can change; also those of their events.
+#: Names of the lists that can change, which are also the names of their events.
 LISTS: tuple[ListName, ...] = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 
+T = TypeVar("T")
 Event: TypeAlias = ListName | Literal["resource_updated"]
 NO_LISTS: ListChanges = {}
 What: TypeAlias = "tuple[Event, str, Recipients | None]"
-"""What has changed: the event, the URI of a resource, and the only clients to notify (None: all)."""
+"""Change: the event, the URI of a resource, and the recipients (None: all clients)."""
 
 #: How many entries of a list are looked up for a notification. If more have changed, all subscribers are notified.
 MAX_KEYS = 10_000
@@ -84,7 +85,9 @@ class Subscription(msgspec.Struct, eq=False, weakref=True, gc=True):
     size: int = 0
     save: Callable[[str, str | None], None] | None = None
     shows: dict[str, Callable[[], Awaitable[bool]]] | None = None
-    """Functions that return whether a resource still exists for the client, by those that exist for some alone."""
+    """Functions that return whether a resource still exists for the client, by URI, for resources that only some
+    callers have.
+    """
 
     def weigh(self, uri: str, spelled: str) -> int:
         """Return the bytes that a subscription to a resource takes, with one notification that waits to be sent."""
@@ -113,11 +116,13 @@ class Hub:
 
     def __init__(self) -> None:
         self.gate: Gate | None = None
-        """Access gate of the server: subscribers are only notified of what it shows them."""
+        """Access gate of the server: subscribers are only notified about resources that they may see."""
         self.sessions: dict[Connection, Subscription] = {}
         """Subscriptions of sessions, until their connections are closed."""
         self._entries: set[Subscription] = set()
         self._by_uri: dict[str, set[Subscription]] = {}
+        self._windows: dict[str, set[str]] = {}
+        """URIs with a query that have subscribers, by the URI without the query."""
         self._by_task: dict[str, set[Subscription]] = {}
         self._by_list: dict[str, set[Subscription]] = {name: set() for name in LISTS}
         self._pending: dict[What, int] = {}
@@ -157,7 +162,7 @@ class Hub:
         for name in entry.lists:
             self._by_list[name].add(entry)
         for uri in entry.uris or ():
-            self._by_uri.setdefault(uri, set()).add(entry)
+            self._index(uri, entry)
         for id in entry.tasks:
             self._by_task.setdefault(id, set()).add(entry)
 
@@ -168,17 +173,33 @@ class Hub:
         for name in entry.lists:
             self._by_list[name].discard(entry)
         for uri in entry.uris or ():
-            self._forget(self._by_uri, uri, entry)
+            self._forget_uri(uri, entry)
         for id in entry.tasks:
-            self._forget(self._by_task, id, entry)
+            forget(self._by_task, id, entry)
 
-    @staticmethod
-    def _forget(index: dict[str, set[Subscription]], key: str, entry: Subscription) -> None:
-        listeners = index.get(key)
-        if listeners is not None:
-            listeners.discard(entry)
-            if not listeners:
-                del index[key]
+    def _index(self, uri: str, entry: Subscription) -> None:
+        self._by_uri.setdefault(uri, set()).add(entry)
+        whole, query, _ = uri.partition("?")
+        if query:
+            self._windows.setdefault(whole, set()).add(uri)
+
+    def _forget_uri(self, uri: str, entry: Subscription) -> None:
+        forget(self._by_uri, uri, entry)
+        if "?" in uri and uri not in self._by_uri:
+            forget(self._windows, uri.partition("?")[0], uri)
+
+    def touched(self, uris: Iterable[str]) -> list[str]:
+        """Return the URIs with subscribers that changes of resources concern.
+
+        A URI with a query shows a part of a resource or another form of it, and so changes with the resource.
+        """
+        found: list[str] = []
+        for uri in uris:
+            if uri in self._by_uri:
+                found.append(uri)
+            if uri in self._windows:
+                found += self._windows[uri]
+        return found
 
     def subscribe(self, entry: Subscription, uri: str, spelled: str) -> None:
         """Add a resource to the subscription of a session. Notifications name it as it is ``spelled``.
@@ -193,7 +214,7 @@ class Hub:
             size -= entry.weigh(uri, entry.uris[uri])
         entry.take(size)
         entry.uris[uri] = spelled
-        self._by_uri.setdefault(uri, set()).add(entry)
+        self._index(uri, entry)
         if entry.save is not None:
             entry.save(uri, spelled)
 
@@ -203,7 +224,7 @@ class Hub:
             entry.give(entry.weigh(uri, entry.uris.pop(uri)))
             if entry.shows is not None:
                 entry.shows.pop(uri, None)
-            self._forget(self._by_uri, uri, entry)
+            self._forget_uri(uri, entry)
             if entry.save is not None:
                 entry.save(uri, None)
 
@@ -240,9 +261,8 @@ class Hub:
         that time is over: a storm of changes of one resource or list is one notification per ``QUIET``. ``since`` is a
         position of the bus before the changes. ``recipients`` are the only clients to notify, if it is not all.
         """
-        for uri in uris:
-            if uri in self._by_uri:
-                self._pending.setdefault(("resource_updated", uri, recipients), since)
+        for uri in self.touched(uris):
+            self._pending.setdefault(("resource_updated", uri, recipients), since)
         for name, keys in lists.items():
             if self._by_list[name]:
                 listed: What = (name, "", recipients)
@@ -259,11 +279,11 @@ class Hub:
             self._timer = loop.call_later(wait, self._flush) if wait else loop.call_soon(self._flush)
 
     def catch_up(self, entry: Subscription, uris: Iterable[str], lists: Mapping[str, Collection[str] | None]) -> None:
-        """Notify one subscriber of earlier changes of what it has subscribed to."""
+        """Notify one subscriber of earlier changes to its subscriptions."""
         for name in LISTS:
             if name in lists and name in entry.lists:
                 self._tell({entry}, name, "", lists[name])
-        for uri in uris:
+        for uri in dict.fromkeys(self.touched(uris)):
             if entry.uris and uri in entry.uris:
                 self._tell({entry}, "resource_updated", uri)
 
@@ -367,6 +387,15 @@ class Hub:
         """Send the acknowledgement of a listen request: the honored filter. Must be its first message."""
         params = AcknowledgedParams(meta={SUBSCRIPTION: entry.tag}, notifications=honored)
         entry.channel.send(encode_event(entry.revision, "subscription_acknowledged", params))
+
+
+def forget(index: dict[str, set[T]], key: str, value: T) -> None:
+    """Remove a value from an index, and its key with the last value."""
+    values = index.get(key)
+    if values is not None:
+        values.discard(value)
+        if not values:
+            del index[key]
 
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"

@@ -67,9 +67,9 @@ class Tasks(Protocol):
 
 
 class TaskChannel:
-    """Channel of a call that is a task, or becomes one by ``detach``: then messages go to the channel of the task.
+    """Channel of a call that is a task, or becomes one by ``detach``. A task's messages go to the channel of the task.
 
-    Until ``detach`` has called ``create``, messages go to ``channel``, that of the call.
+    Until ``detach`` has called ``create``, messages go to ``channel``, the channel of the call.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TaskChannel:
         self._create = create
 
     def detach(self) -> None:
-        """Turn the call into a task, if it is none yet and may become one."""
+        """Turn the call into a task, if it may become one; a no-op if it is one already."""
         if self.task is None and self._create is not None:
             self.task = self._create()
 

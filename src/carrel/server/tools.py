@@ -100,11 +100,11 @@ class Tools:
 
         The schema of the arguments comes from the signature, unless ``input_schema`` gives one (JSON Schema 2020-12, or
         the dialect of its ``$schema``); then the function gets them as they are. ``structured=False`` keeps the result
-        out of ``structuredContent``, ``True`` puts it there whatever it is.
+        out of ``structuredContent``, ``True`` always puts it there.
 
         With ``strict``, arguments are held to the schema; otherwise the text "5" is read as an integer, and so on.
         ``unknown_arguments`` says whether to "refuse" or "ignore" arguments that the function does not have. These two
-        and ``mask_errors`` are those of the server where they are not given.
+        and ``mask_errors`` default to the server's options.
 
         ``task`` says whether a call may ("optional") or must ("required") become a task, whose result is fetched later;
         with ``detaches`` it does so when the function calls ``context.detach()``, and otherwise at once.
@@ -162,7 +162,7 @@ class Tools:
         """Remove a tool, and notify clients that the list changed.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no such name.
         """
         if self._switches is None:
             self.entries.remove(name)
@@ -171,20 +171,20 @@ class Tools:
         self._changed((name,))
 
     def disable(self, *names: str, tags: Iterable[str] = ()) -> None:
-        """Disable tools by name, or all with one of ``tags``, also those that are added later.
+        """Disable tools by name, or all tools with one of ``tags``, including later additions.
 
-        They are as if they did not exist, until they are enabled again. Clients are notified that the list changed.
+        Clients see them as missing until they are enabled again, and are notified that the list changed.
 
         Raises:
-            KeyError: there is none of a name.
+            KeyError: no such name.
         """
         self._switch().disable(names, tags_of(tags))
 
     def enable(self, *names: str, tags: Iterable[str] = ()) -> None:
-        """Enable tools that were disabled by the same name, or the same tags.
+        """Enable tools that were disabled by the same name or tags.
 
         Raises:
-            KeyError: there is none of a name.
+            KeyError: no such name.
         """
         self._switch().enable(names, tags_of(tags))
 
@@ -233,7 +233,7 @@ class Tools:
     def call(self, name: str, raw: Raw, call: Call, channel: Channel, *, permitted: bool = False) -> Any:
         """Return the result of a tool, or an awaitable of it; ``raw`` are its arguments as the client sent them.
 
-        ``permitted`` says that the ``when`` of the tool was asked.
+        ``permitted``: the tool's ``when`` has already allowed the call.
 
         Raises:
             InvalidParams: there is no such tool, or, before 2025-11-25, the arguments are not valid.
@@ -337,7 +337,7 @@ def failure_of(error: BaseException, entry: RegisteredTool, *, stateless: bool) 
     if isinstance(error, ProtocolError) and not (isinstance(error, MissingCapability) and not stateless):
         raise error
     if isinstance(error, ResourceForbidden):
-        error = ResourceNotFound(error.uri)  # what may not be read does not exist
+        error = ResourceNotFound(error.uri)  # a hidden resource does not exist for the caller
     return CallToolResult(content=[TextContent(_explain(error, entry))], is_error=True)
 
 

@@ -50,7 +50,7 @@ async def hidden(listing: Listing[E], runtime: Runtime, call: Call, channel: Cha
 
 
 class Switches(Generic[E]):
-    """Entries of a listing that are disabled, by name or by tag; ``changed`` is called with those that come or go."""
+    """Disabled entries of a listing, by name or tag; ``changed`` is called with entries that appear or disappear."""
 
     def __init__(self, listing: Listing[E], changed: Callable[[Iterable[str]], None]) -> None:
         self._listing = listing
@@ -61,10 +61,10 @@ class Switches(Generic[E]):
         """Disabled entries, by key."""
 
     def disable(self, names: Collection[str], tags: Iterable[str]) -> None:
-        """Disable entries by name, and all with one of some tags, later ones too.
+        """Disable entries by name and by tag, including later additions.
 
         Raises:
-            KeyError: there is none of a name.
+            KeyError: no such name.
         """
         for name in names:
             if name not in self._listing and name not in self.off:
@@ -74,10 +74,10 @@ class Switches(Generic[E]):
         self._refresh()
 
     def enable(self, names: Collection[str], tags: Iterable[str]) -> None:
-        """Enable entries again; those that are disabled by something else as well stay disabled.
+        """Enable entries again. Entries that another name or tag disables stay disabled.
 
         Raises:
-            KeyError: there is none of a name.
+            KeyError: no such name.
         """
         for name in names:
             if name not in self._listing and name not in self.off:
@@ -101,7 +101,7 @@ class Switches(Generic[E]):
         """Remove an entry that may be disabled.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no such name.
         """
         self._names.discard(name)
         if self.off.pop(name, None) is None:

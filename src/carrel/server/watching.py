@@ -45,7 +45,7 @@ class OwnInterest(Interest):
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
-        """Do nothing: they are those of the server."""
+        """No-op: the server sets the URIs."""
 
     def of(self, recipients: Recipients) -> Collection[str]:
         """Return the URIs to which some clients have subscribed, in normal form."""
@@ -173,7 +173,7 @@ class Watches:
 
 
 async def _listening(watches: Collection[Watch], patience: float) -> list[str]:
-    """Wait until providers listen, up to ``patience`` seconds, and return the names of those that do not."""
+    """Wait up to ``patience`` seconds until providers listen; return the names of providers that do not."""
     try:
         async with asyncio.timeout(patience):
             for watch in watches:

@@ -107,7 +107,7 @@ def is_prefix(prefix: str, uri: str) -> bool:
 
 
 def key_of(kind: Kind, item: Any) -> str:
-    """Return what is unique about an item of a list."""
+    """Return the unique key of an item in a list."""
     key: str = getattr(item, KINDS[kind])
     return key
 
@@ -117,7 +117,7 @@ async def answer(value: MaybeAwaitable[T]) -> T:
 
 
 class Caller:
-    """Calls a provider on behalf of a caller, who sees what is ``visible``."""
+    """Calls a provider on behalf of a caller, who sees the ``visible`` resources."""
 
     def __init__(self, provider: Provider, visible: Visible | None = None) -> None:
         self.provider = provider
@@ -300,13 +300,17 @@ class Listener:
             pass
 
     async def hear(self, uri: str, *kinds: str) -> Change:
-        """Wait for a change of a resource, of one of these kinds, or of any kind if none is given."""
+        """Wait for a change of a resource, of one of these kinds, or, without kinds, of any kind.
+
+        A change of a resource is one of its windows, too: servers notify of ``notes.txt?lines=1-5`` with ``notes.txt``.
+        """
+        names = (uri, uri.partition("?")[0])
         self.interest.uris = {*self.interest.uris, uri}
         self.interest.notify()
         async with asyncio.timeout(TIMEOUT):
             while True:
                 for change in self.heard:
-                    if change.uri == uri and (not kinds or change.kind in kinds):
+                    if change.uri in names and (not kinds or change.kind in kinds):
                         self.heard.remove(change)
                         return change
                 self.heard += await self.batch()

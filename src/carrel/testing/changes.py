@@ -1,4 +1,4 @@
-"""Contract of the life of a provider: changes, concurrent calls, and what is left behind."""
+"""Contract for a provider's lifecycle: changes, concurrent calls, and leaks."""
 
 from __future__ import annotations
 

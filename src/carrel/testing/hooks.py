@@ -1,4 +1,4 @@
-"""Hooks of the contract tests: what the author of a provider tells about it."""
+"""Hooks of the contract tests, which the author of a provider implements."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ class Hooks:
 
     async def remove(self, provider: Provider, uri: str) -> None:
         """Remove a resource made by ``create``."""
+
+    async def shown_in(self, provider: Provider, uri: str) -> Collection[str]:
+        """Return a URI of each kind that changes when a resource made by ``create`` does: itself, its windows, …."""
+        return [uri]
+
+    async def lists_with_new(self, provider: Provider) -> Collection[str]:
+        """Return a URI of each kind that changes when ``create`` makes a resource: directories, overviews, …."""
+        return []
 
     def missing(self, provider: Provider) -> str | None:
         """Return a URI that belongs to the provider, but that does not exist. None if it has no resources."""

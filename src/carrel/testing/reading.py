@@ -18,7 +18,7 @@ __all__ = ["ReadingTests"]
 
 
 class ReadingTests(Hooks):
-    """Reading of what is there and what is not, completion and search."""
+    """Reading of existing and missing resources, completion and search."""
 
     async def test_what_is_listed_can_be_read(self, provider: Provider) -> None:
         async with running(provider):

@@ -132,13 +132,13 @@ def _describe_fields(kind: Any, properties: dict[str, Any]) -> None:
 
 
 def _describe(annotation: Any, node: dict[str, Any]) -> None:
-    """Put the choices of a field in their order of definition, and give those of an Enum titles."""
+    """Order the choices of a field by definition, and add titles to the choices of an Enum."""
     from carrel.server.schema.type_hints import describe, plain_type, values_of
 
     for told in filter(None, map(describe, getattr(annotation, "__metadata__", ()))):
         node.setdefault("description", told)
     if plain_type(annotation) is datetime.datetime:
-        node["format"] = "date-time"  # otherwise said only of those with a time zone
+        node["format"] = "date-time"  # msgspec sets it only for datetimes with a time zone
     choices = () if plain_type(annotation) is bool else values_of(annotation)
     if not choices:
         return

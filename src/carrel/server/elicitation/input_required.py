@@ -1,8 +1,8 @@
 """Requests to the client during a request (elicitation, sampling, roots), and multi round-trip requests (MRTR).
 
-For a client with a session (2025-11-25 and before) a question is a request of its own, on the stream of the call.
-A stateless client (2026-07-28) gets an ``InputRequiredResult`` instead and sends the request again with the answers; so
-the handler runs from its beginning again, and the questions of earlier rounds are answered at once.
+For a client with a session (2025-11-25 and before), a server request is sent on the stream of the call. A stateless
+client (2026-07-28) gets an ``InputRequiredResult`` instead, and repeats its request with the answers. The handler then
+runs again from its beginning, and earlier server requests return their answers at once.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "MAX_ATTEMPTS",
     "InputRequired",
     "Pending",
     "Round",
@@ -64,7 +65,7 @@ __all__ = [
 
 log = Log("carrel")
 
-#: How often a question is asked, if the answers do not fit.
+#: Number of attempts for a question whose answers are not valid.
 MAX_ATTEMPTS = 3
 #: Bytes in the id of a request over its rounds.
 EXCHANGE_ID = 16
@@ -81,12 +82,14 @@ class InputRequired(BaseException):
 class Round(msgspec.Struct):
     """State of one run of a handler: the answers of earlier rounds, and the questions still open.
 
-    ``digests`` identify the questions that were asked; ``kept`` are the values of ``Context.once``. ``exchange`` is the
-    id of the request over all rounds, and ``step`` is how many times it was answered with questions.
+    ``digests`` identify the questions that were asked; ``misfits`` counts the invalid answers to each; ``kept`` are the
+    values of ``Context.once``. ``exchange`` is the id of the request over all rounds, and ``step`` is how many times it
+    was answered with questions.
     """
 
     answers: dict[str, Any] = {}
     digests: dict[str, bytes] = {}
+    misfits: dict[str, int] = {}
     kept: dict[str, Any] = {}
     needed: dict[str, Question] = {}
     asked: dict[str, int] = {}
@@ -94,7 +97,7 @@ class Round(msgspec.Struct):
     step: int = 0
 
     def key_for(self, operation: str, key: str | None) -> str:
-        """Return the key of a question: the given one, or one by its place among those of its kind."""
+        """Return the given key of a server request, or a key from its operation and number."""
         if key is not None:
             return key
         number = self.asked[operation] = self.asked.get(operation, 0) + 1
@@ -159,12 +162,12 @@ async def use_state(context: Asker) -> None:
 
 
 async def ask(context: Asker, questions: Mapping[str | None, Question]) -> list[Any]:
-    """Put questions to the client, and return the answers in the same order.
+    """Send requests to the client, and return the answers in the same order.
 
     Raises:
         MissingCapability: the client cannot be asked that.
         PeerError: the client answered with an error.
-        ProtocolError: its answers do not fit: those of a user again and again, those of a program once.
+        ProtocolError: its answers are not valid: ``MAX_ATTEMPTS`` answers of a user, or one answer of a program.
     """
     from carrel.server.elicitation.questions import check  # loaded on first use
 
@@ -203,7 +206,8 @@ async def _ask_stateless(context: Asker, questions: Mapping[str | None, Question
             try:
                 found.append(question.read(answer))
             except ValueError as error:
-                if not question.again:
+                current.misfits[key] = current.misfits.get(key, 0) + 1
+                if not question.again or current.misfits[key] >= MAX_ATTEMPTS:
                     current.answers[key] = answer  # which is as wrong in the next round
                     raise misfit(key, error) from None
                 log.debug("the answer to question %s does not fit: %s", key, error)
@@ -253,6 +257,7 @@ async def required(context: Asker) -> InputRequiredResult:
     value = {
         "answers": answers,
         "digests": current.digests,
+        "misfits": current.misfits,
         "kept": current.kept,
         "exchange": current.exchange or os.urandom(EXCHANGE_ID),
         "step": current.step + 1,
@@ -307,7 +312,7 @@ class Pending(msgspec.Struct, eq=False):
             self.answer.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Take the client's error, or the one of an answer that cannot be read."""
+        """Take the client's error, or the decoding error of an answer."""
         if isinstance(error, InvalidMessage):
             error = PeerError(INTERNAL_ERROR, f"The client's answer cannot be read: {error.message}")
         if not self.answer.done():
@@ -340,7 +345,7 @@ async def _request(context: Asker, question: Question) -> Any:
     if task is None:
         pending.send(call.connection, context._channel)
     else:
-        limit = None  # a task has a time to live of its own
+        limit = None  # a task has a separate time to live
         pending.params = msgspec.structs.replace(
             params, meta={**(params.meta or {}), **(context._related or {})} or None
         )

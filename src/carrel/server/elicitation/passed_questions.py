@@ -56,10 +56,10 @@ def passed_question(params: QuestionParams, revision: Revision) -> Question:
 
 
 def read_elicited(schema: dict[str, Any] | None, answer: Any) -> ElicitResult:
-    """Return the answer to an elicitation. That what was filled in fits is checked, where the form is one known here.
+    """Return the answer to an elicitation, validated if its form is supported here.
 
     Raises:
-        ValueError: it does not fit.
+        ValueError: the answer does not match the form.
     """
     result = whole(ElicitResult, answer)
     if schema is not None and result.action == "accept":
@@ -78,9 +78,9 @@ def whole(kind: type[R], answer: Any) -> R:
 
 
 def whole_roots(answer: Any) -> ListRootsResult:
-    """Return the roots of an answer, without those that are no ``file:`` URIs.
+    """Return the roots of an answer, without roots that are not ``file:`` URIs.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the answer is not a list of roots.
     """
     return with_file_roots(unknown.distribute(whole(ListRootsResult, answer)))

@@ -56,10 +56,10 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question to the client: operation, parameters, required capabilities, and the function that reads the answer.
+    """A request to the client: operation, parameters, required capabilities, and the function that decodes the answer.
 
-    ``read`` raises ValueError where the answer does not fit. Then a user is asked again (``again``); a program, which
-    would answer the same and may cost money, is not.
+    ``read`` raises ValueError if the answer is not valid. The request is then repeated for a user (``again``), but not
+    for a program, which would answer the same and may cost money.
     """
 
     operation: str
@@ -70,7 +70,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Capable(Protocol):
-    """Context of a request, as far as it says what its client can be asked."""
+    """Context of a request, as far as it gives the client's capabilities."""
 
     _call: Call
     _lacking: dict[str, Any] | None
@@ -85,11 +85,11 @@ class Capable(Protocol):
 
 
 async def check(context: Capable, questions: Iterable[Question]) -> None:
-    """Check that the client declared the capabilities that questions need.
+    """Check that the client declared the capabilities that server requests need.
 
     Raises:
-        MissingCapability: it did not declare that it can. All that it did not declare is named, also for other
-            questions that are asked side by side.
+        MissingCapability: the client did not declare a capability. The error names all missing capabilities, including
+            those of concurrent requests.
     """
     declared = msgspec.to_builtins(context.capabilities)
     if "url" not in declared.get("elicitation", ("url",)):
@@ -172,10 +172,10 @@ def form_question(message: str, kind: Any) -> Question:
 
 
 def page_question(message: str, url: str, revision: Revision) -> Question:
-    """Return the question of a URL mode elicitation. See ``Context.elicit_url``.
+    """Return the request of a URL mode elicitation. See ``Context.elicit_url``.
 
     Raises:
-        ValueError: the URL is neither https: nor, on this machine, http:; or it is not what it looks like.
+        ValueError: the URL is neither https: nor, on this machine, http:; or it hides its real host.
     """
     check_page(url)
     id = None if revision.stateless else os.urandom(16).hex()
@@ -189,10 +189,10 @@ def page_question(message: str, url: str, revision: Revision) -> Question:
 
 
 def check_page(url: str) -> None:
-    """Check the URL of a page that a user is asked to visit.
+    """Check the URL of a page for a user to visit.
 
     Raises:
-        ValueError: it is neither https: nor, on this machine, http:; or it is not what it looks like.
+        ValueError: it is neither https: nor, on this machine, http:; or it hides its real host.
     """
     from urllib.parse import urlsplit
 
@@ -249,7 +249,7 @@ def model_question(params: CreateMessageParams, revision: Revision) -> Question:
         operation = "sample_with_tools"
         needs["tools"] = {}
     if params.include_context not in (None, "none") and "sample_with_tools" in revision.questions:
-        needs["context"] = {}  # before sampling had capabilities of its own, every client could be asked that
+        needs["context"] = {}  # before sampling had sub-capabilities, every client supported it
     kind = prepared(CreateMessageResult)
     return Question(operation, params, {"sampling": needs}, lambda answer: msgspec.convert(answer, kind), again=False)
 

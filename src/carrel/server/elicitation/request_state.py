@@ -56,7 +56,7 @@ class Exchanges:
         self._budget = budget
         self._ttl = ttl
         self._counted: dict[bytes, tuple[str, float]] = {}
-        """The client and the expiry of each exchange that counts, those that expire first before all others."""
+        """The client and the expiry of each counted exchange, ordered by expiry."""
 
     def __len__(self) -> int:
         return len(self._counted)

@@ -97,7 +97,7 @@ class Automaton:
         self.letters = self.sample()
         done = set(whole.last) if whole.open else set()
         if whole.open and whole.empty:
-            done = set(self.follow)  # it matches at once, whatever there is
+            done = set(self.follow)  # it matches at once, without input
         self.follow = {state: next - done for state, next in self.follow.items() if state not in done}
 
     def starts(self, tree: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Docstring parser: the description of a function, and those of its parameters."""
+"""Docstring parser: the descriptions of a function and its parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_docstring(docstring: str | None) -> tuple[str | None, dict[str, str]]:
     """Return the text of a docstring without its section on parameters, and the descriptions by parameter.
 
     Knows the styles of Google (``Args:``, ``Parameters:``), NumPy (underlined ``Parameters``), Sphinx
-    (``:param name:``), epydoc (``@param name:``) and entries with dashes (``name - what it is``) in a section.
+    (``:param name:``), epydoc (``@param name:``) and entries with dashes (``name - description``) in a section.
     """
     lines = inspect.cleandoc(docstring or "").splitlines()
     text: list[str] = []

@@ -44,7 +44,8 @@ def explain(
 ) -> InvalidArguments:
     """Return an error of msgspec as ``InvalidArguments``, in plain words.
 
-    ``annotations`` are those of all arguments; ``name`` is the argument, and ``given`` its text, if only one was read.
+    ``annotations`` has the annotations of all arguments; ``name`` is the argument, and ``given`` its text, if only one
+    argument was decoded.
     """
     from carrel.server.schema.type_hints import values_of  # most servers never come here
 
@@ -83,7 +84,7 @@ def argument_of(path: str, names: Collection[str]) -> str | None:
 
 
 def missing_argument(path: str, names: Collection[str]) -> InvalidArguments:
-    """Return the error for a missing argument or member at ``path``. ``names`` are those of the arguments."""
+    """Return the error for a missing argument or member at ``path``. ``names`` are the argument names."""
     return InvalidArguments(f"Missing required argument `{path[:200]}`", argument_of(path, names), path)
 
 

@@ -25,7 +25,7 @@ def read_leniently(
     """Decode a JSON object of arguments into the fields of a struct.
 
     Takes "5" for an integer, "5.5" for a number, "true" for a boolean, at any depth; for a parameter itself also the
-    JSON of an array or object as text, and null for one that has a default. ``parameters`` are those of the struct.
+    JSON of an array or object as text, and null if it has a default. ``parameters`` are the parameters of the struct.
 
     Raises:
         msgspec.DecodeError: they cannot be read leniently either.

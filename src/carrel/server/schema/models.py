@@ -75,7 +75,7 @@ class Model:
 
 
 def problems_of(error: Any) -> list[dict[str, Any]]:
-    """Return what a ``ValidationError`` of pydantic reports."""
+    """Return the list of errors in a pydantic ``ValidationError``."""
     found: list[dict[str, Any]] = error.errors(include_url=False, include_input=False, include_context=False)
     return found
 

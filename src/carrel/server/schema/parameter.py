@@ -72,8 +72,8 @@ class Documentation:
 class Parameter:
     """One parameter of a function. ``alias`` is its name on the wire, which only a pydantic ``Field`` can change.
 
-    ``note`` is the description in its annotation. ``default`` is ``msgspec.NODEFAULT`` if there is none, or if only
-    pydantic can make it.
+    ``note`` is the description in its annotation. ``default`` is ``msgspec.NODEFAULT`` if the parameter has no default,
+    or if only pydantic can create it.
     """
 
     __slots__ = ("_documentation", "alias", "annotation", "by_pydantic", "default", "name", "note", "required")

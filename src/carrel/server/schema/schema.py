@@ -25,7 +25,7 @@ from carrel.server.schema.type_hints import Metadata, describe, has_fields, is_p
 __all__ = ["Output", "input_schema", "output_schema", "schemas_of"]
 
 GENERATORS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
-#: Schemas that say nothing of what a result may be, such as that of ``list``: it may hold content blocks.
+#: Schemas without information about a result, such as the schema of ``list``, which may hold content blocks.
 UNSAID: tuple[dict[str, Any], ...] = ({}, {"type": "array"}, {"type": "array", "items": {}})
 
 
@@ -126,7 +126,7 @@ class Output(NamedTuple):
     """How the results of a function are described and encoded."""
 
     schema: dict[str, Any] | None
-    """JSON Schema of the structured content: an object; None if there is none."""
+    """JSON Schema of the structured content (an object), or None."""
     to_plain: Callable[[Any], Any]
     """Function that converts a result to JSON types."""
     wraps: bool = False
@@ -136,10 +136,10 @@ class Output(NamedTuple):
 def output_schema(name: str, structured: bool | None, annotation: Callable[[], Any]) -> Output:
     """Return the JSON Schema of a function's result, and how results are encoded accordingly.
 
-    ``annotation`` returns that of the result, ``name`` is for messages, ``structured`` is that of ``Signature``.
+    ``annotation`` returns the result's annotation, ``name`` is for messages; for ``structured`` see ``Signature``.
 
     Raises:
-        ConfigError: a schema was asked for, and the type of the result is unknown or has none.
+        ConfigError: a schema was requested, and the type of the result is unknown or has no schema.
     """
     nothing = Output(None, to_jsonable)
     if structured is False:
@@ -155,7 +155,7 @@ def output_schema(name: str, structured: bool | None, annotation: Callable[[], A
         if any(getattr(node, "__module__", "").partition(".")[0] == package for node in nodes if is_class(node)):
             return nothing
         schema, encode = result_schema(returns, nodes)
-    except Exception as error:  # whatever pydantic and get_type_hints raise over annotations of all kinds
+    except Exception as error:  # pydantic and get_type_hints may raise any exception
         if structured:
             raise ConfigError(f"There is no JSON Schema for the result of {name}: {error}") from None
         return nothing
@@ -173,7 +173,7 @@ def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def collected(returns: Any) -> Any:
-    """Return the type of a list of what a generator yields, for the annotation of one; any other as it is."""
+    """Return the list type for a generator's annotation; return other annotations unchanged."""
     origin = get_origin(returns) or returns
     if origin not in GENERATORS:
         return returns

@@ -1,8 +1,8 @@
 """Signature of a user's function: its JSON Schema, and the decoding of arguments from JSON or text.
 
-Arguments are decoded and validated in one pass, by a msgspec struct that is made from the signature. pydantic does
-that for the parameters which use it, and is never imported here: code that uses it has imported it. What does not fit
-the JSON Schema of the signature is read once more, leniently: the text "5" is an integer too.
+Arguments are decoded and validated in one pass, by a msgspec struct that is made from the signature. pydantic does that
+for the parameters which use it, and is never imported here: code that uses it has imported it. Arguments that violate
+the JSON Schema of the signature are read once more, leniently: the text "5" is an integer too.
 """
 
 from __future__ import annotations
@@ -39,19 +39,18 @@ UNKNOWN = (inspect.Signature.empty, None, "None", Any, "Any", object)
 class Signature:
     """Parameters and result of a function: decoders, encoders and JSON Schemas.
 
-    Arguments that do not fit the schema are read leniently (see ``lenient``) unless ``strict`` is set. Those of other
-    names are refused, or with ``ignore_unknown`` left out.
+    Arguments that violate the schema are read leniently (see ``lenient``) unless ``strict`` is set. Unknown arguments
+    are refused, or ignored with ``ignore_unknown``.
 
-    ``context_name`` is the parameter annotated with ``context_type``; it is no argument of the caller's, and neither
-    are the ``dependencies``. ``open``
-    says that there are ``**kwargs``, so that arguments of any name are accepted; ``positional`` that all arguments are
-    required, and may be passed in the order of ``parameters`` as well. ``suspends`` is False only for an
-    async function that can never wait and may be driven by ``send(None)`` without a task. ``yields``
-    says that it is a generator function.
+    ``context_name`` is the parameter annotated with ``context_type``; callers cannot pass it, nor the ``dependencies``.
+    ``open``: the function has ``**kwargs``, so arguments of any name are accepted. ``positional``: all arguments are
+    required, and may also be passed in the order of ``parameters``. ``suspends`` is False only for an async function
+    that never waits and may be driven by ``send(None)`` without a task. ``yields``: the function is a generator
+    function.
 
-    ``structured`` decides about ``output_schema``: by default there is one wherever the annotation of the result says
-    more than ``Any``; that of anything but a JSON object is ``{"result": …}``. False is for none at all, True refuses a
-    result that has none. Wire types (``ImageContent`` and the like) never have a schema.
+    ``structured`` controls ``output_schema``. By default, every result annotation except ``Any`` gives a schema; a
+    result that is not a JSON object is wrapped as ``{"result": …}``. False disables the schema, True requires it. Wire
+    types (``ImageContent`` and the like) never have a schema.
 
     Raises:
         ConfigError: a parameter cannot be an argument of a call; the message names it and says why.
@@ -239,7 +238,7 @@ class Signature:
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """JSON Schema (2020-12) of the result: that of an object, or None, as ``structured`` decides.
+        """JSON Schema (2020-12) of the result (an object), or None, as ``structured`` decides.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema
 

@@ -90,7 +90,7 @@ def read_number(kind: type, text: str) -> Any:
 
 
 def read_boolean(text: str) -> bool:
-    """Parse true and false, whatever their case, 1 and 0."""
+    """Parse true and false (case-insensitive), 1 and 0."""
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
 

@@ -18,7 +18,7 @@ MAX_DEPTH = 50
 def explain_unencodable(value: Any, error: BaseException) -> str:
     """Return a message for a value that cannot be JSON, such as "there is no JSON for a socket at result.items[2]".
 
-    ``error`` is what the encoding has raised.
+    ``error`` is the exception of the encoder.
     """
     if isinstance(error, RecursionError) or "recursion" in str(error).lower():
         return "the result contains itself, or is nested too deeply for JSON"

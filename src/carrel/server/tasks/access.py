@@ -1,4 +1,4 @@
-"""Which tasks a caller may see: those of its principal or, where there is none, of its session."""
+"""Access to tasks: a caller may see the tasks of its principal or, without a principal, of its session."""
 
 from __future__ import annotations
 

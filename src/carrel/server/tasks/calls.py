@@ -15,6 +15,7 @@ from carrel.server.tasks.tasks import Tasks
 from carrel.wire.base import Result
 
 if TYPE_CHECKING:
+    from carrel.catalog.provider import MaybeAwaitable
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call
 
@@ -30,14 +31,15 @@ def call_as_task(
     work: Callable[[Channel], Coroutine[Any, Any, Result]],
     *,
     detaches: bool,
-) -> Any:
-    """Call a tool as a task, and return the result that announces it, or an awaitable of it.
+) -> MaybeAwaitable[Result] | None:
+    """Call a tool as a task, and return the ``CreateTaskResult``, or an awaitable of it.
 
-    ``work`` is the call, with the channel of its messages; ``support`` and ``detaches`` are those of the tool. Returns
-    None if it is to be called as usual.
+    ``work`` is the call, with the channel of its messages; ``support`` and ``detaches`` are options of the tool.
+    Returns None if the tool must be called directly.
 
     Raises:
-        MethodNotFound: the client asked for a task and cannot have one, or did not ask and has to (2025-11-25).
+        MethodNotFound: the client requested a task from a tool without tasks, or requested none from a tool that
+            requires one (2025-11-25).
         MissingCapability: the tool can only be a task, and the client did not declare the extension (2026-07-28).
     """
     revision = call.peer.revision

@@ -1,4 +1,4 @@
-"""Wire formats of a task: that of 2025-11-25, and that of the tasks extension."""
+"""Wire formats of a task in 2025-11-25 and in the tasks extension."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ GONE = "The server that ran the task has stopped; the task may have done some of
 
 
 class RemoteTasks:
-    """Tasks of other replicas that clients of this one wait for. ``runs`` are those that run here."""
+    """Tasks of other replicas that clients of this replica wait for. ``runs`` are the tasks that run here."""
 
     def __init__(self, replica: Replica, runs: Mapping[str, TaskRun], hub: Hub) -> None:
         self._replica = replica

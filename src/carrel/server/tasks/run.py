@@ -13,7 +13,7 @@ from msgspec import Raw
 from carrel.errors import InvalidParams
 from carrel.protocol import unknown
 from carrel.protocol.encoding import RESTORING, encode
-from carrel.server.elicitation.input_required import misfit
+from carrel.server.elicitation.input_required import MAX_ATTEMPTS, misfit
 from carrel.state.records import TaskMessageLetter, TaskRecord
 from carrel.state.replica import Replica
 from carrel.wire.client_features import InputRequest
@@ -29,7 +29,7 @@ __all__ = ["RemoteChannel", "TaskRun"]
 
 
 class TaskRun:
-    """One task in the process that runs it. ``record`` is what other replicas know of it.
+    """One task in the process that runs it. ``record`` is the state that other replicas see.
 
     ``changed`` is called with the task after each change of its status.
     """
@@ -41,6 +41,7 @@ class TaskRun:
         self.questions: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
         self.keys: set[str] = set()
         """Keys of questions that were ever asked: a key belongs to one question for the life of the task."""
+        self._misfits: dict[str, int] = {}
         self.work: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.connection: Connection = call.connection
@@ -145,7 +146,8 @@ class TaskRun:
             future.set_result(question.read(msgspec.json.decode(raw)))
         except ValueError as error:
             refused = misfit(key, error)
-            if not question.again:
+            self._misfits[key] = self._misfits.get(key, 0) + 1
+            if not question.again or self._misfits[key] >= MAX_ATTEMPTS:
                 future.set_exception(refused)
         if future.done() and self.status == "input_required" and self.open_questions():
             self.update("input_required", self.record.message)

@@ -108,7 +108,7 @@ class Tasks(TaskRuns):
         return with_meta(record.result, related)
 
     def page(self, call: Call, channel: Channel) -> Any:
-        """Answer tasks/list: the tasks of this principal or, where there is none, of this session."""
+        """Answer tasks/list: the tasks of this principal or, without a principal, of this session."""
         return self._replica.run(self._page(call))
 
     async def _page(self, call: Call) -> Result:
@@ -185,7 +185,7 @@ class Tasks(TaskRuns):
             run.take_answer(letter.key, letter.answer)
 
     def honored(self, call: Call, ids: Iterable[str]) -> Any:
-        """Return those of ``ids`` whose tasks the caller may subscribe to, or an awaitable of them.
+        """Return the ``ids`` of tasks that the caller may subscribe to, or an awaitable of them.
 
         Raises:
             MissingCapability: the client did not declare the extension.
