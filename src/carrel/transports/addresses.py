@@ -69,7 +69,7 @@ def is_public(address: str | IPv4Address | IPv6Address) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Return whether the host of a URL is localhost or a loopback address. Names are not resolved."""
-    if host.lower().rstrip(".") == "localhost":
+    if host.lower().removesuffix(".") == "localhost":
         return True
     try:
         return ip_address(host.strip("[]")).is_loopback
@@ -106,7 +106,7 @@ class PublicResolver(AbstractResolver):
         """Resolve a host to its addresses.
 
         Raises:
-            OSError: there are none, or none that is public.
+            OSError: the host has no addresses, or no public address.
         """
         loop = asyncio.get_running_loop()
         found: list[ResolveResult] = []
@@ -135,10 +135,10 @@ class PublicResolver(AbstractResolver):
 def public_connector(allowed: Iterable[str] = (), *, proxies: bool = True, **options: Any) -> TCPConnector:
     """Return an ``aiohttp`` connector that connects only to public addresses and to ``allowed`` hosts.
 
-    Hosts are checked whenever a request needs a connection, both literal addresses and the addresses that names
-    resolve to. With ``proxies``, the proxies of the environment may have any address; behind a proxy, names are
-    resolved by the proxy and not checked here. ``options`` are those of ``aiohttp.TCPConnector``. The connector
-    belongs to the running event loop.
+    Hosts are checked whenever a request needs a connection, both literal addresses and the addresses that names resolve
+    to. With ``proxies``, the proxies of the environment may have any address; behind a proxy, names are resolved by the
+    proxy and not checked here. ``options`` are passed to ``aiohttp.TCPConnector``. The connector belongs to the running
+    event loop.
     """
     import aiohttp
 

@@ -239,7 +239,7 @@ class _Ear:
 async def connect(app: HasEndpoint, revision: str = LATEST.name, **capabilities: Any) -> AsyncIterator[MemoryPeer]:
     """Start ``app``, connect to it as a client of ``revision``, and stop both at the end.
 
-    The initialize handshake is done, if the revision has one. ``capabilities`` are those that the client declares.
+    The initialize handshake is done, if the revision has one. The client declares ``capabilities``.
 
     Raises:
         ConfigError: there is no such revision.

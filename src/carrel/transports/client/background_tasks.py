@@ -48,7 +48,7 @@ class BackgroundTasks:
         return task
 
     def follow(self, task: asyncio.Task[None]) -> asyncio.Future[None]:
-        """Return a future for the end of a task, whatever its outcome. Cancelling it does not cancel the task."""
+        """Return a future that resolves when a task ends. Cancelling the future does not cancel the task."""
         ended: asyncio.Future[None] = self._loop.create_future()
 
         def tell(_: asyncio.Task[None]) -> None:

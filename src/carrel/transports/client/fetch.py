@@ -1,8 +1,8 @@
 """HTTP requests to URLs that documents and servers name, with protection against SSRF and limits on time and size.
 
-Requests carry no cookies and no credentials of this user, such as those of ~/.netrc. Hosts are checked by their
-resolved addresses, which are then connected to (``carrel.transports.addresses``), those of redirects too. A response is
-limited as it is received and as it is decompressed.
+Requests carry no cookies and no credentials of this user, for example from ~/.netrc. Every host, also after a redirect,
+is checked by its resolved addresses, and the connection goes to a checked address (``carrel.transports.addresses``).
+The size of a response is limited before and after decompression.
 
 https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
 """
@@ -82,11 +82,11 @@ class Fetch:
     Args:
         timeout: seconds for a whole request, with redirects and reading the response.
         max_bytes: size limit of a response, before and after decompression.
-        hosts: hosts that may have any address, while all others have to be on the public Internet; None if all may.
+        hosts: hosts that may have any address; all other hosts must have public addresses. None allows all hosts.
         accept: the Accept header.
         proxies: whether the proxies of the environment are used. Behind one, resolved addresses cannot be checked.
-        max_redirects: how many redirects are followed, only to https:; None to return them like other responses.
-        ssl: SSL context with the trusted certificates; those of the system if None.
+        max_redirects: maximum number of redirects to follow, only to https:; None to return them like other responses.
+        ssl: SSL context with the trusted certificates; None for the system's certificates.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ def read_refusal(name: str, status: int, body: bytes, retry_after: str | None) -
 
 
 def read_answered_error(body: bytes) -> msgspec.Raw | None:
-    """Return the error of a JSON-RPC message, whatever its id; None if it has none."""
+    """Return the error of a JSON-RPC message with any id, or None."""
     try:
         message = _read_message(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -40,7 +40,7 @@ READ_SIZE = 64 * 1024
 LONG_READ_SIZE = 256 * 1024
 #: Seconds between checks for closed connections that aiohttp does not report.
 LOOK_AFTER = 5.0
-#: Reserved headers: those of the protocol and of HTTP itself.
+#: Reserved headers of the protocol and of HTTP.
 RESERVED = frozenset(
     (
         *("accept", "connection", "content-length", "content-type", "expect", "host", "last-event-id"),
@@ -250,8 +250,8 @@ class HTTPSession:
         if any(name.lower() == "authorization" for name in self._headers):
             return AuthorizationError(f"{self.name} did not accept the token that it was sent: {said}")
         return AuthorizationError(
-            f"{self.name} wants to know who asks (401). Say so with HTTPOptions(auth=OAuth()), for "
-            "example, or give a token: HTTPOptions(auth='…')"
+            f"{self.name} requires authorization (401): log in with HTTPOptions(auth=OAuth()), or pass a token with "
+            "HTTPOptions(auth='…')"
         )
 
     # Reading
@@ -391,7 +391,7 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_context(options: HTTPOptions) -> ssl.SSLContext | bool:
-    """Return the TLS context of a session; True for that of aiohttp, which trusts what the system trusts.
+    """Return the TLS context of a session, or True for aiohttp's default, which trusts the system's certificates.
 
     Raises:
         ConfigError: a certificate cannot be loaded, or the context does not verify certificates.

@@ -23,19 +23,19 @@ class HTTPOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a connection over HTTP.
 
     Args:
-        auth: a bearer token, or credentials such as those of ``carrel.security.client``.
-        headers: extra headers of every request; they never replace those of the protocol.
-        ca_file: PEM file of certificate authorities to trust besides those of the system, such as a private one.
+        auth: a bearer token, or credentials, for example from ``carrel.security.client``.
+        headers: extra headers of every request; they never replace headers of the protocol.
+        ca_file: PEM file of additional certificate authorities to trust, such as a private one.
         client_certificate: PEM file with a client certificate and its private key, or the two files as a pair.
         tls: TLS context to use instead of ``ca_file`` and ``client_certificate``. It has to verify certificates.
-        proxy: URL of an HTTP proxy; None for that of the environment (HTTPS_PROXY …), "" for none.
+        proxy: URL of an HTTP proxy; None for the environment's proxy (HTTPS_PROXY …), "" for no proxy.
         connect_timeout: timeout for opening a connection, in seconds.
         read_timeout: seconds of silence after which a response fails, not for long-lived streams; None for no limit.
         connections: maximum number of concurrent connections, not counting long-lived streams.
         max_message: the longest message that is read, in bytes.
 
     Raises:
-        ConfigError: a number is not positive, or ``tls`` is combined with what it replaces.
+        ConfigError: a number is not positive, or ``tls`` is combined with ``ca_file`` or ``client_certificate``.
     """
 
     auth: Credentials | str | None = None
@@ -70,7 +70,7 @@ class HTTPOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def credentials(self) -> Credentials | None:
-        """The credentials of ``auth``; None if there are none, or only a token."""
+        """The credentials of ``auth``, or None if ``auth`` is None or a token."""
         return None if isinstance(self.auth, str) else self.auth
 
     @property

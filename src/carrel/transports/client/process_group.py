@@ -1,7 +1,7 @@
 """Process group of a child process: signals the child and all of its descendants together.
 
-On POSIX that is a process group, whose id is the pid of the child, in a session of its own. A process that has left
-the group (a daemon) is not signalled.
+On POSIX the child starts a new session, and its pid is the id of the process group. A process that has left the group
+(a daemon) is not signalled.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = ["find_proxy", "read_proxy"]
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the URL of the proxy of the environment for ``url``; None if there is none. Loopback hosts have none.
+    """Return the URL of the environment's proxy for ``url``, or None. Loopback hosts have no proxy.
 
     Raises:
         ConfigError: it is not an http or https URL.

@@ -1,6 +1,6 @@
 """Client transport for stdio: the server is a subprocess, with one JSON message per line on its standard streams.
 
-The subprocess gets a process group of its own, and the whole group is ended with the connection, however that ends.
+The subprocess gets a new process group, and the whole group is always ended with the connection.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
 """
@@ -119,7 +119,7 @@ class StdioTransport:
 
     @property
     def errors(self) -> str:
-        """The last 64 KiB of what the server wrote on its standard error."""
+        """The last 64 KiB of the server's standard error."""
         return self._pipes.errors.decode(errors="replace")
 
     # Opening

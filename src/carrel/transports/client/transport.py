@@ -16,7 +16,7 @@ from carrel.wire.base import Id
 
 __all__ = ["STDERR_FOLLOWS", "Credentials", "Receiver", "Transport"]
 
-#: Where an error of a program goes on with the end of its standard error.
+#: Separator between the message of an error and the end of the program's standard error.
 STDERR_FOLLOWS = " Its standard error ends with:"
 
 
@@ -26,9 +26,8 @@ class Receiver(Protocol):
     def receive(self, data: bytes, about: Id | None = None) -> float | None:
         """Process one received message or batch. Never raises.
 
-        Returns the seconds for which the transport should not pass on anything more, as the server sends too much;
-        None to go on. ``about`` is the id of the request on whose stream it arrived; None if it was not on the stream
-        of a request.
+        Returns the seconds for which the transport should pause receiving, because the server sends too much, or None.
+        ``about`` is the id of the request on whose stream it arrived; None if it was not on the stream of a request.
         """
 
     def awaits(self, id: Id) -> bool:
@@ -37,8 +36,8 @@ class Receiver(Protocol):
     def fail(self, id: Id, error: MCPError) -> None:
         """Fail the request ``id`` with an error: there will be no response.
 
-        The error is a ``PeerError`` (with its HTTP status) if an HTTP error response had a JSON-RPC error as its body,
-        whatever the id in that.
+        The error is a ``PeerError`` (with its HTTP status) if the body of an HTTP error response is a JSON-RPC error
+        with any id.
         """
 
     def broken(self) -> None:
@@ -92,7 +91,7 @@ class Transport(Protocol):
 
 
 class Credentials(Protocol):
-    """Credentials provider for HTTP requests. ``carrel.security.client`` has those of OAuth 2.1."""
+    """Credentials provider for HTTP requests. ``carrel.security.client`` has providers for OAuth 2.1."""
 
     @property
     def principal(self) -> str:
@@ -123,9 +122,9 @@ class Credentials(Protocol):
     ) -> bool:
         """Handle a 401 or 403 response, for example by authorizing, and return whether to retry the request.
 
-        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the protocol revision, if that is known,
-        ``sent`` is what ``headers`` returned for the request, ``nonce`` is the value of DPoP-Nonce, if there is one.
-        Several requests may be refused at the same time; the user is asked once.
+        ``challenges`` are the values of WWW-Authenticate, ``revision`` is the protocol revision, if known, ``sent`` is
+        the return value of ``headers`` for the request, ``nonce`` is the value of DPoP-Nonce, if present. Several
+        requests may be refused at the same time; the user authorizes once.
 
         Raises:
             AuthorizationError: authorization failed.

@@ -59,7 +59,7 @@ class Application(Protocol):
         """Return the position of the bus up to which all changes were sent to the clients of this replica."""
 
     def catch_up(self, connection: Connection, changes: Sequence[Changed] | None) -> None:
-        """Notify a client of earlier changes of what it has subscribed to; None if all of that may have changed."""
+        """Notify a client of earlier changes to its subscriptions. With None, notify of all subscriptions."""
 
     def take_subscription(self, connection: Connection, uri: str, spelled: str | None) -> None:
         """Subscribe a session to a resource, or (None) unsubscribe it, as it has asked another replica to do."""

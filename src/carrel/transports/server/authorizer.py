@@ -33,7 +33,7 @@ class Authorizer(Protocol):
         """Return the protected resource metadata document, if the request is for that."""
 
     def routes(self, path: str) -> Sequence[Route]:
-        """Return the routes of the authorizer itself, such as those of an authorization server."""
+        """Return the routes of the authorizer, such as the endpoints of an authorization server."""
 
     async def identify(self, scope: dict[str, Any], headers: Headers, path: str) -> Caller | Challenge:
         """Authenticate a request, and remove the credentials from ``headers``."""
@@ -86,12 +86,12 @@ def owner_of(caller: Caller | None) -> str | None:
 
 
 def client_of(scope: dict[str, Any], caller: Caller | None) -> str:
-    """Return the client key of a request for limits: its principal, or else its address group.
+    """Return the client key of a request for limits: its user, or else its address group.
 
     Of IPv6 addresses only the first 64 bits count, as one household or one machine has all the others.
     """
     if caller is not None:
-        return caller.principal.id
+        return caller.principal.user
     peer = scope.get("client")
     address: str = peer[0] if peer else ""
     return address_group(address)

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Protocol
 
+from carrel.heap import Heap
 from carrel.limits import Limits
 
 __all__ = ["Connections", "Member", "more_descriptors", "most_connections"]
@@ -49,6 +50,7 @@ class Connections:
         self._count: dict[str, int] = {}
         self._idle: dict[str, dict[Member, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._heap = Heap()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -112,6 +114,7 @@ class Connections:
         try:
             for member in list(self._open):
                 member.check(now)
+            self._heap.check(now)
         finally:
             self.watch()
 

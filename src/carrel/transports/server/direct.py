@@ -1,9 +1,9 @@
 """Direct use of the connection, past ASGI: writing of responses and of chunks of them, and noticing its end.
 
-Sending a message through ASGI wakes a task and awaits ``send``: that costs several times as much as to write it. Where
-``send`` is that of uvicorn's httptools protocol, with no middleware around it, a small message can be written at once,
-provided that nothing waits to be sent before it. So can a response with no headers but those of its body. And no task
-has to wait for the end of the connection, which takes three kilobytes for each stream.
+Sending a message through ASGI wakes a task and awaits ``send``, which costs several times as much as the write. If
+``send`` belongs to uvicorn's httptools protocol, without middleware around it, a small message can be written at once,
+provided that the send queue is empty. So can a response that only has headers of its body. And no task has to wait for
+the end of the connection, which saves three kilobytes per stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DirectWriter:
 
     @property
     def ready(self) -> bool:
-        """Whether the response goes on, and the client has been sent all that was written."""
+        """Whether the response is still open, and everything written has been sent to the client."""
         transport, cycle = self._transport, self._cycle
         return not (
             cycle.disconnected or cycle.response_complete or transport.get_write_buffer_size() or transport.is_closing()

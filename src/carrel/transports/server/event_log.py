@@ -31,7 +31,7 @@ class SessionLog:
             await self._replica.written()
 
     def append(self, stream: str, number: int, event: bytes, oldest: int) -> None:
-        """Add an event, and drop those with numbers below ``oldest``."""
+        """Append an event, and delete events with numbers below ``oldest``."""
         events = self._replica.state.events
         self._replica.write(events.append(self._session, stream, number, event, oldest, self._limits.session_ttl))
         self._tell(stream)
@@ -49,7 +49,7 @@ class SessionLog:
             self._followers.pop(stream, None)
 
     def add_follower(self, stream: str, slot: int) -> None:
-        """Tell another replica of events from now on, and of those that it may have missed."""
+        """Notify another replica of new events, and of events that it may have missed."""
         if self._followers is None:
             self._followers = {}
         self._followers[stream] = slot

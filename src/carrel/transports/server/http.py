@@ -66,8 +66,8 @@ class StreamableHTTP:
     Args:
         app: the server.
         path: path of the endpoint, relative to where this application is mounted.
-        allowed_hosts: allowed Host headers, besides those of localhost ("*": any).
-        allowed_origins: allowed origins (CORS), such as "https://example.org", besides those of localhost ("*": any).
+        allowed_hosts: allowed Host headers, in addition to localhost ("*": any).
+        allowed_origins: allowed origins (CORS), such as "https://example.org", in addition to localhost ("*": any).
         keep_alive: seconds after which a comment is sent on a silent stream, so that no proxy closes it.
         patience: seconds that a response may take before a stream is begun for a client with a session.
         sse_path: path of the stream of the deprecated HTTP+SSE transport; None to disable it.
@@ -125,7 +125,7 @@ class StreamableHTTP:
         self._routes = self._collect_routes()
 
     def _collect_routes(self) -> Routes | None:
-        """Return the routes of the application and of the authorizer; None if there are none."""
+        """Return the routes of the application and the authorizer, or None."""
         authorization = self._authorization
         routes = [*self._app.routes, *(() if authorization is None else authorization.routes(self._path))]
         if not routes:
@@ -233,7 +233,7 @@ class StreamableHTTP:
                 self._sessions.sweep()
 
     def _look_after_streams(self) -> None:
-        """Send a comment on each stream, and close those that have not sent the last ones for ``write_timeout``."""
+        """Send a comment on each stream, and close streams that block for ``write_timeout``."""
         for stream in self._streams:
             stream.stalls = stream.stalls + 1 if stream.ping else 0
             if stream.stalls * self._keep_alive >= self._limits.write_timeout:

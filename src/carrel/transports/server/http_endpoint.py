@@ -40,9 +40,9 @@ __all__ = ["Endpoint"]
 
 
 class Endpoint:
-    """Endpoint of a server. The methods answer a request, or return its response if that is not ready.
+    """Endpoint of a server. The methods answer a request, or return a response to send.
 
-    ``sessions`` are those of its clients, ``bodies`` reads the bodies of requests.
+    ``sessions`` are the clients' sessions, ``bodies`` reads the bodies of requests.
     """
 
     def __init__(self, app: Application, sessions: SessionTable, bodies: Bodies, authorizer: Authorizer | None) -> None:
@@ -59,7 +59,7 @@ class Endpoint:
     async def _session(self, headers: Headers, caller: Caller | None, *, required: bool) -> Session | None:
         """Return the session that a request belongs to.
 
-        A request of a stateless revision has none, whatever its headers say.
+        A request of a stateless revision has no session, even if it has a session header.
         """
         version = headers.get(b"mcp-protocol-version")
         id = headers.get(b"mcp-session-id")
@@ -297,7 +297,7 @@ class Endpoint:
         """End a session.
 
         Raises:
-            Rejection: there is none.
+            Rejection: the session does not exist.
             ServerUnavailable: the store has failed.
         """
         session = await self._session(headers, caller, required=True)

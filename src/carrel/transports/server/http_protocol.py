@@ -39,6 +39,8 @@ DISCARD = 3
 
 #: Lingering close: seconds that a client gets to read the last response. What it sends meanwhile is discarded.
 LINGER = 5.0
+#: Bytes that are discarded of a refused request. A client that sends more may lose the response.
+MAX_DISCARDED = 64 * 1024 * 1024
 
 #: Maximum number of pipelined requests.
 MAX_PIPELINED = 16
@@ -97,7 +99,17 @@ class LimitedProtocol(HttpToolsProtocol):
 
     # An instance dictionary holds the attributes of uvicorn's class, and would take a kilobyte more for these too.
     __slots__ = (
-        *("_body_bytes", "_deadline", "_ending", "_framing_bytes", "_head_bytes", "_held", "_limits", "_proxied"),
+        *(
+            "_body_bytes",
+            "_deadline",
+            "_discarded",
+            "_ending",
+            "_framing_bytes",
+            "_head_bytes",
+            "_held",
+            "_limits",
+            "_proxied",
+        ),
         *("_proxies", "_refusal", "_running", "_sent_at", "_state", "_table", "_unsent", "group"),
     )
 
@@ -114,6 +126,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._body_bytes = 0
         self._framing_bytes = 0
+        self._discarded = 0
         self._unsent = 0
         self._sent_at = 0.0
         self._held = False
@@ -141,7 +154,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.remove(self)
         self.pipeline.clear()
-        if self._running is not None:  # uvicorn tells only the newest request, and the others would go on writing
+        if self._running is not None:  # uvicorn notifies only the newest request, and the others would keep writing
             self._running.disconnected = True
             self._running.message_event.set()
             self._running = None
@@ -203,6 +216,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif state == HEAD:
             self._head_bytes += len(data)
         elif state == DISCARD:
+            self._discard(len(data))
             return
         else:
             self._framing_bytes += len(data)
@@ -222,6 +236,16 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(400, f"This is not a valid HTTP/1.1 request: {error}")
         except Refused as refused:
             self._refuse(refused.status, str(refused))
+
+    def _discard(self, size: int) -> None:
+        """Count discarded bytes. Beyond the limit, stop reading, and abort the connection if the response is sent."""
+        self._discarded += size
+        if self._discarded <= MAX_DISCARDED:
+            return
+        if self._refusal is None:
+            self.transport.abort()
+        else:
+            self.flow.pause_reading()
 
     def _check_unfinished_head(self) -> None:
         if len(self.url or b"") > self._limits.max_request_line_bytes:

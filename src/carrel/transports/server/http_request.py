@@ -130,7 +130,7 @@ class Bodies:
 
 
 def take_step(pending: Awaitable[Any]) -> tuple[Generator[Any, Any, Any], bool, Any]:
-    """Run an awaitable until it waits. Return its steps, whether it is done, and its result or what it waits for."""
+    """Run an awaitable until it waits. Return the generator, whether it is done, and the result or awaited future."""
     steps = pending.__await__()
     try:
         return steps, False, steps.send(None)

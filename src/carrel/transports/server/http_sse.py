@@ -101,7 +101,7 @@ class Listener(Stream):
         return event(self._endpoint.encode(), name="endpoint")
 
     def take(self) -> bytes:
-        """Return some of the buffered messages as SSE events; empty if there are none."""
+        """Return some of the buffered messages as SSE events, or b""."""
         pieces = [b":\r\n\r\n"] if self.ping else []
         self.ping = False
         size = count = 0

@@ -23,7 +23,7 @@ def _host_name(host: str) -> str:
         port = port.removeprefix(":") if port.startswith(":") else ("" if not port else "x")
     else:
         name, _, port = host.partition(":")
-    return name.lower().rstrip(".") if not port or (port.isascii() and port.isdigit() and len(port) <= 5) else ""
+    return name.lower().removesuffix(".") if not port or (port.isascii() and port.isdigit() and len(port) <= 5) else ""
 
 
 class Origins:

@@ -136,7 +136,8 @@ class Session:
     def send(self, message: bytes, key: Hashable = None) -> None:
         """Send a message on the newest GET stream, or keep it until there is one (one per key).
 
-        What is no change is put on the bus, so that a client which loses its connection gets it when it resumes.
+        Messages other than change notifications go to the bus, so that a client that loses its connection gets them
+        when it resumes.
         """
         if isinstance(key, ChangeKey) or len(message) > MAX_KEPT_MESSAGE:
             self.deliver(message, key)
@@ -210,7 +211,7 @@ class Session:
         self.touch()
 
     async def resume(self, last: Resumption) -> tuple[StandingStream, Missed]:
-        """Return a new GET stream in place of an earlier one, here or on another replica, and what was missed.
+        """Return a new GET stream that replaces an earlier one, here or on another replica, and the missed messages.
 
         Raises:
             ServerUnavailable: the store has failed.
@@ -321,7 +322,7 @@ class Session:
         return stream, parsed[1]
 
     async def fetch_stream(self, last_event_id: str) -> ResumedStream | None:
-        """Return a stream that goes on here as another replica writes it; None if there is no such stream.
+        """Return a stream that follows the events another replica writes, or None if the stream does not exist.
 
         Raises:
             ServerUnavailable: the store has failed.
@@ -393,7 +394,7 @@ class Session:
 
 
 def parse_event_id(id: str) -> tuple[str, int] | None:
-    """Return the stream of an event id and the number of the event in it; None if it is none of ours."""
+    """Return the stream and number of an event id, or None if this server did not create the id."""
     stream, _, number = id.rpartition("-")
     if not stream or not (number.isascii() and number.isdigit() and len(number) < 18):
         return None

@@ -215,10 +215,11 @@ class SessionTable:
             raise Rejection(429, complaint, [(b"retry-after", b"%d" % ceil(wait))])
 
     async def _take_place(self, client: str) -> None:
-        """Take a place for a session, that of an expired or idle one at the limit, which goes on on other replicas.
+        """Reserve a slot for a session. At the limit, evict an expired or idle session, which continues on other
+        replicas.
 
         Raises:
-            Rejection: there is none.
+            Rejection: no slot is free.
         """
         self._places.limit(self._limits.max_sessions, self._limits.max_sessions_per_client)
         if self._places.take(client):
@@ -265,7 +266,7 @@ class SessionTable:
             session.end_replays(now - self._limits.replay_ttl)
 
     def close(self) -> None:
-        """Drop all sessions. Other replicas can go on with them; without any, they end."""
+        """Drop all sessions. They continue on other replicas, or end if there are no replicas."""
         for session in self:
             self._drop(session, ended=not self._replica.shared)
             if not self._replica.shared:

@@ -1,8 +1,8 @@
 """SSE streams of GET requests: messages to the client of a session that belong to no request.
 
-They have no log of their own. The id of an event is a position of the bus, up to which the client has been sent all
-changes: ``slot.g<stream>.<bus>-<position>``. A client that resumes with it is sent what the bus has for its session
-since then or, if the bus does not have all of that any more, told that everything may have changed.
+They have no separate log. An event id contains the bus position up to which the client has received all changes:
+``slot.g<stream>.<bus>-<position>``. A client that resumes with it receives the later messages of its session from the
+bus. If the bus has deleted some of them, the client is notified that everything may have changed.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
 """
@@ -62,7 +62,7 @@ class StandingEvents:
         return f"{stream}.{self._replica.state.bus_name}-{position}"
 
     async def since(self, session: str, last: Resumption) -> Missed:
-        """Return what the client of a session has missed since an event.
+        """Return the messages that a session's client has missed since an event.
 
         Raises:
             ServerUnavailable: the store has failed.
@@ -81,7 +81,7 @@ class StandingEvents:
 
 
 def parse_standing_id(id: str) -> Resumption | None:
-    """Return the parts of the event id of a standing stream; None if it is none of ours."""
+    """Parse the event id of a standing stream; return None if this server did not create the id."""
     name, _, position = id.rpartition("-")
     slot, _, rest = name.partition(".")
     stream, _, bus = rest.partition(".")
@@ -115,7 +115,7 @@ class StandingStream(Stream):
         self._resumed = resumed
 
     async def opening(self, after: int | None = None) -> bytes:
-        """Return the priming event. While there are messages to send, it says that the client has got none of them."""
+        """Return the priming event. While messages are pending, its id says that the client has received none."""
         if self._ids is None or not self.primed:
             return b""
         position = None if self.idle else self._resumed or 0

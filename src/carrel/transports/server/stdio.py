@@ -1,4 +1,4 @@
-"""Server transport for stdio: one JSON message per line, in UTF-8 whatever the locale, on the standard streams.
+"""Server transport for stdio: one JSON message per line on the standard streams, always in UTF-8.
 
 ``run`` reserves the standard streams for the protocol: other output to standard output, of this process or of
 children, is redirected to standard error, and nothing else can read standard input.
@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import UNSET
 
 from carrel.errors import INVALID_REQUEST, ConfigError
+from carrel.heap import LARGE_BLOCK, unmap_large_blocks
 from carrel.protocol.encoding import encode_error
 from carrel.transports import process
 from carrel.transports.lines import Lines
@@ -66,6 +67,7 @@ class Stdio(asyncio.Protocol):
         self._next: asyncio.Handle | None = None
         self._reading = True
         self._enlarged = False
+        self._unmaps = False
         self._may_write = asyncio.Event()
         self._may_write.set()
         self.ended = asyncio.Event()
@@ -184,6 +186,8 @@ class Stdio(asyncio.Protocol):
             if not self._leaving:
                 asyncio.get_running_loop().call_soon(self._flush)
             self._leaving.append(message)
+            if len(message) >= HIGH_WATER:
+                self._flush()  # now, so that the writer may pause, and the next large messages are counted
         elif self._count(len(message)) or len(message) <= UNWEIGHED:
             if key is None:
                 self._leaving.append(message)
@@ -218,6 +222,9 @@ class Stdio(asyncio.Protocol):
             if not self._enlarged and len(data) >= LARGE:
                 self._enlarged = True
                 enlarge(self._writer)
+            if not self._unmaps and len(data) >= LARGE_BLOCK:
+                self._unmaps = True
+                unmap_large_blocks()
             self._writer.write(data)
 
     async def drain(self) -> None:
@@ -368,5 +375,5 @@ async def run_async(app: HasEndpoint) -> None:
 
 
 def run(app: HasEndpoint) -> None:
-    """Serve ``app`` on the standard streams of this process, in an event loop of its own."""
+    """Serve ``app`` on the standard streams of this process, in a new event loop."""
     process.run(run_async(app))

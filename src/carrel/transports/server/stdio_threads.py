@@ -20,7 +20,7 @@ HIGH_WATER = 1024 * 1024
 class ThreadReader:
     """Reader thread for files that an event loop cannot poll (regular files, terminals, Windows pipes).
 
-    It reads no further before the event loop has processed what was read.
+    It reads on after the event loop has processed the data.
     """
 
     def __init__(self, fd: int, protocol: asyncio.Protocol) -> None:

@@ -209,7 +209,7 @@ class Stream:
         return self._waiter is not None and not self._waiter.done()
 
     def take(self) -> bytes:
-        """Return all buffered messages as SSE events; empty if there are none."""
+        """Return all buffered messages as SSE events, or b""."""
         pieces: list[bytes] = []
         if self.ping:
             self.ping = False
@@ -330,7 +330,7 @@ class Stream:
         self._let_go()
 
     def discard(self) -> None:
-        """Drop buffered messages, except those that a resumed connection will get."""
+        """Drop buffered messages, except messages that a resumed connection will get."""
         self._messages.clear()
         if not self.id or self.forgotten:
             self._held = None
@@ -382,7 +382,7 @@ class ResumedStream(Stream):
         return replay
 
     def take(self) -> bytes:
-        """Return new events; empty if there are none."""
+        """Return new events, or b""."""
         ping = super().take()
         fresh, self._fresh = self._fresh, b""
         return ping + fresh
@@ -394,7 +394,7 @@ class ResumedStream(Stream):
             self._reading = asyncio.get_running_loop().create_task(self._follow())
 
     def lose_writer(self) -> None:
-        """Send what is in the log and end, as the replica that writes the stream is gone, and with it the request."""
+        """Send the logged events and end, because the replica that ran the request and wrote the stream has died."""
         self._last = True
         self.follow()
 

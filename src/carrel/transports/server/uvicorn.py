@@ -32,7 +32,7 @@ BACKLOG = 2048
 #: How many connections are accepted at a time before the first is checked: each takes a file descriptor.
 AT_ONCE = 8
 
-#: File descriptors that the process requests besides those of the maximum number of connections.
+#: Additional file descriptors that the process requests, beyond the maximum number of connections.
 SPARE = 2000
 
 MISSING = "HTTP needs uvicorn and httptools: pip install 'carrel[http]'"
@@ -40,7 +40,7 @@ ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
 
 
 def serve(app: HasEndpoint, **options: Unpack[ServeOptions]) -> None:
-    """Serve ``app`` over HTTP in an event loop of its own, until SIGTERM or SIGINT. Takes what ``serve_async`` takes.
+    """Serve ``app`` over HTTP in a new event loop, until SIGTERM or SIGINT. Takes the options of ``serve_async``.
 
     Raises:
         ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
@@ -70,8 +70,8 @@ async def serve_async(
 
     ``on_started`` is called with the URL of the endpoint once the server accepts connections; port 0 takes a free one.
     ``trusted_proxies`` are addresses and networks of reverse proxies, whose ``X-Forwarded-For`` or ``Forwarded`` names
-    the client for limits. All other options are those of ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end
-    streams gracefully; after that, this returns.
+    the client for limits. For all other options see ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end streams
+    gracefully; then this function returns.
 
     Raises:
         ConfigError: uvicorn is not installed, the address cannot be listened on, or a proxy is not an address.
