@@ -21,7 +21,7 @@ def check_issuer(issuer: str) -> str:
     """Return an issuer identifier after checking it.
 
     Raises:
-        ConfigError: it is not a URL, not https, or has a query.
+        ConfigError: the issuer is not a URL, not https, or has a query.
     """
     check_url(issuer, "issuer")
     if "?" in issuer:
@@ -44,7 +44,7 @@ async def discover(issuer: str, fetcher: Fetcher, headers: Mapping[str, str] | N
     """Return the metadata of an issuer. ``headers`` are sent with every request.
 
     Raises:
-        Unverifiable: there is none, or it is that of another issuer.
+        Unverifiable: the metadata is missing, or belongs to another issuer.
     """
     problems: list[str] = []
     for url in locations(issuer):
@@ -63,7 +63,7 @@ async def find_endpoint(issuer: str, name: str, fetcher: Fetcher) -> str:
     """Return the endpoint URL that an issuer's metadata has under ``name``.
 
     Raises:
-        Unverifiable: there is none, or it must not be requested.
+        Unverifiable: the endpoint is missing, or must not be requested.
     """
     url = (await discover(issuer, fetcher)).get(name)
     if not isinstance(url, str):

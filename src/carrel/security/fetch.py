@@ -1,7 +1,7 @@
 """HTTP client for the JSON documents of authorization servers, on ``carrel.transports.client.fetch``.
 
-Only https is used, and http to this machine. Redirects are not followed. A response has to arrive within the timeout
-and be at most ``MAX_ANSWER`` bytes.
+Only https is used, or http to this machine. Redirects are not followed. A response must arrive within the timeout, and
+have at most ``MAX_ANSWER`` bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Answer", "Fetcher", "NotThere", "check_url", "is_loopback", "require
 
 INSTALL_HINT = "pip install 'carrel[auth]'"
 
-#: The longest response body that is read, in bytes.
+#: Maximum size of a response body, in bytes.
 MAX_ANSWER = 512 * 1024
 
 
@@ -35,7 +35,7 @@ def require_libraries() -> None:
     """Import the packages that OAuth authorization needs.
 
     Raises:
-        ConfigError: one is not installed.
+        ConfigError: a package is not installed.
     """
     try:
         import_module("aiohttp")
@@ -47,11 +47,11 @@ def require_libraries() -> None:
 def check_url(url: str, what: str, *, found_at: str | None = None) -> str:
     """Return ``url`` if it may be requested.
 
-    ``found_at`` is the URL of the document that names it, if any: a remote document must not lead to addresses of the
-    local network (SSRF).
+    ``found_at`` is the URL of the document that contains ``url``, if any: a remote document must not lead to addresses
+    of the local network (SSRF).
 
     Raises:
-        ConfigError: it must not be requested.
+        ConfigError: ``url`` must not be requested.
     """
     try:
         parts = urlsplit(url)
@@ -130,7 +130,7 @@ class Fetcher:
 
         Raises:
             NotThere: the document does not exist.
-            Unverifiable: it cannot be fetched.
+            Unverifiable: the document cannot be fetched.
         """
         return check_status(await self.ask("GET", url, headers=headers)).read()
 
@@ -173,7 +173,7 @@ def check_status(answer: Answer) -> Answer:
 
     Raises:
         NotThere: the status is 404 or 410.
-        Unverifiable: it is another status.
+        Unverifiable: the status is not 200.
     """
     if answer.status != 200:
         kind = NotThere if answer.status in (404, 410) else Unverifiable

@@ -152,6 +152,20 @@ def test_an_initialize_that_is_refused_leaves_no_session(issuer: Issuer):
         assert "mcp-session-id" not in refused.headers
 
 
+def test_the_oauth_clients_of_one_user_share_the_limits_of_the_user(issuer: Issuer):
+    guard = Authorization(issuer.url, resource=RESOURCE)
+    with over_http(build(Limits(max_sessions_per_client=2)), authorization=guard) as origin:
+        url = f"{origin}/mcp"
+        tokens = [issuer.token(sub="bob"), *(issuer.token(client_id=f"app-{number}") for number in range(4))]
+        sessions = [initialize(url, token) for token in tokens]
+        body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        found = [
+            request(url, body, {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}, token).status
+            for session, token in zip(sessions, tokens, strict=True)
+        ]
+    assert found == [200, 404, 404, 200, 200]
+
+
 def test_broader_scopes_hold_narrower_ones(issuer: Issuer):
     guard = Authorization(issuer.url, resource=RESOURCE, scopes=SCOPES, implies={"admin": "mcp secrets"})
     with over_http(build(), authorization=guard) as origin:

@@ -120,6 +120,11 @@ async def test_clocks_may_differ_by_a_little(issuer: Issuer):
     assert "not valid yet" in await refusal(guard, issuer.token(nbf=now + 15))
 
 
+async def test_an_expiry_that_is_null_is_no_expiry(issuer: Issuer, guard: Authorization):
+    token = sign(issuer.key, {**issuer.claims(), "exp": None})
+    assert "does not say when it expires" in await refusal(guard, token)
+
+
 @pytest.mark.parametrize("kind", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", None])
 async def test_access_tokens_by_every_name_are_accepted(issuer: Issuer, guard: Authorization, kind: str | None):
     assert await holder(guard, sign(issuer.key, issuer.claims(), {"typ": kind})) == "alice"

@@ -27,7 +27,6 @@ RULES = {
     "tools/call": ["tools"],
     "tools/call delete_*": "delete",
     "tools/call exact": "exact",
-    "prompts/get": "",
     "prompts/get review": "review",
     "secret://*": "secret",
     "file:///srv/contracts/*": "contracts legal",
@@ -195,6 +194,12 @@ def test_rules_may_be_spelled_as_uris_may(rule: str):
 def test_a_star_may_stand_for_any_part_of_a_uri(rule: str):
     rule = rule if ":" in rule else "file:" + rule
     assert to_read(Scopes({rule: "s"}, {}), "file:///srv/priv/x") == {"s"}
+
+
+@pytest.mark.parametrize("nothing", ["", " ", [], ()])
+def test_a_rule_that_names_no_scope_is_refused(nothing: Any):
+    with pytest.raises(ConfigError, match="would protect nothing"):
+        Scopes({"*": "mcp", "tools/call": nothing}, {})
 
 
 @pytest.mark.parametrize(
@@ -370,7 +375,8 @@ def test_no_spelling_on_any_verb_leads_past_a_rule(server: Guarded, data: st.Dat
     caller = server.principal("other")
     for verb in VERBS:
         if verb not in LISTENING or names_a_file(uri):  # what is not there may be listened to: it may come to be
-            assert server.denies(caller, verb, uri, typed), (verb, uri, typed)
+            denied = server.denies(caller, verb, uri, typed)
+            assert denied or (verb in LISTENING and server.listens_as_if_absent(caller, verb, uri)), (verb, uri, typed)
 
 
 LISTENING = ("resources/subscribe", "resources/unsubscribe", "listen")
@@ -387,7 +393,11 @@ def names_a_file(uri: str) -> bool:
 @pytest.mark.parametrize("verb", VERBS)
 def test_protected_resources_are_visible_with_their_scope(server: Guarded, verb: str, path: str):
     uri = f"{server.root.as_uri()}/{quote(path)}"
-    assert server.denies(server.principal("other"), verb, uri, path)
+    caller = server.principal("other")
+    if verb in LISTENING and not path.startswith("priv"):
+        assert server.listens_as_if_absent(caller, verb, uri)
+    else:
+        assert server.denies(caller, verb, uri, path)
     folder = (server.root / path).is_dir()
     if not (verb in ("resources/directory/read", "list_resources", "complete") and not folder):
         typed = f"{path}/" if folder else path

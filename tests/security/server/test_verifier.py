@@ -97,7 +97,14 @@ def test_an_audience_that_the_verifier_names_has_to_be_this_server() -> None:
     assert (refused.status, refused.challenge["error"]) == (401, "invalid_token")
 
 
-@pytest.mark.parametrize("answer", [ValueError("secret detail"), "alice", True])
+@pytest.mark.parametrize("answer", [None, {}, {"sub": ""}, {"sub": None}, Principal(subject="")])
+def test_a_verifier_that_names_no_subject_lets_no_caller_in(answer: Any) -> None:
+    with over_http(build(), authorization=Authorization(verify=lambda token: answer)) as origin:
+        refused = ask(f"{origin}/mcp", "resources/read", "the-token", uri="memo://open")
+    assert (refused.status, refused.challenge["error"]) == (401, "invalid_token")
+
+
+@pytest.mark.parametrize("answer", [ValueError("secret detail"), "alice", True, False, ""])
 def test_a_verifier_that_fails_lets_no_caller_in(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def verify(token: str) -> Any:
         if isinstance(answer, Exception):

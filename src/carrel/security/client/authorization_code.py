@@ -6,9 +6,8 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Unpack
 from urllib.parse import urlsplit
 
@@ -39,18 +38,18 @@ class OAuth(OAuthCredentials):
 
     Args:
         client_id, client_secret: client credentials at the authorization server, if the client is pre-registered;
-            ``key`` is its private key, if it has one in place of a secret.
+            ``key`` is its private key, if it has a key instead of a secret.
         client_metadata_url: URL of the application's Client ID Metadata Document.
         client_name: client name shown to the user on the consent page.
         redirect_uri: redirect URI; by default a free loopback port.
-        open_url: shows a page to the user, in place of their browser.
+        open_url: shows a page to the user, instead of the browser.
         authorize: shows a page to the user and returns the URL that the browser was redirected to; no loopback server
             is started then.
         patience: seconds the user has to log in.
         offline: request refresh tokens (``offline_access``) if the authorization server supports them.
         assume_pkce: assume PKCE support of authorization servers that do not advertise it.
 
-    The other arguments are those of ``Options``. Without ``store``, tokens are kept in the keyring of the operating
+    For the other arguments see ``Options``. Without ``store``, tokens are kept in the keyring of the operating
     system, or in files that only this user can read.
 
     Raises:
@@ -94,9 +93,11 @@ class OAuth(OAuthCredentials):
         self._patience = patience
         self._offline = offline
         self._assume_pkce = assume_pkce
+        self.registering: AbstractAsyncContextManager[object] = nullcontext()
+        """Lock shared by all credentials with the same registration, so that the client is registered only once."""
 
     def known_as(self) -> str | None:
-        """Return the pre-registered client identifier, if there is one."""
+        """Return the pre-registered client identifier, if any."""
         return self._client_id
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
@@ -121,7 +122,7 @@ class OAuth(OAuthCredentials):
         """Get a token by the authorization code grant, with the user's consent.
 
         Raises:
-            AuthorizationError: the user or the authorization server refuses, or the server cannot be reached.
+            AuthorizationError: the user declines, or the authorization server returns an error or cannot be reached.
         """
         check_pkce(place.server, advertised=place.pkce_advertised and not self._assume_pkce)
         if self._offline:
@@ -133,7 +134,7 @@ class OAuth(OAuthCredentials):
             return await self._ask(place, scopes, identity, callback.redirect_uri, callback)
 
     async def _wait_somewhere(self, identity: ClientIdentity | None) -> Callback:
-        """Return the redirect listener: on the registered redirect URI if its port is still free."""
+        """Return the redirect listener, which uses the registered redirect URI if its port is still free."""
         before = None if identity is None else identity.redirect_uri
         if self._redirect_uri is None and before is not None:
             with suppress(AuthorizationError, ConfigError):
@@ -150,8 +151,11 @@ class OAuth(OAuthCredentials):
         callback: Callback | None,
     ) -> Token:
         server = place.server
-        if identity is None or (identity.dynamic and identity.redirect_uri != redirect_uri):
-            identity = await self._register(server, redirect_uri)
+        if identity is None or not fits(identity, redirect_uri):
+            async with self.registering:
+                identity = await self.identify(server)  # another login may have registered the client meanwhile
+                if identity is None or not fits(identity, redirect_uri):
+                    identity = await self._register(server, redirect_uri)
         request = prepare_request(server, identity.id, redirect_uri, scopes, place.resource)
         url = check_page(request.url)
         if callback is None:
@@ -176,11 +180,12 @@ class OAuth(OAuthCredentials):
                 prover=self.prover(place),
                 requested=scopes,
                 resource=place.resource,
+                nonce=request.nonce,
             )
         except TokenRefused as error:
             await self.disowned(identity, error)
             raise
-        return msgspec.structs.replace(token, subject=token.subject or secrets.token_urlsafe(12))
+        return token
 
     async def _browse(self, url: str, callback: Callback, state: str) -> str:
         """Open the authorization page, and return the URL that the browser was redirected to."""
@@ -212,13 +217,18 @@ class OAuth(OAuthCredentials):
         return identity
 
 
+def fits(identity: ClientIdentity, redirect_uri: str) -> bool:
+    """Return whether a client identity may be used with a redirect URI: a registration is for one redirect URI."""
+    return not identity.dynamic or identity.redirect_uri == redirect_uri
+
+
 def check_redirect(uri: str, *, headless: bool) -> None:
     """Check that a redirect URI is on this machine, or https if ``headless``.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#communication-security
 
     Raises:
-        ConfigError: it is neither, or it has a fragment.
+        ConfigError: the redirect URI is neither, or it has a fragment.
     """
     parts = urlsplit(uri)
     local = parts.scheme == "http" and is_loopback(parts.hostname or "")

@@ -1,4 +1,4 @@
-"""OAuth authorization request with PKCE and ``state``, and validation of the authorization response.
+"""OAuth authorization request with PKCE, ``state`` and ``nonce``, and validation of the authorization response.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-flow-steps
 https://www.rfc-editor.org/rfc/rfc7636, https://www.rfc-editor.org/rfc/rfc9207
@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from carrel.errors import AuthorizationError
 from carrel.security.client.authorization_server import AuthorizationServer
-from carrel.security.client.scope_selection import OFFLINE
+from carrel.security.client.scope_selection import OFFLINE, OPENID
 from carrel.security.client.tokens import printable
 
 __all__ = ["AuthorizationRequest", "prepare_request", "read_response"]
@@ -29,12 +29,14 @@ class AuthorizationRequest(NamedTuple):
     verifier: str
     issuer: str
     redirect_uri: str
+    nonce: str | None
+    """Nonce for the ID token; None if none is requested."""
 
 
 def prepare_request(
     server: AuthorizationServer, client_id: str, redirect_uri: str, scopes: frozenset[str], resource: str | None
 ) -> AuthorizationRequest:
-    """Return an authorization code request with a new ``state`` and a new PKCE code verifier.
+    """Return an authorization code request with a new ``state``, a new PKCE code verifier, and a nonce for an ID token.
 
     Raises:
         AuthorizationError: the server has no authorization endpoint.
@@ -52,12 +54,16 @@ def prepare_request(
     }
     if scopes:
         query["scope"] = " ".join(sorted(scopes))
+    nonce = secrets.token_urlsafe(32) if OPENID in scopes else None
+    if nonce is not None:
+        query["nonce"] = nonce
     if OFFLINE in scopes:
         query["prompt"] = "consent"  # https://openid.net/specs/openid-connect-core-1_0.html#OfflineAccess
     if resource is not None:
         query["resource"] = resource
     mark = "&" if "?" in endpoint else "?"
-    return AuthorizationRequest(f"{endpoint}{mark}{urlencode(query)}", state, verifier, server.issuer, redirect_uri)
+    url = f"{endpoint}{mark}{urlencode(query)}"
+    return AuthorizationRequest(url, state, verifier, server.issuer, redirect_uri, nonce)
 
 
 def read_response(request: AuthorizationRequest, server: AuthorizationServer, url: str) -> str:
@@ -66,7 +72,7 @@ def read_response(request: AuthorizationRequest, server: AuthorizationServer, ur
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-response-validation
 
     Raises:
-        AuthorizationError: it belongs to another request, is from another issuer, or is an error response.
+        AuthorizationError: the response belongs to another request, is from another issuer, or is an error response.
     """
     try:
         given = parse_qs(urlsplit(url).query, keep_blank_values=True, max_num_fields=50)

@@ -66,7 +66,8 @@ async def find_server(
     """Return the validated metadata of an issuer.
 
     Raises:
-        AuthorizationError: there is none, it is that of another issuer, or it names a URL that must not be requested.
+        AuthorizationError: the metadata is missing, belongs to another issuer, or names a URL that must not be
+            requested.
     """
     try:
         return _read(await discover(issuer, fetcher, headers), issuer, hosts)
@@ -82,7 +83,7 @@ async def find_server_of_old(
     https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery
 
     Raises:
-        AuthorizationError: it cannot be fetched, or is that of another issuer.
+        AuthorizationError: the metadata cannot be fetched, or belongs to another issuer.
     """
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
@@ -116,12 +117,12 @@ def _read(document: Mapping[str, Any], issuer: str, hosts: Collection[str]) -> A
 
 
 def check_pkce(server: AuthorizationServer, *, advertised: bool) -> None:
-    """Check that a server supports PKCE with S256; ``advertised`` means that its metadata has to say so.
+    """Check that a server supports PKCE with S256; ``advertised``: its metadata must advertise PKCE.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#authorization-code-protection
 
     Raises:
-        AuthorizationError: it does not.
+        AuthorizationError: the server does not support PKCE.
     """
     methods = server.code_challenge_methods_supported
     if methods is None and advertised and not server.undescribed:

@@ -16,15 +16,15 @@ from carrel.security.fetch import Fetcher
 
 __all__ = ["AuthorizationTarget", "find_place"]
 
-#: How many authorization servers of one metadata document are tried.
+#: Maximum number of authorization servers to try per metadata document.
 MAX_ISSUERS = 5
 
 
 class AuthorizationTarget(NamedTuple):
     """An authorization server, and the requirements of the protected MCP server on its tokens.
 
-    ``resource`` is None where the revision has no resource indicators; ``bound`` is whether tokens have to be bound to
-    a key (DPoP), ``pkce_advertised`` whether the authorization server has to advertise PKCE.
+    ``resource`` is None if the revision has no resource indicators; ``bound`` is whether tokens must be bound to a key
+    (DPoP), ``pkce_advertised`` whether the authorization server must advertise PKCE.
     """
 
     server: AuthorizationServer
@@ -46,7 +46,7 @@ async def find_place(
 ) -> AuthorizationTarget:
     """Discover the authorization server for the MCP server at ``url``.
 
-    ``challenge`` is that of the server's 401 or 403 response. ``registered_with``, if given, is the only issuer that
+    ``challenge`` comes from the server's 401 or 403 response. ``registered_with``, if given, is the only issuer that
     may be used; ``before`` is the issuer used last, which is preferred if the server still names it.
 
     Raises:
@@ -101,12 +101,12 @@ async def first_that_answers(
 
 
 def check_issuer(registered_with: str | None, offered: Collection[str], url: str) -> None:
-    """Check that the issuer a client is registered with is one of those that the server names.
+    """Check that the server names the issuer that a client is registered with.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
 
     Raises:
-        AuthorizationError: it is not.
+        AuthorizationError: the server names other issuers.
     """
     if registered_with is not None and registered_with not in offered:
         raise AuthorizationError(
@@ -118,8 +118,8 @@ def check_issuer(registered_with: str | None, offered: Collection[str], url: str
 def rules(revision: str | None) -> tuple[bool, bool]:
     """Return whether a revision requires protected resource metadata, and whether PKCE has to be advertised.
 
-    Without a handshake, a request may be refused before its revision is read, so a server without metadata may be one
-    of an older revision.
+    Without a handshake, a server may reject a request before it reads the revision, so a server without metadata may
+    have an older revision.
     """
     from carrel.protocol.revisions import LATEST, REVISIONS
 

@@ -26,7 +26,7 @@ class Bearer:
     ``token`` is the token, or a function that returns one; it may be async, and is called for every request.
 
     Raises:
-        ConfigError: the token has characters that cannot stand in a header.
+        ConfigError: the token has characters that are not allowed in a header.
     """
 
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -41,7 +41,7 @@ class Bearer:
         return "Bearer(…)"
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the Authorization header; no headers for another origin.
+        """Return the Authorization header, or no headers for another origin.
 
         Raises:
             AuthorizationError: the URL is neither https nor on this machine, so the token could be read in transit.
@@ -72,7 +72,7 @@ class Bearer:
         """Handle a 401 or 403 response; the token cannot be renewed, so the request is never retried.
 
         Raises:
-            AuthorizationError: the server does not accept the token, or requires one with more scopes.
+            AuthorizationError: the server does not accept the token, or requires a token with more scopes.
         """
         challenge = choose_challenge(read_challenges(challenges))
         parameters = {} if challenge is None else challenge.parameters
@@ -85,7 +85,7 @@ class Bearer:
         return False
 
     async def close(self) -> None:
-        """Do nothing: there are no connections to close."""
+        """No-op: there are no connections to close."""
 
 
 def check_token(token: str) -> str:

@@ -1,7 +1,7 @@
-"""Opening of the authorization page in the user's web browser.
+"""Opens the authorization page in the user's web browser.
 
-The URL comes from untrusted metadata. So only https pages, and http pages on this machine, are opened, and the URL is
-never passed to a shell.
+The URL comes from untrusted metadata. Therefore, only https pages and http pages on this machine are opened, and the
+URL is never passed to a shell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_page(url: str) -> str:
     """Return the URL of a page after checking that it may be opened.
 
     Raises:
-        AuthorizationError: it must not be opened.
+        AuthorizationError: the page must not be opened.
     """
     try:
         check_url(url, "the page to authorize at")
@@ -53,7 +53,7 @@ async def open_page(url: str) -> None:
 
 
 async def start_browser(url: str) -> bool:
-    """Return whether a browser was started with a page; one that is still starting after ``STARTED`` seconds counts.
+    """Start a browser with a page, and return whether it started; still starting after ``STARTED`` seconds counts too.
 
     Raises:
         AuthorizationError: the page must not be opened.

@@ -29,10 +29,10 @@ class Callback:
 
     Args:
         redirect_uri: the address to listen on, on this machine; by default http://127.0.0.1/callback. Without a port,
-            a free one is used.
+            a free port is used.
 
     Raises:
-        ConfigError: it is not an address on this machine.
+        ConfigError: ``redirect_uri`` is not an address on this machine.
     """
 
     def __init__(self, redirect_uri: str | None = None) -> None:
@@ -85,7 +85,7 @@ class Callback:
         """Return the URL that the browser was redirected to. Requests with another ``state`` are ignored.
 
         Raises:
-            AuthorizationError: no response within ``seconds``.
+            AuthorizationError: there was no response within ``seconds``.
         """
         self._state = state
         assert self._answer is not None
@@ -112,7 +112,7 @@ class Callback:
                 writer.write(page(status, words))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            pass  # not a request of the browser
+            pass  # not a request from the browser
         finally:
             writer.close()
             with suppress(OSError):

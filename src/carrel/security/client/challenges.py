@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 __all__ = ["Challenge", "choose_challenge", "read_challenges", "read_scope"]
 
-#: How much of a header is parsed, in characters.
+#: Maximum number of characters of a header to parse.
 MAX_HEADER = 16 * 1024
 
 TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -26,12 +26,12 @@ class Challenge(NamedTuple):
 
 
 def read_challenges(headers: Iterable[str]) -> list[Challenge]:
-    """Return the challenges of all WWW-Authenticate headers; what cannot be parsed is skipped."""
+    """Return the challenges of all WWW-Authenticate headers. Skip challenges that cannot be parsed."""
     return [challenge for header in headers for challenge in _read(header[:MAX_HEADER])]
 
 
 def choose_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
-    """Return the challenge that asks for an access token, DPoP before Bearer; None if none does."""
+    """Return the challenge that requires an access token (DPoP before Bearer), or None."""
     found = {one.scheme: one for one in reversed(list(challenges))}
     return found.get("dpop") or found.get("bearer")
 

@@ -57,7 +57,7 @@ class PrivateKey:
         id: the key identifier (``kid``), if the authorization server has several keys of the client.
 
     Raises:
-        ConfigError: it is not a private key for that algorithm, or a package is not installed.
+        ConfigError: ``pem`` is not a private key for the algorithm, or a package is not installed.
     """
 
     def __init__(self, pem: str | bytes | dict[str, Any], algorithm: str = "ES256", *, id: str | None = None) -> None:
@@ -118,7 +118,7 @@ def choose_method(server: AuthorizationServer, identity: ClientIdentity, key: Pr
     """Return the client authentication method for the token endpoint.
 
     Raises:
-        AuthorizationError: the server supports none that the client can use.
+        AuthorizationError: the server supports no method that the client can use.
     """
     supported = server.token_endpoint_auth_methods_supported
     if key is not None and not identity.dynamic:  # a dynamic registration names no key
@@ -150,7 +150,7 @@ def authenticate(
     """Add client authentication to a token request. ``now`` is in seconds since the epoch.
 
     Raises:
-        AuthorizationError: the identity is that of another authorization server, or its method is not supported.
+        AuthorizationError: the identity belongs to another authorization server, or its method is not supported.
     """
     if identity.issuer != server.issuer:
         raise AuthorizationError(
@@ -161,7 +161,7 @@ def authenticate(
         claims = {"iss": identity.id, "sub": identity.id, "aud": server.issuer, "jti": secrets.token_urlsafe(16)}
         form["client_assertion_type"] = ASSERTION
         form["client_assertion"] = key.sign({**claims, "iat": int(now), "exp": int(now) + LIFETIME})
-        form.pop("client_id", None)  # the assertion has it
+        form.pop("client_id", None)  # the assertion contains the client id
     elif method == "client_secret_basic" and identity.secret is not None:
         pair = f"{quote_plus(identity.id)}:{quote_plus(identity.secret)}"
         headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"

@@ -86,8 +86,8 @@ class ClientCredentials(Registered):
         client_secret: its secret there; or
         key: its private key, which is preferable.
 
-    The other arguments are those of ``Options``. Name the ``issuer``: the secret is then sent to no other,
-    whatever the MCP server's metadata says.
+    For the other arguments see ``Options``. Name the ``issuer``: the secret is then sent to no other issuer, even if
+    the MCP server's metadata names one.
 
     Raises:
         ConfigError: an argument is invalid, or a required package is not installed.
@@ -123,9 +123,9 @@ class WorkloadIdentity(Registered):
     Args:
         assertion: the token of the platform, or a function that returns one for the issuer it is given; it may be
             async, and is called for every grant.
-        client_id: the workload's client identifier at the authorization server, if that requires one.
+        client_id: the workload's client identifier, if the authorization server requires one.
 
-    The other arguments are those of ``Options``.
+    For the other arguments see ``Options``.
 
     Raises:
         ConfigError: an argument is invalid, or a required package is not installed.

@@ -6,6 +6,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -38,12 +39,12 @@ __all__ = ["OAuthCredentials", "Options"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-#: How many renewals of refused tokens are tried within how many seconds.
+#: Maximum number of renewals of rejected tokens, within a number of seconds.
 MAX_RENEWALS = 2
 RECENTLY = 60.0
 #: Seconds that revoking a token may take.
 REVOCATION_TIME = 10.0
-#: How often the same scopes are requested if the authorization server does not grant them.
+#: Maximum number of requests for the same scopes if the authorization server does not grant them.
 MAX_STEPS = 2
 
 
@@ -60,12 +61,12 @@ class Options(TypedDict, total=False):
 
     Args:
         issuer: the issuer identifier of the authorization server to use, exactly as in its metadata. Client credentials
-            are sent to no other. By default, it is the first one that the MCP server names on first use.
-        scopes: scopes to request in addition to those that the server asks for.
+            are not sent to any other issuer. The default is the first issuer that the MCP server names on first use.
+        scopes: scopes to request in addition to the server's scopes.
         hosts: hosts that may be outside the public Internet although metadata names them.
         dpop: whether tokens are bound to a key (DPoP). By default, if the server requires it.
         store: the token store.
-        account: distinguishes several users of one server who share a store.
+        account: name that distinguishes several users of one server with a shared store.
         timeout: seconds for one request to an authorization server.
         clock: returns seconds since the epoch.
     """
@@ -89,7 +90,7 @@ class OAuthCredentials:
     kind = ""
     #: Whether getting a token requires interaction with the user.
     interactive = False
-    #: Extensions that clients with such credentials declare to servers.
+    #: Extensions that clients with these credentials declare to servers.
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(
@@ -133,7 +134,7 @@ class OAuthCredentials:
         raise AuthorizationError("There is no way to get a token")
 
     async def disowned(self, identity: ClientIdentity, error: TokenRefused) -> None:
-        """Handle the refusal of a token request; a subclass may discard its client registration."""
+        """Handle an error response to a token request; a subclass may discard its client registration."""
 
     async def identify(self, server: AuthorizationServer) -> ClientIdentity | None:
         """Return the client identity at a server; None if the client is not registered there."""
@@ -155,7 +156,8 @@ class OAuthCredentials:
         return sha256(msgspec.json.encode((self.kind, self.account, who))).hexdigest()[:32]
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the authorization headers for a request to ``url``; none without a token, or for another server.
+        """Return the authorization headers for a request to ``url``, or no headers without a token or for another
+        server.
 
         Raises:
             AuthorizationError: the expired token cannot be renewed, or ``url`` is neither https nor on this machine.
@@ -212,9 +214,18 @@ class OAuthCredentials:
             await self._join(lambda: self._renew_refused(url, challenge, revision))
         return True
 
+    async def can_log_in(self, url: str, challenges: Sequence[str], revision: str | None) -> bool:
+        """Return whether an authorization server for ``url`` is found: the server names it, or has its metadata."""
+        challenge = choose_challenge(read_challenges(challenges))
+        try:
+            place = await self._find_place(url, challenge, revision)
+        except AuthorizationError:
+            return challenge is not None and "resource_metadata" in challenge.parameters
+        return not place.server.undescribed
+
     @property
     def work(self) -> asyncio.Task[None] | None:
-        """The login or renewal that is under way; it ends after what ``grant`` asks of the user."""
+        """The login or renewal in progress. It ends after all user interaction of ``grant``."""
         return self._work
 
     async def close(self) -> None:
@@ -313,7 +324,7 @@ class OAuthCredentials:
             await self.store.delete(self._name("server", self._url, self.kind))
 
     async def forget(self, url: str) -> bool:
-        """Delete the token for a server from the store, and return whether there was one. It is not revoked.
+        """Delete the token for a server from the store, without revoking it, and return whether it existed.
 
         Raises:
             AuthorizationError: ``url`` is neither https nor on this machine.
@@ -321,13 +332,13 @@ class OAuthCredentials:
         return await self._take(url) is not None
 
     async def revoke(self, url: str) -> bool:
-        """Delete the token for a server from the store, and revoke it; return whether there was one.
+        """Delete the token for a server from the store, and revoke it; return whether it existed.
 
         https://www.rfc-editor.org/rfc/rfc7009
 
         Raises:
-            NotRevoked: it is deleted, but not revoked: the authorization server cannot, refuses, or does not answer in
-                time.
+            NotRevoked: the token is deleted, but not revoked: the authorization server does not support revocation,
+                returns an error, or does not respond in time.
             AuthorizationError: ``url`` is neither https nor on this machine.
         """
         token = await self._take(url)
@@ -381,7 +392,7 @@ class OAuthCredentials:
     def _takes_nonce(
         self, url: str, challenge: Challenge | None, sent: Mapping[str, str] | None, nonce: str | None
     ) -> bool:
-        """Record a DPoP nonce; return whether the request was refused only because its proof lacked it."""
+        """Record a DPoP nonce; return whether the request was rejected only because its proof lacked the nonce."""
         if nonce is None or self._token is None or self._token.key is None:
             return False
         self._prove_with(self._token).note(url, nonce)
@@ -392,7 +403,7 @@ class OAuthCredentials:
     # Token acquisition
 
     async def _renew_expired(self) -> None:
-        """Renew an expired token without user interaction; discard it if that requires the user."""
+        """Renew an expired token without user interaction; discard it if a renewal requires the user."""
         token = self._token
         if token is None or not token.expired(self.clock()):
             return
@@ -439,7 +450,7 @@ class OAuthCredentials:
         https://www.rfc-editor.org/rfc/rfc6749#section-6
 
         Raises:
-            TokenRefused: there is no refresh token, or it is not valid (any more).
+            TokenRefused: there is no refresh token, or it is not valid, or no longer valid.
         """
         identity = await self.identify(place.server)
         ours = identity is not None and (identity.issuer, identity.id) == (token.issuer, token.client_id)
@@ -486,7 +497,7 @@ class OAuthCredentials:
         return self._place
 
     async def _renew_refused(self, url: str, challenge: Challenge | None, revision: str | None) -> None:
-        """Get the first token, or replace one that was refused with 401."""
+        """Get the first token, or replace a token that was rejected with 401."""
         token, now = self._token, self.clock()
         place = await self._find_place(url, challenge, revision)
         if token is not None and token.issuer != place.server.issuer:  # the server has changed its authorization server
@@ -514,7 +525,7 @@ class OAuthCredentials:
         await self._grant(place, scopes)
 
     async def _step_up(self, url: str, challenge: Challenge, revision: str | None) -> None:
-        """Get a token with additional scopes besides those of the current one (step-up authorization).
+        """Get a token with more scopes than the current token (step-up authorization).
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow
         """
@@ -535,8 +546,10 @@ class OAuthCredentials:
 
     async def _grant(self, place: AuthorizationTarget, scopes: frozenset[str]) -> None:
         if self.known_as() is not None and self.issuer is None:
-            self.issuer = place.server.issuer  # pin the issuer: client credentials are sent to no other
+            self.issuer = place.server.issuer  # pin the issuer: client credentials are not sent to any other issuer
         token = await self.grant(place, scopes)
         if self._dpop and token.key is None:
             raise AuthorizationError(f"{place.server.issuer} issued a token that is not bound to a key (DPoP)")
+        if self.interactive and not token.subject:  # responses to different users must not share a cache
+            token = msgspec.structs.replace(token, subject=secrets.token_urlsafe(12))
         await self._keep(token)

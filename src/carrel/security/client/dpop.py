@@ -58,7 +58,7 @@ class Prover:
 
 
 def nonce_of(proof: str) -> str | None:
-    """Return the nonce in one of our own proofs; None if it has none."""
+    """Return the nonce in a proof that this client created, or None."""
     try:
         piece = proof.split(".")[1].replace("-", "+").replace("_", "/")
         claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])

@@ -38,10 +38,10 @@ class EnterpriseAuthorization(Registered):
         idp_issuer: the identity provider; ``idp_token_endpoint`` is its token endpoint, if it has no metadata.
         idp_client_id, idp_client_secret: client credentials at the identity provider.
         client_id, client_secret: client credentials at the authorization server of the MCP server; ``key`` is the
-            private key, if there is one in place of a secret.
+            private key, if the client has a key instead of a secret.
         subject_token_type: the token type URN of ``identity``, if it is not an ID token.
 
-    The other arguments are those of ``Options``.
+    For the other arguments see ``Options``.
 
     Raises:
         ConfigError: an argument is invalid, or a required package is not installed.

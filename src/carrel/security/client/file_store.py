@@ -47,14 +47,14 @@ class FileStore:
         self.directory = default_directory() if directory is None else Path(directory)
 
     async def get(self, name: str) -> str | None:
-        """Return the text stored under a name; None if it is missing or unreadable."""
+        """Return the text stored under a name, or None if it is missing or unreadable."""
         return await asyncio.to_thread(self._read, name)
 
     async def put(self, name: str, text: str) -> None:
         """Store a text under a name.
 
         Raises:
-            AuthorizationError: it cannot be written.
+            AuthorizationError: the file cannot be written.
         """
         try:
             await asyncio.to_thread(self._write, name, text)
@@ -62,7 +62,7 @@ class FileStore:
             raise AuthorizationError(f"Tokens cannot be kept in {self.directory}: {error.strerror}") from None
 
     async def delete(self, name: str) -> None:
-        """Delete the text of a name, if there is one."""
+        """Delete the text stored under a name, if any."""
         with suppress(OSError):
             await asyncio.to_thread(self._path(name).unlink)
 

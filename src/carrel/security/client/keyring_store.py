@@ -17,7 +17,7 @@ log = Log("carrel.security")
 
 T = TypeVar("T")
 SERVICE = "carrel"
-#: The longest text of one entry, in characters: Windows accepts at most 2560 bytes in UTF-16.
+#: Maximum length of the text in one entry, in characters: Windows accepts at most 2560 bytes in UTF-16.
 PIECE = 1200
 
 
@@ -62,7 +62,7 @@ class KeyringStore:
         await asyncio.to_thread(self._alone, self._write, name, text)
 
     async def delete(self, name: str) -> None:
-        """Delete the text of a name, if there is one."""
+        """Delete the text stored under a name, if any."""
         await asyncio.to_thread(self._alone, self._erase, name)
 
     def _alone(self, act: Callable[..., T], *arguments: str) -> T:

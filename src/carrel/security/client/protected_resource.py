@@ -66,10 +66,10 @@ def locations(url: str) -> list[str]:
 
 
 def check_place(url: str, what: str, *, found_at: str, hosts: Collection[str]) -> str:
-    """Return a URL named in metadata, if it may be requested. ``hosts`` may be outside the public Internet.
+    """Return a URL from metadata if it may be requested. ``hosts`` may be outside the public Internet.
 
     Raises:
-        AuthorizationError: it must not be requested.
+        AuthorizationError: the URL must not be requested.
     """
     try:
         host = urlsplit(url).hostname or ""
@@ -84,12 +84,12 @@ def check_place(url: str, what: str, *, found_at: str, hosts: Collection[str]) -
 async def find_resource(
     url: str, named: str | None, fetcher: Fetcher, hosts: Collection[str], headers: Mapping[str, str]
 ) -> ProtectedResource | None:
-    """Return the protected resource metadata of the server at ``url``; None if it has none.
+    """Return the protected resource metadata of the server at ``url``, or None.
 
     ``named`` is the metadata URL that the server's challenge names.
 
     Raises:
-        AuthorizationError: it cannot be fetched, or is that of another server.
+        AuthorizationError: the metadata cannot be fetched, or belongs to another server.
     """
     places = [] if named is None else [check_place(named, "resource_metadata", found_at=url, hosts=hosts)]
     for place in [*places, *(one for one in locations(url) if one not in places)]:

@@ -49,7 +49,7 @@ def check_document_url(url: str) -> str:
     """Return the URL of a Client ID Metadata Document after checking it.
 
     Raises:
-        ConfigError: it is not https, has no path, or has dot segments.
+        ConfigError: the URL is not https, has no path, or has dot segments.
     """
     check_url(url, "client_metadata_url")
     parts = urlsplit(url)
@@ -73,7 +73,7 @@ async def register(
     No scopes are registered, as they would limit later requests.
 
     Raises:
-        AuthorizationError: the server refuses the registration.
+        AuthorizationError: the server rejects the registration.
     """
     supported = server.token_endpoint_auth_methods_supported
     document: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Token revocation: an authorization server is told that a grant is not needed any more (RFC 7009).
+"""Token revocation: asks an authorization server to invalidate the tokens of a grant (RFC 7009).
 
 https://www.rfc-editor.org/rfc/rfc7009
 """
@@ -16,7 +16,7 @@ __all__ = ["NotRevoked", "revoke_token"]
 
 
 class NotRevoked(AuthorizationError):
-    """Token that is deleted here, and that its authorization server still accepts, until it expires."""
+    """The token was deleted from the store, but its authorization server still accepts it until it expires."""
 
 
 async def revoke_token(
@@ -28,10 +28,10 @@ async def revoke_token(
     *,
     key: PrivateKey | None = None,
 ) -> None:
-    """Revoke the refresh token of a grant, and its access token, where the server can revoke those.
+    """Revoke the refresh token of a grant, and its access token if the server supports this.
 
     Raises:
-        AuthorizationError: the server has no revocation endpoint, cannot be reached, or refuses.
+        AuthorizationError: the server has no revocation endpoint, cannot be reached, or returns an error.
     """
     url = server.endpoint("revocation_endpoint")
     for hint, text in (("refresh_token", token.refresh_token), ("access_token", token.access_token)):
@@ -47,5 +47,5 @@ async def revoke_token(
         if answer.status == 200:
             continue
         if hint == "access_token" and token.refresh_token and error_of(answer) == "unsupported_token_type":
-            continue  # it runs out by itself, and cannot be renewed
+            continue  # the access token expires, and cannot be renewed
         raise AuthorizationError(f"{server.issuer} does not revoke it: {explain(answer)}")

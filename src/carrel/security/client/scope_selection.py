@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["OFFLINE", "select_scopes", "with_offline_access"]
+__all__ = ["OFFLINE", "OPENID", "select_scopes", "with_offline_access"]
 
 OFFLINE = "offline_access"
+OPENID = "openid"
 
 
 def select_scopes(
@@ -19,10 +20,10 @@ def select_scopes(
     wanted: Collection[str] = (),
     held: Collection[str] = (),
 ) -> frozenset[str]:
-    """Return the scopes to request; none to leave the choice to the authorization server.
+    """Return the scopes to request, or no scopes to leave the choice to the authorization server.
 
-    ``challenged`` are the scopes of the challenge, ``supported`` those of the server's metadata, ``wanted`` those that
-    the user has configured, ``held`` those of earlier requests, which are kept.
+    ``challenged`` are the scopes of the challenge, ``supported`` the scopes of the server's metadata, ``wanted`` the
+    user's configured scopes, and ``held`` the scopes of earlier requests, which are kept.
     """
     return frozenset((*(challenged or wanted or supported or ()), *wanted, *held))
 

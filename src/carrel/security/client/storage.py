@@ -66,7 +66,7 @@ class UserStore:
         """Store a text under a name.
 
         Raises:
-            AuthorizationError: it cannot be stored.
+            AuthorizationError: the text cannot be stored.
         """
         from carrel.security.client.file_store import FileStore
 

@@ -5,7 +5,6 @@ https://www.rfc-editor.org/rfc/rfc6749#section-5, https://www.rfc-editor.org/rfc
 
 from __future__ import annotations
 
-from binascii import Error, a2b_base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,16 +17,17 @@ from carrel.security.client.challenges import read_scope
 from carrel.security.client.client_authentication import ClientIdentity, PrivateKey, authenticate
 from carrel.security.client.dpop import Prover
 from carrel.security.fetch import Answer, Fetcher
-from carrel.security.server.bearer import Clock, Unverifiable
+from carrel.security.id_token import read_id_token
+from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
 
 __all__ = ["Token", "TokenRefused", "explain", "request_token"]
 
-#: How much of an authorization server's error text is repeated, in characters.
+#: Maximum number of characters of an authorization server's error text to include in messages.
 MAX_WORDS = 300
 
 
 class TokenRefused(AuthorizationError):
-    """Token request refused by the authorization server. ``error`` is its error code, such as invalid_grant."""
+    """The authorization server rejected a token request. ``error`` is its error code, such as invalid_grant."""
 
     def __init__(self, message: str, error: str | None) -> None:
         super().__init__(message)
@@ -37,8 +37,8 @@ class TokenRefused(AuthorizationError):
 class Token(msgspec.Struct, frozen=True, kw_only=True):
     """Access token with its issuer, client, resource and scopes.
 
-    ``expires`` and ``issued`` are in seconds since the epoch; ``requested`` are the scopes that were requested,
-    ``scopes`` those that were granted. ``subject`` identifies the user who authorized it.
+    ``expires`` and ``issued`` are in seconds since the epoch; ``requested`` are the requested scopes, ``scopes`` the
+    granted scopes. ``subject`` identifies the user who authorized it, by a validated ID token.
     """
 
     access_token: str
@@ -89,13 +89,15 @@ async def request_token(
     requested: frozenset[str] = frozenset(),
     resource: str | None = None,
     exchange: bool = False,
+    nonce: str | None = None,
 ) -> tuple[Token, Issued]:
     """Request a token from the token endpoint. Client authentication and the resource are added to ``form``.
 
-    In an ``exchange``, the issued token need not be an access token (RFC 8693, section 2.2.1).
+    In an ``exchange``, the issued token need not be an access token (RFC 8693, section 2.2.1). ``nonce`` is the nonce
+    of the authorization request, which the ID token needs too.
 
     Raises:
-        TokenRefused: the authorization server refuses the request.
+        TokenRefused: the authorization server rejects the request.
         AuthorizationError: the endpoint cannot be reached, or its response is invalid.
     """
     url = server.endpoint("token_endpoint")
@@ -111,13 +113,13 @@ async def request_token(
             answer = await fetcher.ask("POST", url, form=fields, headers=headers)
         except Unverifiable as error:
             raise AuthorizationError(f"No token can be had of {server.issuer}: {error}") from None
-        nonce = answer.headers.get("dpop-nonce")
-        if prover is not None and nonce:
-            prover.note(url, nonce)
+        proof_nonce = answer.headers.get("dpop-nonce")
+        if prover is not None and proof_nonce:
+            prover.note(url, proof_nonce)
         if answer.status == 200:
             break
         reason = error_of(answer)
-        if reason == "use_dpop_nonce" and nonce and prover is not None and attempt == 1:
+        if reason == "use_dpop_nonce" and proof_nonce and prover is not None and attempt == 1:
             continue
         if answer.status >= 500 or answer.status == 429:  # not a verdict on the request itself
             raise AuthorizationError(f"{server.issuer} issues no token at the moment: {explain(answer)}")
@@ -138,7 +140,7 @@ async def request_token(
         issuer=server.issuer,
         resource=resource,
         client_id=identity.id,
-        subject=subject_of(issued.id_token),
+        subject=subject_of(issued, server, identity, nonce, now),
         key=prover.key.private() if bound and prover is not None else None,
     )
     return token, issued
@@ -148,11 +150,11 @@ def read_issued(answer: Answer, issuer: str) -> Issued:
     """Return the parsed response of a token endpoint.
 
     Raises:
-        AuthorizationError: it has no valid token.
+        AuthorizationError: the response has no valid token.
     """
     try:
         issued = msgspec.convert({k: v for k, v in answer.read().items() if v is not None}, Issued)
-    except (Unverifiable, msgspec.ValidationError):  # the response may hold a token, so it is not repeated
+    except (Unverifiable, msgspec.ValidationError):  # it may contain a token: do not show it
         raise AuthorizationError(f"{issuer} did not answer with a token") from None
     if not issued.access_token or not all("!" <= character <= "~" for character in issued.access_token):
         raise AuthorizationError(f"{issuer} issued a token that cannot stand in a header")
@@ -168,19 +170,27 @@ def lifetime(seconds: float | str | None, now: float) -> float | None:
     return now + given if 0 <= given < 1e10 else None
 
 
-def subject_of(id_token: str | None) -> str:
-    """Return the subject of an ID token; its signature is not verified, as it came directly from its issuer."""
-    try:
-        piece = (id_token or "").split(".")[1].replace("-", "+").replace("_", "/")
-        claims = msgspec.json.decode(a2b_base64(piece + "=" * (-len(piece) % 4)), type=dict[str, Any])
-    except (IndexError, Error, ValueError, msgspec.DecodeError):
+def subject_of(
+    issued: Issued, server: AuthorizationServer, identity: ClientIdentity, nonce: str | None, now: float
+) -> str:
+    """Return the subject of the ID token in a token response; "" if there is no valid ID token.
+
+    Raises:
+        AuthorizationError: the ID token is not valid, and was requested with ``nonce``.
+    """
+    if issued.id_token is None:
         return ""
-    subject = claims.get("sub")
-    return subject if isinstance(subject, str) else ""
+    try:
+        claims = read_id_token(issued.id_token, issuer=server.issuer, client_id=identity.id, nonce=nonce, now=now)
+    except InvalidToken as error:
+        if nonce is None:
+            return ""
+        raise AuthorizationError(f"{server.issuer} sent an ID token that is not valid: {error}") from None
+    return str(claims["sub"])
 
 
 def error_of(answer: Answer) -> str | None:
-    """Return the error code of an error response (RFC 6749, section 5.2), if there is one."""
+    """Return the error code of an error response (RFC 6749, section 5.2), if any."""
     try:
         error = answer.read().get("error")
     except Unverifiable:

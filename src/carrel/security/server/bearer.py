@@ -32,7 +32,7 @@ __all__ = [
 log = Log("carrel.security")
 Clock = Callable[[], float]
 
-#: The longest token that is accepted, in bytes.
+#: Maximum length of a token, in bytes.
 MAX_TOKEN = 16 * 1024
 
 #: Seconds between two log lines about tokens that cannot be verified.
@@ -43,19 +43,19 @@ QUOTABLE = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
 
 
 class InvalidToken(MCPError):
-    """Token that is not valid (any more). The message is safe to send to the client."""
+    """The token is not valid, or no longer valid. The message is safe to send to the client."""
 
 
 class MalformedRequest(MCPError):
-    """Request that carries its token in a way that is not allowed."""
+    """The request contains its token in a way that is not allowed."""
 
 
 class Unverifiable(MCPError):
-    """Issuer that is unreachable or responds incorrectly, so a token cannot be verified. The message is for the log."""
+    """A token cannot be verified, as the issuer is unreachable or responds incorrectly. The message is for the log."""
 
 
 def read_token(header: bytes) -> str | None:
-    """Return the bearer token of an Authorization header; None if the header has another scheme.
+    """Return the bearer token in an Authorization header, or None if the header has another scheme.
 
     Raises:
         MalformedRequest: the scheme is Bearer, but no valid token follows.
@@ -130,7 +130,7 @@ class BearerAuthorization:
         """Return the principal of a token.
 
         Raises:
-            InvalidToken: the token is not valid (any more).
+            InvalidToken: the token is not valid, or no longer valid.
             Unverifiable: the token cannot be verified at the moment.
         """
         raise InvalidToken("The access token is not valid")
@@ -141,11 +141,11 @@ class BearerAuthorization:
     # Interface for transports
 
     def document(self, scope: MutableMapping[str, Any], path: str) -> bytes | Challenge | None:
-        """Return the protected resource metadata if a request is for it; ``path`` is that of the MCP endpoint."""
+        """Return the protected resource metadata if a request is for it; ``path`` is the path of the MCP endpoint."""
         return None
 
     def routes(self, path: str) -> Sequence[Route]:
-        """Return the routes that are served beside the MCP endpoint at ``path``: none."""
+        """Return additional routes, next to the MCP endpoint at ``path``. By default, there are no routes."""
         return ()
 
     def locate(self, scope: MutableMapping[str, Any], path: str) -> str | Challenge | None:
@@ -156,7 +156,7 @@ class BearerAuthorization:
         """Check that a token was issued for this server.
 
         Raises:
-            InvalidToken: it was not.
+            InvalidToken: the token was issued for another server.
         """
 
     async def identify(
@@ -207,7 +207,7 @@ class BearerAuthorization:
         return self._ask_for(needed, caller)
 
     def _ask_for(self, needed: frozenset[str], caller: Caller) -> Challenge:
-        """Return a challenge with all needed scopes and the granted ones, as some clients replace scopes, not add.
+        """Return a challenge with the needed scopes and the granted scopes, as some clients replace their scopes.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#runtime-insufficient-scope-errors
         """

@@ -18,7 +18,7 @@ from carrel.security.server.resource_server import ResourceOptions, ResourceServ
 
 __all__ = ["Introspection"]
 
-#: Seconds for which an introspection response is cached; a revoked token stays valid as long.
+#: Seconds for which an introspection response is cached; a revoked token may stay valid for this time.
 REMEMBER = 10.0
 
 
@@ -27,7 +27,7 @@ class Introspection(ResourceServer):
 
     Args:
         url: the introspection endpoint; by default from the issuer's metadata.
-        issuer: the URL of the authorization server, to which clients are referred for tokens.
+        issuer: the URL of the authorization server, where clients can get tokens.
         client_id, client_secret: this server's client credentials there.
         method: how they are sent: "basic" in a header, "post" in the form.
 
@@ -69,8 +69,8 @@ class Introspection(ResourceServer):
         """Return the principal of a token.
 
         Raises:
-            InvalidToken: it is not active, or it has expired or is not valid yet.
-            Unverifiable: the authorization server gives no valid response.
+            InvalidToken: the token is not active, has expired, or is not valid yet.
+            Unverifiable: the authorization server does not return a valid response.
         """
         known = self.remembered.get(token, self.clock())
         if known is not None:

@@ -1,4 +1,4 @@
-"""Authorization by access tokens: JWTs verified locally with the issuer's public keys, or an own verifier.
+"""Authorization by access tokens: JWTs verified locally with the issuer's public keys, or a custom verifier.
 
 https://www.rfc-editor.org/rfc/rfc9068, https://www.rfc-editor.org/rfc/rfc8725
 """
@@ -17,21 +17,21 @@ from carrel.security.server.keys import ALGORITHMS, IssuerKeys
 from carrel.security.server.resource_server import ResourceOptions, ResourceServer, read_object
 from carrel.security.server.verifier import TokenVerifier, Verifier
 
-__all__ = ["Authorization"]
+__all__ = ["Authorization", "read_jwt"]
 
 TYPES = frozenset(("at+jwt", "application/at+jwt", "jwt"))
 NOT_A_JWT = "The access token is not a JWT"
 
 
 class Authorization(ResourceServer):
-    """Authorization by JWT access tokens that one of the issuers issued for this server, or by an own verifier.
+    """Authorization by JWT access tokens that one of the issuers issued for this server, or by a custom verifier.
 
     Args:
-        issuer: the URL of the authorization server, exactly as in the ``iss`` claim; or several of them. Its keys are
-            discovered by its metadata when the first token arrives. With ``verify``, it only tells clients where to
-            get a token, and may be left out.
-        verify: verifies tokens in place of the keys: called with the token, it returns a Principal or claims, or None
-            for a token that is not valid; asynchronous, or else called in a thread.
+        issuer: the URL of the authorization server, exactly as in the ``iss`` claim, or several URLs. Its keys are
+            discovered through its metadata when the first token arrives. With ``verify``, it is optional, and only
+            tells clients where to get a token.
+        verify: verifies tokens instead of the keys. It is called with the token, and returns a Principal or claims, or
+            None for an invalid token. A function that is not asynchronous is called in a thread.
         jwks_uri: the URL of the key set, if the issuer has no metadata (one issuer only).
         algorithms: the accepted signature algorithms.
         keys_ttl: seconds after which keys are fetched again.
@@ -83,7 +83,7 @@ class Authorization(ResourceServer):
         """Return the principal of a token.
 
         Raises:
-            InvalidToken: its header, signature, issuer or lifetime is not valid.
+            InvalidToken: the token's header, signature, issuer or lifetime is not valid.
             Unverifiable: the issuer's keys cannot be fetched.
         """
         known = self.remembered.get(token, self.clock())
@@ -91,7 +91,7 @@ class Authorization(ResourceServer):
             return known
         if self._verifier is not None:
             return await self._verify_by_own(self._verifier, token)
-        header, claims = _read(token)
+        header, claims = read_jwt(token)
         algorithm, kind, id = header.get("alg"), header.get("typ", "JWT"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             raise InvalidToken("The access token is signed with an algorithm that is not accepted here")
@@ -102,7 +102,7 @@ class Authorization(ResourceServer):
         keys = self.keys_of(claims.get("iss"))
         if keys is None:
             raise InvalidToken("The access token is of an issuer that is not accepted here")
-        if "exp" not in claims:
+        if claims.get("exp") is None:
             raise InvalidToken("The access token does not say when it expires")
         principal = self.principal(claims)
         candidates = await keys.find(id, algorithm)
@@ -114,7 +114,7 @@ class Authorization(ResourceServer):
         return principal
 
     def keys_of(self, issuer: object) -> IssuerKeys | None:
-        """Return the keys for the tokens of an issuer; None if it is not accepted."""
+        """Return the keys for the tokens of an issuer, or None if the issuer is not accepted."""
         return self._keys.get(issuer) if isinstance(issuer, str) else None
 
     async def _verify_by_own(self, verifier: TokenVerifier, token: str) -> Principal:
@@ -124,10 +124,10 @@ class Authorization(ResourceServer):
         return principal
 
     def check_audience(self, principal: Principal, scope: MutableMapping[str, Any], path: str) -> None:
-        """Check that a token was issued for this server; a verifier that names no audience has checked it.
+        """Check that a token was issued for this server. A custom verifier that returns no audience must check this.
 
         Raises:
-            InvalidToken: it was not.
+            InvalidToken: the token was issued for another server.
         """
         if self._verifier is None or principal.audience:
             super().check_audience(principal, scope, path)
@@ -144,7 +144,7 @@ class Authorization(ResourceServer):
 
 
 def _registry() -> Any:
-    """Return the joserfc registry for signature verification, without its own restriction of algorithms."""
+    """Return the joserfc registry for signature verification, without joserfc's restriction of algorithms."""
     from joserfc.jws import JWSRegistry
 
     class Registry(JWSRegistry):
@@ -158,11 +158,11 @@ def _registry() -> Any:
     return Registry(strict_check_header=False)
 
 
-def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def read_jwt(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the header and the claims of a JWT, without verification.
 
     Raises:
-        InvalidToken: it does not have the form of a signed JWT.
+        InvalidToken: the token does not have the form of a signed JWT.
     """
     pieces = token.split(".")
     if len(pieces) != 3:

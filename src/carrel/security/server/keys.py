@@ -22,8 +22,8 @@ __all__ = ["ALGORITHMS", "IssuerKeys", "PublicKey"]
 
 log = Log("carrel.security")
 
-#: The key type and, if needed, the curve of each signature algorithm. There are none with shared secrets (HMAC), as
-#: the verifier of such a signature could also create it.
+#: Key type and, if needed, curve of each signature algorithm. Algorithms with shared secrets (HMAC) are not supported,
+#: as the verifier of such a signature could also create it.
 ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -34,19 +34,19 @@ ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
 }
 SAME = {"Ed25519": "EdDSA"}  # two names of one algorithm (RFC 9864)
 
-#: How many keys of an issuer are read, and how many of them are tried on one token.
+#: Maximum number of keys to read per issuer, and to try per token.
 MAX_KEYS = 100
 MAX_TRIES = 5
 
 #: Minimum seconds between two fetches: after a first fetch failed, and for keys that tokens name.
 RETRY = 1.0
-#: How many fetches for unknown keys are allowed before they are rate limited.
+#: Number of fetches for unknown keys before the rate limit applies.
 BURST = 4
 
 #: Seconds for which cached keys are used while fetching fails.
 MAX_AGE = 24 * 3600.0
 
-#: The shortest RSA key that is accepted, in bits.
+#: Minimum length of an RSA key, in bits.
 MIN_RSA = 2048
 
 
@@ -55,7 +55,7 @@ MEMBERS = {"RSA": ("kty", "n", "e"), "EC": ("kty", "crv", "x", "y"), "OKP": ("kt
 
 
 class PublicKey(NamedTuple):
-    """Public key of an issuer. ``algorithm`` is its ``alg`` member, the only algorithm that it is for, if present."""
+    """Public key of an issuer. ``algorithm`` is its ``alg`` member: if present, the key is for this algorithm only."""
 
     id: str | None
     algorithm: str | None
@@ -66,11 +66,11 @@ class PublicKey(NamedTuple):
 class IssuerKeys:
     """Cache of the public keys (JWKS) of one issuer.
 
-    Keys are fetched on first use, again after ``ttl`` seconds, and again when a token names an unknown key. As clients
-    can invent key identifiers, that is rate limited to once in ``pause`` seconds on average, with a burst of ``BURST``;
-    one fetch brings all keys, so new keys are found in spite of invented ones. If fetching fails, the cached keys are
-    used for a day.
-    ``changed`` is called when previously known keys are gone. ``clock`` is monotonic, in seconds.
+    Keys are fetched on first use, after ``ttl`` seconds, and when a token names an unknown key. As clients can invent
+    key identifiers, fetches for unknown keys are rate limited to one per ``pause`` seconds on average, with a burst of
+    ``BURST``. Each fetch returns all keys, so new keys are found despite invented identifiers. If fetching fails, the
+    cached keys are used for a day. ``changed`` is called when keys have been removed. ``clock`` is monotonic, in
+    seconds.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class IssuerKeys:
         self._lock = asyncio.Lock()
 
     async def find(self, id: str | None, algorithm: str) -> list[PublicKey]:
-        """Return the candidate keys for verifying a signature; an empty list if there are none.
+        """Return the candidate keys for verifying a signature.
 
         Raises:
-            Unverifiable: no keys could be fetched, or the cached ones are too old.
+            Unverifiable: no keys could be fetched, or the cached keys are too old.
         """
         now = self._clock()
         old = now >= self._fetched + self._ttl
@@ -168,7 +168,7 @@ def read_keys(document: Mapping[str, Any]) -> list[PublicKey]:
     """Return the signature keys of a JSON Web Key Set; other keys are skipped.
 
     Raises:
-        Unverifiable: it is not a key set.
+        Unverifiable: the document is not a key set.
     """
     rows = document.get("keys")
     if not isinstance(rows, list):

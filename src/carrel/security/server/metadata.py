@@ -34,7 +34,7 @@ def check_resource(uri: str) -> str:
     """Return the canonical form of a resource identifier after checking it.
 
     Raises:
-        ConfigError: it is not a valid resource identifier.
+        ConfigError: the text is not a valid resource identifier.
     """
     if "?" in check_url(uri, "resource"):
         raise ConfigError(f"resource: {uri!r} must not have a query")
@@ -63,8 +63,8 @@ def local_resource(scope: Mapping[str, Any], path: str) -> str | None:
 def metadata_url(resource: str, *, mounted: bool) -> str:
     """Return the URL of a server's metadata document.
 
-    That is the well-known URL, unless the server is mounted within another application, which owns that path; the
-    ``WWW-Authenticate`` header of error responses names the URL.
+    This is the well-known URL, unless the server is mounted within another application, which owns the well-known path.
+    The ``WWW-Authenticate`` header of error responses contains the URL.
     """
     if mounted:
         return resource + WELL_KNOWN
@@ -74,7 +74,7 @@ def metadata_url(resource: str, *, mounted: bool) -> str:
 
 
 def place_of(scope: Mapping[str, Any], path: str, resource: str | None) -> str | None:
-    """Return the path of the endpoint whose metadata a request is for; None if it is another request."""
+    """Return the path of the endpoint whose metadata is requested, or None if this is another request."""
     whole: str = scope["path"]
     root: str = scope.get("root_path", "")
     inner = whole[len(root) :] if root and whole.startswith(root) else whole

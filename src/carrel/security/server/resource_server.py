@@ -30,7 +30,7 @@ __all__ = ["ResourceOptions", "ResourceServer"]
 #: Default tolerance for clock differences, in seconds.
 LEEWAY = 10.0
 
-#: How many loopback resource URIs are cached.
+#: Maximum number of cached loopback resource URIs.
 MAX_PLACES = 64
 
 
@@ -41,7 +41,7 @@ class ResourceOptions(Options, total=False):
         resource: the URL that clients use, such as "https://mcp.example.org/mcp". Without it, the server accepts only
             requests to a loopback host.
         audience: the audience of tokens for this server, if not its URL.
-        leeway: seconds by which the clock of the issuer may differ.
+        leeway: maximum difference between the issuer's clock and this machine's clock, in seconds.
         remember: seconds for which a verified token is cached.
         name: the name of the server in its metadata.
         documentation: the URL of a page for developers of clients.
@@ -131,18 +131,20 @@ class ResourceServer(BearerAuthorization):
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#token-handling
 
         Raises:
-            InvalidToken: it was not.
+            InvalidToken: the token was issued for another server.
         """
         wanted = self._audience or {self._resource(scope, path)}
         if principal.audience.isdisjoint(wanted):
             raise InvalidToken(f"The access token was not issued for {' or '.join(map(str, sorted(wanted, key=str)))}")
 
     def complete(self, found: Principal) -> Principal:
-        """Return a principal that a verifier has made, with the scopes that its scopes imply, and their view.
+        """Return a principal from a custom verifier, with its implied scopes and their view.
 
         Raises:
-            InvalidToken: its token has expired.
+            InvalidToken: the principal has no subject, or its token has expired.
         """
+        if not found.subject:
+            raise InvalidToken("The access token does not say whom it is about")
         if found.expires is not None and self.clock() >= found.expires + self.leeway:
             raise InvalidToken("The access token has expired")
         scopes = self.scopes.expand(found.scopes)
@@ -185,7 +187,7 @@ class ResourceServer(BearerAuthorization):
 
 
 def misdirected() -> Challenge:
-    """Return a 421 response for a request whose host is not known to be this server's."""
+    """Return a 421 response for a request whose host may not be this server."""
     message = (
         "This server refuses requests at this address, because it does not know the URL that clients use. "
         "Its operator has to configure it: resource='https://…'"
@@ -218,7 +220,7 @@ def read_object(data: bytes) -> dict[str, Any]:
     """Decode a JSON object of a JWT.
 
     Raises:
-        InvalidToken: it is not.
+        InvalidToken: the data is not a JSON object.
     """
     try:
         return msgspec.json.decode(data, type=dict[str, Any])

@@ -41,7 +41,7 @@ Rules: TypeAlias = Mapping[str, str | Iterable[str]]
 SCOPE = frozenset(map(chr, range(0x21, 0x7F))) - {'"', "\\"}
 EVERYTHING = "*"
 
-#: How many URIs are cached with their required scopes, and the longest URI that is cached.
+#: Maximum number of URIs to cache with their required scopes, and maximum length of a cached URI.
 REMEMBERED = 4096
 MAX_REMEMBERED = 256
 METHODS = {**REQUESTS, **SKILLS.requests, **TASKS.requests}
@@ -49,7 +49,7 @@ READING = READ_RESOURCE.method
 
 
 class Pattern:
-    """Glob pattern in which * matches any text, also none. Matching takes time linear in the text."""
+    """Glob pattern in which * matches any text, including empty text. Matching takes linear time."""
 
     __slots__ = ("_first", "_last", "_middle", "_stars")
 
@@ -79,8 +79,8 @@ class Pattern:
 def fold(text: str) -> str:
     """Return text folded for comparison: percent-decoded, case-folded, Unicode NFC, and backslashes as slashes.
 
-    File systems and handlers differ in which names they treat as equal. A rule that matches too much only requires a
-    scope too many; one that misses a name protects nothing.
+    File systems and handlers differ in which names they treat as equal. A rule that matches too many names only
+    requires an unnecessary scope, but a rule that misses a name does not protect it.
     """
     text = unquote(text, errors="replace") if "%" in text else text
     if not text.isascii():
@@ -124,7 +124,7 @@ def pattern_of(rule: str) -> Pattern:
     """Return the pattern of a rule for resources.
 
     Raises:
-        ConfigError: no resource can match it, so the rule would protect nothing.
+        ConfigError: no resource can match the rule, so it would protect nothing.
     """
     head, star, _ = rule.partition("*")
     if star and (":" not in head or head.lower() in ("file:", "file://")):
@@ -143,9 +143,9 @@ def pattern_of(rule: str) -> Pattern:
 
 
 class ScopeView(View):
-    """Rights of a caller with some scopes: the resources whose rules require no others.
+    """Rights of a caller with some scopes: access to the resources whose rules require only these scopes.
 
-    Tools and prompts are visible without the scopes that they require: requests for them are answered with a challenge.
+    Tools and prompts are visible without their required scopes; the response to a request for them is a challenge.
     """
 
     __slots__ = ("_granted", "_scopes")
@@ -166,7 +166,7 @@ class ScopeView(View):
         return self._scopes.needed_by(method) <= self._granted
 
     def differs(self, uri: str) -> bool:
-        """Return whether callers with other scopes may get another answer about a resource."""
+        """Return whether callers with other scopes may get a different response for a resource."""
         return bool(self._scopes.of_resource(uri, reading=True))
 
 
@@ -186,12 +186,15 @@ class Scopes:
         self._read_uris: list[tuple[Pattern, frozenset[str]]] = []
         self._implied = {scope: read_scopes(held, f"implies[{scope!r}]") for scope, held in implies.items()}
         for target, needed in rules.items():
-            self._add(target, read_scopes(needed, f"scopes[{target!r}]"))
+            scopes = read_scopes(needed, f"scopes[{target!r}]")
+            if not scopes:
+                raise ConfigError(f"scopes[{target!r}]: no scope is named, so that the rule would protect nothing")
+            self._add(target, scopes)
         for scope in self._implied:
             read_scopes([scope], "implies")
         particular = [scopes for rows in (*self._named.values(), self._uris, self._read_uris) for _, scopes in rows]
         self.basic: frozenset[str] = self.everywhere or frozenset().union(*self._methods.values())
-        """The scopes that clients should request initially; challenges name the others when they are needed."""
+        """The scopes that clients should request initially; challenges name further scopes when they are needed."""
         self.known: frozenset[str] = self.everywhere.union(*self._methods.values(), *particular)
         """All scopes that rules require."""
         self._guarding: frozenset[str] = frozenset().union(*(held for _, held in (*self._uris, *self._read_uris)))
@@ -220,7 +223,7 @@ class Scopes:
             self._named.setdefault(method, []).append((Pattern(name), scopes))
 
     def needed(self, call: Call) -> frozenset[str]:
-        """Return the scopes that a call requires, without those of every request."""
+        """Return the scopes that a call requires, without the scopes that every request requires."""
         method = call.request.method
         needed = self._methods.get(method, frozenset())
         rows = self._named.get(method)
@@ -237,7 +240,7 @@ class Scopes:
         return self.everywhere | self._methods.get(method, frozenset())
 
     def view(self, granted: frozenset[str]) -> View | None:
-        """Return the rights of a caller with these scopes; None where no rule hides anything from any caller."""
+        """Return the rights of a caller with these scopes, or None if no rule hides anything."""
         if not (self.everywhere or self._methods or self._guarding):
             return None
         return ScopeView(self, granted, self._guarding)
@@ -253,7 +256,7 @@ class Scopes:
         return frozenset().union(*fitting)
 
     def expand(self, granted: Iterable[str]) -> frozenset[str]:
-        """Return the granted scopes and all that they imply."""
+        """Return the granted scopes and their implied scopes."""
         found: set[str] = set()
         waiting = list(granted)
         while waiting:
@@ -280,7 +283,7 @@ def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
     """Return scopes given as a list, or as text separated by spaces.
 
     Raises:
-        ConfigError: one is not a valid scope, or is ``offline_access``.
+        ConfigError: a scope is not valid, or is ``offline_access``.
     """
     found = frozenset(given.split() if isinstance(given, str) else given)
     for scope in found:
@@ -294,7 +297,7 @@ def read_scopes(given: str | Iterable[str], where: str) -> frozenset[str]:
 
 
 def named_resources(call: Call) -> Iterator[str]:
-    """Yield the resource URIs that a request is about: to read, to complete, or to subscribe to."""
+    """Yield the resource URIs in a request: to read, to complete, or to subscribe to."""
     target = call.request.find_target(call.params) if call.request.names_resources else None
     if isinstance(target, str):
         yield target

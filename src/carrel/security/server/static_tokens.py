@@ -3,7 +3,7 @@
     # hash of the token                                            subject scopes
     sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c  alice   notes:read notes:write
 
-``python -m carrel.security alice notes:read`` makes a token and its line. The file is read again when it changes.
+``python -m carrel.security alice notes:read`` generates a token and its line. The file is reloaded when it changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = Log("carrel.security")
 ALGORITHM = "sha256:"
 PREFIX = "carrel_"
 
-#: Seconds between two checks whether the file has changed.
+#: Seconds between two checks for whether the file has changed.
 PAUSE = 1.0
 
 
@@ -43,7 +43,8 @@ class StaticToken(NamedTuple):
 class StaticTokens(BearerAuthorization):
     """Authorization by static tokens, whose hashes are in a file.
 
-    Without the file, all tokens are refused. An invalid line is an error at the start; later it is logged and skipped.
+    If the file is missing, all tokens are rejected. An invalid line is an error at the start; later, it is logged and
+    skipped.
 
     Raises:
         ConfigError: the file cannot be read, or a line of it is invalid.
@@ -62,7 +63,7 @@ class StaticTokens(BearerAuthorization):
         """Return the principal of a token.
 
         Raises:
-            InvalidToken: its hash is not in the file.
+            InvalidToken: the token's hash is not in the file.
         """
         now = self.monotonic()
         if now >= self._looked + PAUSE:
@@ -70,7 +71,7 @@ class StaticTokens(BearerAuthorization):
             self._reload()
         digest = sha256(token.encode("ascii")).digest()
         found: Principal | None = None
-        for entry in self._entries:  # all of them, for constant time
+        for entry in self._entries:  # compare all hashes, for constant time
             if hmac.compare_digest(entry.digest, digest):
                 found = entry.principal
         if found is None:

@@ -1,4 +1,4 @@
-"""Verification of access tokens by a function of the author, such as a look-up in a database."""
+"""Verification of access tokens with a custom function, such as a database lookup."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["TokenVerifier", "Verifier"]
 
 log = Log("carrel.security")
 
-#: Verified token: a principal, claims as in a JWT or an introspection response, or None if it is not valid.
+#: Result of a verifier: a principal, claims as in a JWT or an introspection response, or None for an invalid token.
 Verified = Principal | Mapping[str, Any] | None
 Verifier = Callable[[str], Verified | Awaitable[Verified]]
 
-#: Seconds that a verifier may take.
+#: Timeout of a verifier, in seconds.
 TIMEOUT = 10.0
-#: Maximum number of tokens that are verified at a time; the others wait.
+#: Maximum number of concurrent verifications; further tokens wait.
 CONCURRENT = 64
 
 
@@ -41,7 +41,7 @@ class TokenVerifier:
         except TypeError:
             raise ConfigError("verify must be a function that can be called with one argument, the token") from None
         except ValueError:
-            pass  # no signature is known
+            pass  # the signature is unknown
         self._verify = verify
         self._is_async = inspect.iscoroutinefunction(verify) or inspect.iscoroutinefunction(
             getattr(verify, "__call__", None)  # noqa: B004
@@ -49,7 +49,7 @@ class TokenVerifier:
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def verify(self, token: str) -> Principal | Mapping[str, Any]:
-        """Return what the verifier says of a token.
+        """Return the verifier's result for a token.
 
         Raises:
             InvalidToken: the token is not valid.

@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 
-from carrel.security.server.proxy import clients, login
+from carrel.security.server.bearer import Unverifiable
+from carrel.security.server.proxy import clients, grants, login, stores
 from support.http_requests import ask
 from support.login_provider import LoginProvider, login_provider
-from support.login_site import BareClient, Site, site
+from support.login_site import CALLBACK, BareClient, Site, site
 
 
 @pytest.fixture(scope="module")
@@ -374,6 +375,72 @@ def test_of_two_refreshes_at_the_same_time_none_leaves_a_login(place: Site) -> N
         assert client.refresh(tokens["refresh_token"]).status_code == 400
 
 
+# A store that is full
+
+
+def fill_up(place: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave no room for another record in the store of a proxy."""
+    monkeypatch.setattr(stores, "MAX_RECORDS", len(place.proxy._grants._store._records))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ending", ["replayed token", "replayed code", "revocation"])
+def test_a_full_store_keeps_no_login_that_is_replayed_or_revoked(
+    place: Site, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    client = BareClient(place)
+    code = client.log_in()["code"]
+    first = client.redeem(code).json()
+    second = client.refresh(first["refresh_token"]).json()
+    fill_up(place, monkeypatch)
+    if ending == "revocation":
+        form = {"client_id": client.id, "token": second["refresh_token"]}
+        assert httpx2.post(f"{place.origin}/revoke", data=form).status_code == 200
+    else:
+        answer = client.redeem(code) if ending == "replayed code" else client.refresh(first["refresh_token"])
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    for tokens in (first, second):
+        assert call(place, tokens["access_token"]).status == 401
+        assert client.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
+
+
+def test_a_full_store_refuses_new_logins_and_goes_on_with_those_it_has(
+    place: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, late = BareClient(place), BareClient(place)
+    code = client.log_in()["code"]
+    fill_up(place, monkeypatch)
+    assert late.log_in()["error"] == "temporarily_unavailable"
+    tokens = client.redeem(code).json()
+    tokens = client.refresh(tokens["refresh_token"]).json()
+    assert call(place, tokens["access_token"]).status == 200
+    assert late.log_in()["error"] == "temporarily_unavailable"
+
+
+def test_logins_that_have_ended_leave_room(place: Site) -> None:
+    def kept() -> set[str]:
+        return {key.partition("-")[0] for key in place.proxy._grants._store._records}  # type: ignore[attr-defined]
+
+    client = BareClient(place)
+    tokens = client.tokens()
+    tokens = client.refresh(tokens["refresh_token"]).json()
+    assert {"grant", "turn"} <= kept()
+    httpx2.post(f"{place.origin}/revoke", data={"client_id": client.id, "token": tokens["access_token"]})
+    assert kept() <= {"ended", "logins"}
+
+
+def test_the_oldest_login_of_a_user_with_too_many_ends_and_other_users_keep_theirs(
+    place: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grants, "MAX_LOGINS_PER_SUBJECT", 2)
+    other = BareClient(place).tokens("bob")
+    clients = [BareClient(place) for _ in range(4)]
+    mine = [client.tokens("alice") for client in clients[:2]]
+    httpx2.post(f"{place.origin}/revoke", data={"client_id": clients[1].id, "token": mine[1]["access_token"]})
+    mine += [client.tokens("alice") for client in clients[2:]]
+    assert [call(place, tokens["access_token"]).status for tokens in mine] == [401, 401, 200, 200]
+    assert call(place, other["access_token"]).status == 200
+
+
 # Who may log in, and with which scopes
 
 
@@ -388,6 +455,19 @@ def test_admit_decides_who_may_log_in_and_with_which_scopes(provider: LoginProvi
         assert client.redeem(client.log_in(scope="mcp tools")["code"]).json()["scope"] == "mcp"
         answer = BareClient(place).log_in("mallory")
         assert (answer["error"], "code" in answer) == ("access_denied", False)
+
+
+@pytest.mark.parametrize("nothing", [[], "", {}, (), frozenset(), None, 0, "unknown", ["tools"], [""]])
+def test_a_user_may_not_log_in_if_admit_returns_nothing(provider: LoginProvider, nothing: Any) -> None:
+    with site("keycloak", provider, admit=lambda user: nothing, scopes={"*": "mcp", "tools/call": "tools"}) as place:
+        answer = BareClient(place).log_in(scope="mcp")
+    assert (answer["error"], "code" in answer) == ("access_denied", False)
+
+
+@pytest.mark.parametrize("nothing", [[], "", {}, ["mcp"]])
+def test_a_server_without_scopes_lets_no_user_in_if_admit_returns_scopes(provider: LoginProvider, nothing: Any) -> None:
+    with site("keycloak", provider, admit=lambda user: nothing) as place:
+        assert BareClient(place).log_in()["error"] == "access_denied"
 
 
 def test_a_user_may_not_log_in_if_admit_fails(provider: LoginProvider) -> None:
@@ -467,6 +547,24 @@ def test_an_unknown_client_is_refused_everywhere(place: Site) -> None:
     assert (page.status_code, "location" in page.headers) == (400, False)
     answer = client.redeem("x")
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+
+
+def test_a_metadata_document_that_could_not_be_fetched_once_lets_the_next_caller_log_in(place: Site) -> None:
+    url = "https://app.example/client.json"
+    found: list[Any] = [Unverifiable("away"), {"client_id": url, "client_name": "App", "redirect_uris": [CALLBACK]}]
+
+    async def fetch(_: str) -> Any:
+        document = found.pop(0)
+        if isinstance(document, Exception):
+            raise document
+        return document
+
+    place.proxy.clients.fetch = fetch
+    client = BareClient(place)
+    client.id = url
+    refused = httpx2.get(client.url())
+    assert (refused.status_code, "cannot be fetched" in refused.text) == (400, True)
+    assert "code" in client.log_in()
 
 
 # Pages and headers

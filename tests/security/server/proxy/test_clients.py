@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -66,15 +66,21 @@ async def test_a_metadata_document_is_fetched_once_and_names_its_host() -> None:
         (Unverifiable("secret host"), "cannot be fetched"),
     ],
 )
-async def test_a_metadata_document_that_is_not_valid_is_refused_and_not_fetched_again(
-    document: Any, problem: str
-) -> None:
+async def test_a_metadata_document_that_is_not_valid_is_refused(document: Any, problem: str) -> None:
     found, fetched = registry(document)
     for _ in range(2):
         with pytest.raises(OAuthError, match=problem) as error:
             await found.find(URL)
         assert "secret host" not in str(error.value)
-    assert fetched == [URL]
+    assert fetched == [URL, URL], "a failure is not kept: the next caller may have better luck"
+
+
+async def test_a_metadata_document_is_found_right_after_a_failure_of_another_caller() -> None:
+    found, _ = registry(Unverifiable("x"))
+    with pytest.raises(OAuthError, match="cannot be fetched"):
+        await found.find(URL)
+    found.fetch = registry()[0].fetch
+    assert (await found.find(URL)).name == "App"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +96,10 @@ async def test_a_metadata_document_that_is_not_valid_is_refused_and_not_fetched_
         "https://user@app.example/x",
         "https://app.example/x#y",
         f"https://app.example/{'x' * 600}",
+        "https://\u0430pp.example/client.json",
+        "https://app%2eexample/client.json",
+        "https://app.example\u3002evil.example/client.json",
+        "https://app.example/\u202eclient.json",
     ],
 )
 async def test_a_client_id_that_may_not_be_fetched_is_not(url: str) -> None:
@@ -104,12 +114,30 @@ async def test_metadata_documents_can_be_switched_off_and_are_kept_in_bounds(mon
     with pytest.raises(OAuthError, match="not registered"):
         await found.find(URL)
     assert fetched == []
-    monkeypatch.setattr(clients, "MAX_DOCUMENTS", 3)
-    found, _ = registry(Unverifiable("x"))
+    monkeypatch.setattr(clients, "MAX_DOCUMENTS", 5)
+    monkeypatch.setattr(clients, "MAX_DOCUMENTS_PER_HOST", 3)
+    found, fetched = echoing()
+    for url in (URL, *(f"https://many.example/{number}" for number in range(10)), URL, "https://many.example/9"):
+        await found.find(url)
+    assert fetched.count(URL) == fetched.count("https://many.example/9") == 1
+    assert len(found._known) == 4
     for number in range(10):
-        with pytest.raises(OAuthError):
-            await found.find(f"https://app.example/{number}")
-    assert len(found._known) == 3
+        await found.find(f"https://app-{number}.example/client.json")
+    assert len(found._known) == 5
+
+
+def echoing(go: asyncio.Event | None = None) -> tuple[Clients, list[str]]:
+    """Return clients whose metadata documents are valid, and the URLs that are fetched, which wait for ``go``."""
+    found, fetched = registry()
+
+    async def fetch(url: str) -> Mapping[str, Any]:
+        fetched.append(url)
+        if go is not None:
+            await go.wait()
+        return {**DOCUMENT, "client_id": url}
+
+    found.fetch = fetch
+    return found, fetched
 
 
 async def test_metadata_documents_that_wait_to_be_fetched_are_limited_and_each_is_fetched_once(
@@ -117,22 +145,12 @@ async def test_metadata_documents_that_wait_to_be_fetched_are_limited_and_each_i
 ) -> None:
     monkeypatch.setattr(clients, "MAX_FETCHES", 2)
     monkeypatch.setattr(clients, "MAX_WAITING_FETCHES", 3)
-    found, _ = registry()
-    urls = [f"https://app.example/{number}" for number in range(5)]
-    fetched: list[str] = []
-    go, all_began = asyncio.Event(), asyncio.Event()
-
-    async def fetch(url: str) -> Mapping[str, Any]:
-        fetched.append(url)
-        if len(fetched) == 2:
-            all_began.set()
-        await go.wait()
-        return {**DOCUMENT, "client_id": url}
-
-    found.fetch = fetch
+    go = asyncio.Event()
+    found, fetched = echoing(go)
+    urls = [f"https://app-{number}.example/client.json" for number in range(5)]
     asking = [asyncio.create_task(found.find(url)) for url in (*urls, *urls)]
-    await all_began.wait()
-    with pytest.raises(OAuthError, match="MAX_WAITING_FETCHES") as error:
+    await until(lambda: len(fetched) == 2)
+    with pytest.raises(OAuthError, match="More than 5 metadata documents are being fetched: ") as error:
         await found.find(URL)
     assert (error.value.error, error.value.status) == ("temporarily_unavailable", 503)
     assert len(fetched) == 2
@@ -141,6 +159,33 @@ async def test_metadata_documents_that_wait_to_be_fetched_are_limited_and_each_i
     assert sorted(fetched) == urls
     assert (await found.find(URL)).name == "App", "the refusal is not remembered"
     await found.close()
+
+
+async def test_documents_of_one_host_leave_room_for_others() -> None:
+    go = asyncio.Event()
+    found, fetched = echoing(go)
+    slow = [
+        asyncio.create_task(found.find(f"https://{host}/{number}.json"))
+        for number in range(50)
+        for host in ("slow.example", "SLOW.example", "slow.example.")
+    ]
+    await until(lambda: len(fetched) == clients.MAX_FETCHES_PER_HOST)
+    other = asyncio.create_task(found.find(URL))
+    await until(lambda: URL in fetched)
+    go.set()
+    assert (await other).name == "App"
+    refused = [one for one in await asyncio.gather(*slow, return_exceptions=True) if isinstance(one, OAuthError)]
+    assert len(refused) == len(slow) - clients.MAX_FETCHES_PER_HOST
+    assert {str(one) for one in refused} == {
+        "More than 4 metadata documents are being fetched from slow.example: try again later"
+    }
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Let other tasks run until a condition holds."""
+    async with asyncio.timeout(60):
+        while not reached():
+            await asyncio.sleep(0)
 
 
 async def test_a_metadata_document_on_the_local_network_is_not_fetched_by_its_name() -> None:

@@ -70,15 +70,18 @@ async def test_files_are_private_and_what_is_not_a_record_is_left_alone(
     assert await FileStore(tmp_path).get("a") == "one"
 
 
-async def test_a_full_memory_refuses_new_records_and_keeps_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_memory_refuses_new_logins_and_stores_what_belongs_to_the_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stores, "MAX_RECORDS", 2)
     store = MemoryStore()
-    await store.put("a", "one", 60)
-    await store.put("b", "two", 60)
+    await store.put("grant-a", "one", 60)
+    await store.put("grant-b", "two", 60)
     with pytest.raises(ServerUnavailable, match="too many logins"):
-        await store.put("c", "three", 60)
-    await store.put("a", "new", 60)
-    assert await store.get("a") == "new"
+        await store.put("grant-c", "three", 60)
+    for key in ("grant-a", "turn-a", "ended-b"):
+        await store.put(key, "new", 60)
+        assert await store.get(key) == "new"
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path: Path) -> None:

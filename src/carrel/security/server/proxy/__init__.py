@@ -1,1 +1,1 @@
-"""OAuth proxy: an authorization server for MCP clients in front of one that has no dynamic client registration."""
+"""OAuth proxy: an authorization server for MCP clients, for an upstream without dynamic client registration."""

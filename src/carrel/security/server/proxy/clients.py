@@ -1,7 +1,7 @@
 """OAuth clients of the proxy: dynamic registrations and Client ID Metadata Documents, and their redirect URIs.
 
-A registration is not stored: the client id is the registration itself, encrypted. However many clients register, they
-take no memory, and a registration survives a restart if the keys do.
+Registrations are not stored: the client id is the encrypted registration. Therefore, registrations take no memory, and
+stay valid after a restart with the same keys.
 
 https://www.rfc-editor.org/rfc/rfc7591, https://www.rfc-editor.org/rfc/rfc8252#section-7
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from carrel.errors import ConfigError
+from carrel.limits import Quota
 from carrel.security.fetch import Fetcher, check_url, is_loopback
 from carrel.security.server.bearer import Unverifiable
 from carrel.security.server.proxy.sealing import Sealer
@@ -33,19 +34,22 @@ MAX_REDIRECT = 512
 MAX_REDIRECTS_TOGETHER = 2048
 MAX_NAME = 100
 
-#: Metadata documents: how many are kept, for how many seconds, and how many are fetched at a time.
+#: Cached metadata documents: maximum number in total and per host, and time to live in seconds.
 MAX_DOCUMENTS = 256
+MAX_DOCUMENTS_PER_HOST = 16
 DOCUMENT_TTL = 300.0
-#: Metadata documents that are fetched at a time, and how many more wait for that.
+#: Maximum number of concurrent fetches of metadata documents, of waiting fetches, and of both together per host.
 MAX_FETCHES = 8
 MAX_WAITING_FETCHES = 64
+MAX_FETCHES_PER_HOST = 4
 MAX_DOCUMENT_URL = 512
 
-#: Schemes that are never those of an application.
+#: Schemes that no application may use.
 FORBIDDEN = frozenset(("about", "blob", "data", "file", "filesystem", "ftp", "javascript", "vbscript", "ws", "wss"))
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
-#: Host and port of a redirect URI. Browsers decode escapes in a host, and allow marks that look like those of a path.
+#: Host and port of a URI. Browsers decode escapes in a host, and allow characters that look like path
+#: delimiters.
 PLACE = re.compile(r"([a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 
 #: Host and remainder of an http: URI that has at most a port beside its host.
@@ -55,7 +59,7 @@ Fetch = Callable[[str], Awaitable[Mapping[str, Any]]]
 
 
 class OAuthError(Exception):
-    """OAuth error response. The description is safe to show."""
+    """OAuth error response. The description is safe to show to users."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
@@ -64,19 +68,20 @@ class OAuthError(Exception):
 
 
 class Overloaded(OAuthError):
-    """Too many metadata documents are being fetched."""
+    """Too many metadata documents are being fetched, in total or from one host."""
 
-    def __init__(self) -> None:
-        at_most = MAX_FETCHES + MAX_WAITING_FETCHES
+    def __init__(self, host: str | None) -> None:
+        most = MAX_FETCHES + MAX_WAITING_FETCHES if host is None else MAX_FETCHES_PER_HOST
+        where = "" if host is None else f" from {host}"
         super().__init__(
             "temporarily_unavailable",
-            f"More than {at_most} metadata documents are being fetched (MAX_WAITING_FETCHES): try again later",
+            f"More than {most} metadata documents are being fetched{where}: try again later",
             503,
         )
 
 
 class OAuthClient(msgspec.Struct, frozen=True):
-    """Client of the proxy. ``key`` is a short name of it, ``home`` the host of its metadata document, if it has one."""
+    """Client of the proxy. ``key`` is a short name for it, ``home`` the host of its metadata document, if any."""
 
     key: str
     name: str
@@ -84,7 +89,7 @@ class OAuthClient(msgspec.Struct, frozen=True):
     home: str | None = None
 
     def accepts(self, redirect_uri: str) -> bool:
-        """Return whether a redirect URI is registered: exactly, or with another port of this machine (RFC 8252)."""
+        """Return whether a redirect URI is registered. Loopback redirect URIs may have any port (RFC 8252)."""
         if redirect_uri in self.redirect_uris:
             return True
         place = without_port(redirect_uri)
@@ -92,7 +97,7 @@ class OAuthClient(msgspec.Struct, frozen=True):
 
 
 class Registration(msgspec.Struct, array_like=True):
-    """Dynamic registration, which is in the client id."""
+    """Dynamic registration, as encoded in the client id."""
 
     name: str
     redirect_uris: list[str]
@@ -100,13 +105,13 @@ class Registration(msgspec.Struct, array_like=True):
 
 
 def redirect_host(redirect_uri: str) -> str:
-    """Return where a redirect URI leads, for people: its host and port, or the scheme of an application."""
+    """Return the target of a redirect URI for display: its host and port, or the scheme of an application."""
     parts = urlsplit(redirect_uri)
     return parts.netloc if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
 
 def without_port(redirect_uri: str) -> str | None:
-    """Return an http: redirect URI of this machine without its port, and None for any other."""
+    """Return a loopback http: redirect URI without its port, or None for any other redirect URI."""
     found = LOOPBACK.fullmatch(redirect_uri)
     return f"{found[1]}{found[2]}" if found is not None and is_loopback(found[1].strip("[]")) else None
 
@@ -114,7 +119,7 @@ def without_port(redirect_uri: str) -> str | None:
 class Clients:
     """Clients by id, and their registration.
 
-    ``schemes`` are private-use URI schemes that redirect URIs may have besides https: and http: of this machine.
+    ``schemes`` are private-use URI schemes to allow in redirect URIs, in addition to https: and loopback http:.
     Without ``documents``, Client ID Metadata Documents are not accepted.
 
     Raises:
@@ -132,10 +137,11 @@ class Clients:
         self.fetch: Fetch = self._fetcher.get
         self._fetches = asyncio.Semaphore(MAX_FETCHES)
         self._fetching: dict[str, asyncio.Task[OAuthClient]] = {}
-        self._known: OrderedDict[str, tuple[float, OAuthClient | str]] = OrderedDict()
+        self._under_way = Quota(MAX_FETCHES + MAX_WAITING_FETCHES, MAX_FETCHES_PER_HOST)
+        self._known: OrderedDict[str, tuple[float, OAuthClient]] = OrderedDict()
 
     async def close(self) -> None:
-        """Cancel what is being fetched, and close connections."""
+        """Cancel fetches, and close connections."""
         fetching = list(self._fetching.values())
         for task in fetching:
             task.cancel()
@@ -146,7 +152,7 @@ class Clients:
         """Register a client, and return the response (RFC 7591, section 3.2.1). All clients are public, with PKCE.
 
         Raises:
-            OAuthError: a redirect URI is not allowed, or the client needs another grant.
+            OAuthError: a redirect URI is not allowed, or the client requires an unsupported grant type.
         """
         grants = document.get("grant_types", ["authorization_code"])
         if not isinstance(grants, list) or "authorization_code" not in grants:
@@ -168,7 +174,7 @@ class Clients:
         """Return a client.
 
         Raises:
-            OAuthError: it is not registered, or its metadata document is invalid.
+            OAuthError: the client is not registered, or its metadata document is invalid.
         """
         if self._names_document(client_id):
             return await self._find_document(client_id)
@@ -176,10 +182,10 @@ class Clients:
         return OAuthClient(_key_of(client_id), found.name, tuple(found.redirect_uris))
 
     def key_of(self, client_id: str) -> str:
-        """Return the key of a client, whose codes and tokens are bound to it; no metadata document is fetched.
+        """Return the key of a client, to which its codes and tokens are bound, without fetching a metadata document.
 
         Raises:
-            OAuthError: it is not registered.
+            OAuthError: the client is not registered.
         """
         if not self._names_document(client_id):
             self._registration(client_id)
@@ -197,45 +203,41 @@ class Clients:
     # Client ID Metadata Documents
 
     async def _find_document(self, url: str) -> OAuthClient:
-        now = time.monotonic()
-        until, known = self._known.get(url, (0.0, ""))
-        if until <= now:
-            try:
-                known = await self._read_document_once(url)
-            except Overloaded:
-                raise
-            except OAuthError as error:
-                known = str(error)
-            self._known[url] = (now + DOCUMENT_TTL, known)
-            self._known.move_to_end(url)
-            while len(self._known) > MAX_DOCUMENTS:
-                self._known.popitem(last=False)
-        if isinstance(known, str):
-            raise OAuthError("invalid_client", known, 401)
+        until, known = self._known.get(url, (0.0, None))
+        if known is None or until <= time.monotonic():
+            known = await self._read_document_once(url, _document_host(url))
         return known
 
-    async def _read_document_once(self, url: str) -> OAuthClient:
-        """Read a document, together with others that want it at the same time.
+    async def _read_document_once(self, url: str, host: str) -> OAuthClient:
+        """Fetch a document. Concurrent requests share one fetch. Failures are not cached.
 
         Raises:
-            Overloaded: too many documents are being fetched.
+            OAuthError: the document cannot be fetched or is invalid, or too many documents are being fetched.
         """
         task = self._fetching.get(url)
         if task is None:
-            if len(self._fetching) >= MAX_FETCHES + MAX_WAITING_FETCHES:
-                raise Overloaded
-            task = self._fetching[url] = asyncio.ensure_future(self._read_document(url))
-            task.add_done_callback(lambda _: self._fetching.pop(url, None))
+            if not self._under_way.take(host):
+                raise Overloaded(host if self._under_way.used_by(host) >= self._under_way.share else None)
+            task = self._fetching[url] = asyncio.ensure_future(self._read_document(url, host))
+            task.add_done_callback(lambda _: self._fetched(url, host))
         return await asyncio.shield(task)
 
-    async def _read_document(self, url: str) -> OAuthClient:
+    def _fetched(self, url: str, host: str) -> None:
+        del self._fetching[url]
+        self._under_way.give(host)
+
+    def _keep(self, url: str, host: str, client: OAuthClient) -> None:
+        """Cache a document. If there are too many documents, evict the oldest document of the host."""
+        self._known.pop(url, None)
+        own = [one for one in self._known if _document_host(one) == host]
+        if len(own) >= MAX_DOCUMENTS_PER_HOST:
+            del self._known[own[0]]
+        elif len(self._known) >= MAX_DOCUMENTS:
+            self._known.popitem(last=False)
+        self._known[url] = (time.monotonic() + DOCUMENT_TTL, client)
+
+    async def _read_document(self, url: str, host: str) -> OAuthClient:
         problem = "The metadata document of the application"
-        try:
-            parts = urlsplit(check_url(url, "client_id", found_at="https://elsewhere.invalid"))
-        except ConfigError:
-            raise OAuthError("invalid_client", "The client id is not a URL that may be fetched") from None
-        if len(url) > MAX_DOCUMENT_URL or parts.path in ("", "/") or {".", ".."} & set(parts.path.split("/")):
-            raise OAuthError("invalid_client", "The client id is not the URL of a metadata document")
         try:
             async with self._fetches:
                 document = await self.fetch(url)
@@ -246,7 +248,9 @@ class Clients:
         if document.get("token_endpoint_auth_method", "none") != "none":
             raise OAuthError("invalid_client", f"{problem} asks for client authentication; only none is supported here")
         uris = self._check_redirects(document.get("redirect_uris"), "invalid_client")
-        return OAuthClient(_key_of(url), _name_of(document.get("client_name")), uris, parts.netloc)
+        client = OAuthClient(_key_of(url), _name_of(document.get("client_name")), uris, urlsplit(url).netloc)
+        self._keep(url, host, client)
+        return client
 
     # Redirect URIs
 
@@ -273,6 +277,23 @@ class Clients:
         if PLACE.fullmatch(parts.netloc) is None:
             return False
         return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+
+
+def _document_host(url: str) -> str:
+    """Return the host of the URL of a metadata document, in lower case.
+
+    Raises:
+        OAuthError: the URL is not valid for a metadata document, or must not be fetched.
+    """
+    try:
+        parts = urlsplit(check_url(url, "client_id", found_at="https://elsewhere.invalid"))
+    except ConfigError:
+        raise OAuthError("invalid_client", "The client id is not a URL that may be fetched") from None
+    named = PLACE.fullmatch(parts.netloc) is not None and url.isascii()  # the host is shown to users
+    dots = {".", ".."} & set(parts.path.split("/"))
+    if not named or len(url) > MAX_DOCUMENT_URL or parts.path in ("", "/") or dots:
+        raise OAuthError("invalid_client", "The client id is not the URL of a metadata document")
+    return (parts.hostname or "").rstrip(".")
 
 
 def _name_of(given: object) -> str:

@@ -99,7 +99,7 @@ class Endpoints:
         return await self._grants.redeem(code)
 
     async def revoke(self, request: HTTPRequest) -> HTTPResponse:
-        """End the grant of a token. An unknown token is answered like a known one."""
+        """Revoke the grant of a token. The response is the same for an unknown token."""
         try:
             form = self._form_of(request)
             client = self._clients.key_of(form.get("client_id", ""))

@@ -1,7 +1,7 @@
 """Grants of the OAuth proxy: a user's consent to a client, with the upstream tokens, and the tokens issued for it.
 
-Codes and tokens are encrypted references to a grant. A refresh token is good once: using one a second time ends the
-grant and all that was issued for it. The same goes for an authorization code.
+Codes and tokens are encrypted references to a grant. A refresh token is valid for one use: using it a second time ends
+the grant and invalidates all of its tokens. The same applies to an authorization code.
 
 https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2
 """
@@ -12,10 +12,13 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from carrel.log import Log
 from carrel.security.server.bearer import Clock
 from carrel.security.server.proxy.clients import OAuthError
 from carrel.security.server.proxy.sealing import Sealer
@@ -24,13 +27,21 @@ from carrel.security.server.proxy.upstream import UpstreamClient, UpstreamRefuse
 
 __all__ = ["Access", "Code", "Grant", "Grants"]
 
-#: Seconds for which an authorization code is good.
+log = Log("carrel.security")
+
+#: Seconds for which an authorization code is valid.
 CODE_TTL = 60.0
 
-#: Upstream tokens that expire within so many seconds are renewed.
+#: Upstream tokens are renewed if they expire within this number of seconds.
 SOON = 60.0
 
-#: How many locks of grants are kept.
+#: Maximum number of grants per user; a new grant ends the oldest.
+MAX_LOGINS_PER_SUBJECT = 100
+
+#: Seconds for which the end of a grant is recorded: longer than a concurrent request to renew the grant.
+ENDED_TTL = 3600.0
+
+#: Maximum number of locks for grants and users in memory.
 MAX_LOCKS = 1024
 
 
@@ -45,7 +56,7 @@ class Grant(msgspec.Struct, kw_only=True):
     resource: str
     upstream: UpstreamTokens
     renewable: bool
-    """Whether the upstream can be asked later whether the user is still there: then refresh tokens are issued."""
+    """Whether the upstream can confirm later that the user still exists. Otherwise, no refresh tokens are issued."""
 
 
 class Code(msgspec.Struct, kw_only=True):
@@ -74,11 +85,19 @@ class Refresh(msgspec.Struct, kw_only=True):
 
 
 class Turn(msgspec.Struct):
-    """Record that a code or a refresh token has not been used."""
+    """Record that a code is unused, or the number of the unused refresh token."""
+
+    number: int = 0
+
+
+class Logins(msgspec.Struct):
+    """Record of the grants of one user, oldest first."""
+
+    grants: list[str]
 
 
 class Grants:
-    """Grants in a store, and the tokens for them. ``ended`` is called when a grant has ended."""
+    """Grants in a store, and their tokens. ``ended`` is called when a grant has ended."""
 
     def __init__(
         self,
@@ -103,7 +122,11 @@ class Grants:
     async def begin(
         self, user: UpstreamUser, tokens: UpstreamTokens, client: str, scopes: frozenset[str], resource: str
     ) -> Grant:
-        """Store a new grant."""
+        """Store a new grant. If the user has too many grants, end the oldest.
+
+        Raises:
+            ServerUnavailable: the store is full.
+        """
         grant = Grant(
             id=secrets.token_hex(16),
             subject=user.subject,
@@ -114,34 +137,56 @@ class Grants:
             upstream=tokens,
             renewable=tokens.refresh is not None or self._upstream.upstream.issuer is None,
         )
-        await self._save(grant)
+        user_key = sha256(user.subject.encode()).hexdigest()
+        async with self._lock(user_key):
+            await self._save(grant)
+            await self._count(user_key, grant.id)
         return grant
 
+    async def _count(self, user_key: str, id: str) -> None:
+        """Add a grant to the record of its user. If there are too many grants, end the oldest."""
+        name, purpose = f"logins-{user_key}", f"logins {user_key}"
+        record = self._sealer.open(purpose, await self._store.get(name) or "", Logins) or Logins([])
+        kept = [*record.grants, id]
+        if len(kept) > MAX_LOGINS_PER_SUBJECT:
+            kept = [one for one in kept if await self._store.get(f"grant-{one}") is not None]
+            for oldest in kept[:-MAX_LOGINS_PER_SUBJECT]:
+                await self.end(oldest)
+        sealed = self._sealer.seal(purpose, Logins(kept[-MAX_LOGINS_PER_SUBJECT:]))
+        await self._store.put(name, sealed, self._refresh_ttl)
+
     async def load(self, id: str) -> Grant | None:
-        """Return a grant; None if it has ended."""
+        """Return a grant, or None if it has ended."""
         text = await self._store.get(f"grant-{id}")
         if text is None or await self._store.get(f"ended-{id}") is not None:
             return None
         return self._sealer.open(f"grant {id}", text, Grant)
 
     async def end(self, id: str) -> None:
-        """End a grant, and with it all tokens that were issued for it.
+        """End a grant, and invalidate all of its tokens.
 
-        The record of that outlives a request that stores the grant once more at the same time.
+        The end is recorded, so that a concurrent request to renew the grant does not store it again.
         """
-        await self._store.put(f"ended-{id}", self._sealer.seal("turn", Turn()), self._refresh_ttl)
-        await self._store.delete(f"grant-{id}")
+        for kind in ("grant", "turn", "code"):
+            await self._store.delete(f"{kind}-{id}")
         self._ended()
+        try:
+            await self._store.put(f"ended-{id}", self._sealer.seal("ended", Turn()), ENDED_TTL)
+        except Exception:  # the grant is deleted already: report this to the caller
+            log.exception("the end of a login cannot be recorded")
+        await self._store.delete(f"grant-{id}")
 
     async def _save(self, grant: Grant) -> None:
         ttl = self._refresh_ttl if grant.renewable else self._access_ttl + CODE_TTL
         await self._store.put(f"grant-{grant.id}", self._sealer.seal(f"grant {grant.id}", grant), ttl)
+        if await self._store.get(f"ended-{grant.id}") is not None:  # the grant has ended meanwhile
+            await self._store.delete(f"grant-{grant.id}")
 
     # Codes and tokens
 
     async def code(self, grant: Grant, redirect_uri: str, challenge: str) -> str:
         """Return a new authorization code."""
-        await self._store.put(f"code-{grant.id}", self._sealer.seal("turn", Turn()), CODE_TTL)
+        await self._store.put(f"code-{grant.id}", self._sealer.seal("code record", Turn()), CODE_TTL)
         code = Code(
             grant=grant.id,
             client=grant.client,
@@ -152,10 +197,10 @@ class Grants:
         return self._sealer.seal("code", code)
 
     def read_code(self, text: str) -> Code:
-        """Return an authorization code.
+        """Decrypt an authorization code.
 
         Raises:
-            OAuthError: it is not valid (any more).
+            OAuthError: the code is not valid, or no longer valid.
         """
         code = self._sealer.open("code", text, Code)
         if code is None or code.expires <= self._clock():
@@ -163,10 +208,10 @@ class Grants:
         return code
 
     async def redeem(self, code: Code) -> dict[str, Any]:
-        """Return the tokens for an authorization code, once; a second use ends the grant.
+        """Exchange an authorization code for tokens. A second use of the code ends the grant.
 
         Raises:
-            OAuthError: it was used before.
+            OAuthError: the code was used before.
         """
         if await self._store.take(f"code-{code.grant}") is None:
             await self.end(code.grant)
@@ -177,20 +222,20 @@ class Grants:
         return await self._issue(grant, 0)
 
     async def refresh(self, text: str, client: str) -> dict[str, Any]:
-        """Return new tokens for a refresh token, once; a second use ends the grant.
+        """Exchange a refresh token for new tokens. A second use of the refresh token ends the grant.
 
-        The upstream is asked whether the user is still there.
+        The upstream has to confirm that the user still exists.
 
         Raises:
-            OAuthError: it is not valid (any more).
-            Unverifiable: the upstream gives no valid response.
+            OAuthError: the refresh token is not valid, or no longer valid.
+            Unverifiable: the upstream does not return a valid response.
         """
         token = self._sealer.open("refresh", text, Refresh)
         grant = None if token is None or token.expires <= self._clock() else await self.load(token.grant)
         if token is None or grant is None or grant.client != client:
             raise OAuthError("invalid_grant", "The refresh token is not valid (any more)")
-        turn = f"turn-{grant.id}-{token.turn}"
-        if await self._store.take(turn) is None:
+        turn = self._sealer.open(f"turn {grant.id}", await self._store.take(f"turn-{grant.id}") or "", Turn)
+        if turn is None or turn.number != token.turn:
             await self.end(grant.id)
             raise OAuthError("invalid_grant", "The refresh token has been used before")
         try:
@@ -199,7 +244,8 @@ class Grants:
             await self.end(grant.id)
             raise OAuthError("invalid_grant", f"The login has ended: {error}") from None
         except BaseException:
-            await self._store.put(turn, self._sealer.seal("turn", Turn()), self._refresh_ttl)
+            with suppress(OAuthError):
+                await self._put_turn(grant, token.turn)
             raise
         return await self._issue(grant, token.turn + 1)
 
@@ -212,36 +258,45 @@ class Grants:
             "scope": " ".join(grant.scopes),
         }
         if grant.renewable:
-            await self._store.put(f"turn-{grant.id}-{turn}", self._sealer.seal("turn", Turn()), self._refresh_ttl)
+            await self._put_turn(grant, turn)
             token = Refresh(grant=grant.id, turn=turn, expires=now + self._refresh_ttl)
             answer["refresh_token"] = self._sealer.seal("refresh", token)
         return answer
 
+    async def _put_turn(self, grant: Grant, number: int) -> None:
+        """Store which refresh token of a grant is valid.
+
+        Raises:
+            OAuthError: the grant has ended meanwhile.
+        """
+        await self._store.put(
+            f"turn-{grant.id}", self._sealer.seal(f"turn {grant.id}", Turn(number)), self._refresh_ttl
+        )
+        if await self.load(grant.id) is None:
+            await self._store.delete(f"turn-{grant.id}")
+            raise OAuthError("invalid_grant", "The login has ended")
+
     def read_access(self, text: str) -> Access | None:
-        """Return an access token; None if it was not issued here."""
+        """Decrypt an access token, or return None if this proxy did not issue it."""
         return self._sealer.open("access", text, Access)
 
     def grant_of(self, text: str) -> str | None:
-        """Return the grant that an access or refresh token is for; None if it was not issued here."""
+        """Return the grant of an access or refresh token, or None if this proxy did not issue the token."""
         token = self._sealer.open("refresh", text, Refresh) or self.read_access(text)
         return None if token is None else token.grant
 
     # Upstream tokens
 
     async def renew(self, grant: Grant, *, check: bool = False) -> UpstreamTokens:
-        """Return upstream tokens that have not expired, and store new ones. One request of a grant at a time renews.
+        """Return valid upstream tokens. Renew and store expired tokens, with one renewal per grant at a time.
 
-        With ``check``, the upstream is asked even if they have not expired.
+        With ``check``, the tokens are renewed even if they have not expired.
 
         Raises:
-            UpstreamRefused: the upstream does not accept the user any more.
-            Unverifiable: the upstream gives no valid response.
+            UpstreamRefused: the upstream no longer accepts the user.
+            Unverifiable: the upstream does not return a valid response.
         """
-        lock = self._locks.setdefault(grant.id, asyncio.Lock())
-        self._locks.move_to_end(grant.id)
-        while len(self._locks) > MAX_LOCKS and not next(iter(self._locks.values())).locked():
-            self._locks.popitem(last=False)
-        async with lock:
+        async with self._lock(grant.id):
             stored = await self.load(grant.id)
             if stored is None:
                 raise UpstreamRefused("the grant has ended")
@@ -256,6 +311,14 @@ class Grants:
             stored.upstream = tokens
             await self._save(stored)
             return tokens
+
+    def _lock(self, key: str) -> asyncio.Lock:
+        """Return the lock of a grant or of a user."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._locks.move_to_end(key)
+        while len(self._locks) > MAX_LOCKS and not next(iter(self._locks.values())).locked():
+            self._locks.popitem(last=False)
+        return lock
 
     async def _refresh_upstream(self, grant: Grant) -> UpstreamTokens:
         try:

@@ -1,8 +1,8 @@
-"""Login through the OAuth proxy: authorization request, consent of the user, and the response of the upstream.
+"""Login through the OAuth proxy: authorization request, user consent, and the response of the upstream.
 
-A login that is under way is kept by the browser, encrypted, and by nothing else: the server remembers a login only
-when the upstream has accepted the user. The cookie binds it to the browser, so that a response that was begun
-elsewhere is refused (CSRF, state fixation).
+A login in progress is stored only in an encrypted cookie in the browser: the server stores a login only after the
+upstream has accepted the user. The cookie binds the login to the browser, so that a response to a login in another
+browser is rejected (CSRF, state fixation).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations#confused-deputy-problem
 https://www.rfc-editor.org/rfc/rfc9700
@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from carrel.errors import ServerUnavailable
 from carrel.log import Log
 from carrel.security.server.bearer import Clock, Unverifiable
 from carrel.security.server.metadata import canonical
@@ -36,10 +37,10 @@ __all__ = ["Admission", "Login", "User", "read_form"]
 
 log = Log("carrel.security")
 
-#: Seconds that a user has for the consent page and for the login at the upstream, each.
+#: Seconds that a user has for the consent page, and again for the login at the upstream.
 LOGIN_TTL = 600.0
 
-#: The longest state of a client, and the longest cookie, in characters.
+#: Maximum length of a client's state, and of a cookie, in characters.
 MAX_STATE = 1024
 MAX_COOKIE = 3900
 
@@ -48,12 +49,12 @@ BROWSER = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """User who logs in, for the function that decides whether they may: ``token`` is that of the upstream."""
+    """User who logs in, as passed to ``admit``. ``token`` is the upstream's access token."""
 
     subject: str
     claims: Mapping[str, Any]
     scopes: frozenset[str]
-    """The scopes that the client asks for."""
+    """The scopes that the client requests."""
     client_name: str
     token: str
 
@@ -77,7 +78,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Pending(msgspec.Struct, kw_only=True):
-    """Login at the upstream that is under way."""
+    """Login in progress at the upstream."""
 
     request: Request
     verifier: str
@@ -88,7 +89,7 @@ class Pending(msgspec.Struct, kw_only=True):
 class Login:
     """Endpoints for browsers: ``authorize``, ``consent`` and ``callback``.
 
-    ``issuer`` is the proxy as its clients know it, ``admit`` decides who may log in.
+    ``issuer`` is the issuer identifier of the proxy, ``admit`` decides who may log in.
     """
 
     def __init__(
@@ -118,7 +119,9 @@ class Login:
     # Authorization request
 
     async def authorize(self, request: HTTPRequest) -> HTTPResponse:
-        """Check an authorization request, and ask the user. Errors are shown: there is no automatic redirect."""
+        """Check an authorization request, and show the consent page. Show errors on a page, without an automatic
+        redirect.
+        """
         try:
             given = read_form(request.query)
             client = await self._clients.find(given.get("client_id", ""))
@@ -126,7 +129,7 @@ class Login:
             if not client.accepts(redirect_uri):
                 raise OAuthError("invalid_request", "The redirect URI is not one that the application has registered")
         except OAuthError as error:
-            return error_page(400, str(error))
+            return error_page(503 if error.status == 503 else 400, str(error))
         try:
             pending = self._read_request(given, client, redirect_uri)
         except OAuthError as error:
@@ -173,7 +176,7 @@ class Login:
     # Consent
 
     async def consent(self, request: HTTPRequest) -> HTTPResponse:
-        """Take the decision of the user, and send the browser to the upstream."""
+        """Handle the user's decision, and redirect the browser to the upstream."""
         try:
             form = read_form(request.body.decode("utf-8", "replace"))
         except OAuthError as error:
@@ -200,7 +203,7 @@ class Login:
     # Response of the upstream
 
     async def callback(self, request: HTTPRequest) -> HTTPResponse:
-        """Take the response of the upstream, and send the browser back to the client with a code."""
+        """Handle the response of the upstream, and redirect the browser back to the client with a code."""
         try:
             given = read_form(request.query)
         except OAuthError as error:
@@ -235,12 +238,19 @@ class Login:
         )
         if scopes is None:
             return self._refuse(asked, "access_denied", "This account has no access to this server", used)
-        grant = await self._grants.begin(user, tokens, asked.client, scopes, self._resource)
+        try:
+            grant = await self._grants.begin(user, tokens, asked.client, scopes, self._resource)
+        except ServerUnavailable as error:
+            log.error("logins are not possible: %s", error)
+            return self._refuse(asked, "temporarily_unavailable", "There are too many logins: try again later", used)
         answer = await self._grants.code(grant, asked.redirect_uri, asked.challenge)
         return redirect(self._response_url(asked.redirect_uri, asked.state, {"code": answer}), [used])
 
     async def _admitted(self, user: User) -> frozenset[str] | None:
-        """Return the scopes that are granted to a user; None if they may not log in."""
+        """Return the scopes to grant to a user, or None if the user may not log in.
+
+        If ``admit`` returns scopes, and the client requests no scope among them, the login is rejected.
+        """
         if self._admit is None:
             return user.scopes
         try:
@@ -248,7 +258,7 @@ class Login:
             decided = await found if inspect.isawaitable(found) else found
             if isinstance(decided, bool):
                 return user.scopes if decided else None
-            return user.scopes & frozenset([decided] if isinstance(decided, str) else decided)
+            return user.scopes & frozenset([decided] if isinstance(decided, str) else decided or ()) or None
         except Exception:
             log.exception("admit failed, so a user may not log in")
             return None
@@ -260,14 +270,14 @@ class Login:
         return redirect(self._response_url(asked.redirect_uri, asked.state, fields), cookies)
 
     def _response_url(self, redirect_uri: str, state: str | None, fields: Mapping[str, str]) -> str:
-        """Return the authorization response, with the issuer in it (RFC 9207)."""
+        """Return the authorization response, including the issuer (RFC 9207)."""
         given = {**fields, **({} if state is None else {"state": state}), "iss": self._issuer}
         return f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{urlencode(given)}"
 
     # Cookies
 
     def _name(self, name: str) -> str:
-        """Return the name of a cookie; with __Host-, no other host and no insecure page can set it."""
+        """Return the name of a cookie. With the prefix __Host-, no other host and no insecure page can set it."""
         return f"__Host-carrel-{name}" if self._secure else f"carrel-{name}"
 
     def _cookie(self, name: str, value: str, seconds: float) -> str:
@@ -275,7 +285,7 @@ class Login:
         return f"{self._name(name)}={value}; Path=/; Max-Age={seconds:.0f}; HttpOnly; SameSite=Lax{secure}"
 
     def _cookies_of(self, request: HTTPRequest) -> dict[str, str]:
-        """Return cookies by name. Those of other applications on the same host may have any form.
+        """Return cookies by name. Cookies of other applications on the same host may have any format.
 
         Only spaces and tabs are stripped: a name with another blank before it has no prefix for the browser.
         """
@@ -295,7 +305,7 @@ def read_form(text: str) -> dict[str, str]:
     """Return the parameters of a query or form.
 
     Raises:
-        OAuthError: it is malformed, or a parameter is repeated.
+        OAuthError: the text is malformed, or a parameter is repeated.
     """
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=50, errors="strict")

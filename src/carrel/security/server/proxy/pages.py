@@ -1,4 +1,4 @@
-"""Pages of the OAuth proxy for browsers: consent and errors, without scripts, that no other page can frame."""
+"""Web pages of the OAuth proxy: consent and errors, without scripts, and protected against framing."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def error_page(status: int, message: str, back: str | None = None) -> HTTPRespon
 
 
 def consent_page(facts: Mapping[str, str], form: str, upstream: str, cookie: str, *, local: bool) -> HTTPResponse:
-    """Return the page that asks the user whether an application may act for them.
+    """Return the consent page, which asks the user whether an application may act on their behalf.
 
-    ``facts`` are shown as they are; ``form`` is what the form sends back; ``local`` warns that any program of the
-    user's machine may be behind a loopback redirect URI.
+    ``facts`` are shown unchanged; ``form`` is the hidden value of the form; ``local`` adds a warning that any program
+    on the user's machine may receive a loopback redirect.
     """
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
     warning = (
@@ -75,7 +75,7 @@ def consent_page(facts: Mapping[str, str], form: str, upstream: str, cookie: str
 
 
 def redirect(url: str, cookies: Iterable[str] = ()) -> HTTPResponse:
-    """Return a redirect of the browser, after which a form is not sent again."""
+    """Return a redirect after which the browser does not send a form again."""
     headers = [
         ("location", url),
         ("cache-control", "no-store"),

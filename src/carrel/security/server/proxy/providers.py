@@ -1,4 +1,4 @@
-"""Upstreams whose endpoints, scopes and users are known: GitHub, Google, Microsoft Entra ID, Auth0, Keycloak."""
+"""Predefined upstreams, with endpoints, scopes and user claims: GitHub, Google, Microsoft Entra ID, Auth0, Keycloak."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENTRA = "https://login.microsoftonline.com"
 ENTRA_SCOPES = AUTH0_SCOPES = ("openid", "profile", "email", "offline_access")
 KEYCLOAK_SCOPES = ("openid", "profile", "email")
 
-#: Tenants of Entra that stand for many.
+#: Names in place of an Entra tenant that mean many tenants.
 MANY_TENANTS = ("common", "organizations", "consumers")
 GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -35,7 +35,8 @@ def github(
 ) -> Upstream:
     """GitHub, or with ``url`` and ``api`` a GitHub Enterprise Server (its API is at /api/v3).
 
-    Tokens are opaque, there is no ID token; the user is asked for. Logins can change hands, the number ``id`` cannot.
+    Tokens are opaque and there is no ID token, so the user comes from the API. A login name can move to another user,
+    the number ``id`` cannot.
 
     https://docs.github.com/en/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps
     https://docs.github.com/en/rest/users/users#get-the-authenticated-user
@@ -61,9 +62,9 @@ def google(
     scopes: Iterable[str] = GOOGLE_SCOPES,
     issuer: str = GOOGLE,
 ) -> Upstream:
-    """Google. Refresh tokens take ``access_type=offline``, and are sent again only with ``prompt=consent``.
+    """Google. Refresh tokens require ``access_type=offline``, and are sent again only with ``prompt=consent``.
 
-    ID tokens may name the issuer without https://. ``hd`` is the domain of an organization, ``email`` may change.
+    The issuer in ID tokens may lack https://. ``hd`` is the domain of an organization, ``email`` may change.
 
     https://developers.google.com/identity/openid-connect/openid-connect
     https://developers.google.com/identity/protocols/oauth2/web-server#offline
@@ -88,16 +89,16 @@ def entra(
     scopes: Iterable[str] = ENTRA_SCOPES,
     authority: str = ENTRA,
 ) -> Upstream:
-    """Microsoft Entra ID: one tenant by its id (a GUID), or "organizations", "consumers" or "common" for many.
+    """Microsoft Entra ID: one tenant by its id (a GUID), or "organizations", "consumers" or "common" for many tenants.
 
-    ``oid`` identifies a user in a tenant, also to other applications of it; the tenant is ``tid``. Metadata for many
-    tenants have an issuer with ``{tenantid}`` in it. ``authority`` is that of a national cloud.
+    ``oid`` identifies a user in a tenant, for all applications of the tenant; ``tid`` is the tenant. In metadata for
+    many tenants, the issuer contains ``{tenantid}``. ``authority`` selects a national cloud.
 
     https://learn.microsoft.com/en-us/entra/identity-platform/v2-protocols-oidc
     https://learn.microsoft.com/en-us/entra/identity-platform/id-token-claims-reference
 
     Raises:
-        ConfigError: the tenant is not one of these.
+        ConfigError: the tenant is not valid.
     """
     authority = authority.rstrip("/")
     many = tenant in MANY_TENANTS

@@ -2,7 +2,7 @@
 
     app.run("http", authorization=OAuthProxy.github(id, secret, resource="https://mcp.example.org/mcp", admit=…))
 
-MCP clients register by themselves, get tokens that are for this server only, and never see those of the upstream.
+MCP clients register dynamically, get tokens for this server only, and never see the upstream's tokens.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
@@ -30,10 +30,10 @@ from carrel.transports.server.route import HTTPRequest, HTTPResponse, Route, mak
 
 __all__ = ["OAuthProxy"]
 
-#: Seconds for which a token that was found good is not looked at again; a grant that has ended is good as long.
+#: Seconds for which a verified token is not verified again; a token may stay valid for this time after its grant ended.
 REMEMBER = 10.0
 
-#: The longest body of a request, in bytes.
+#: Maximum size of a request body, in bytes.
 MAX_BODY = 16 * 1024
 
 METADATA = "/.well-known/oauth-authorization-server"
@@ -46,13 +46,13 @@ class ProxyOptions(ResourceOptions, total=False):
     Args:
         resource: the URL that clients use; required.
         issuer: the URL of the proxy as an authorization server; by default the origin of ``resource``.
-        admit: decides who may log in: called with a ``User``, it returns whether they may, or the scopes that they get.
-            Required where any person can have an account.
-        keys: 32 bytes each; the first one encrypts, all of them decrypt. One process makes its own.
-        store: where logins are kept (encrypted): in memory, in a directory (its path), or in a store of your own.
-        access_ttl: seconds for which an access token is good.
+        admit: decides who may log in: called with a ``User``, it returns whether the user may log in, or the scopes to
+            grant. Required if anyone can have an account at the upstream.
+        keys: keys of 32 bytes; the first key encrypts, every key decrypts. By default, a key for this process only.
+        store: store for the encrypted logins: in memory, in a directory (its path), or a custom store.
+        access_ttl: lifetime of an access token in seconds.
         refresh_ttl: seconds after which an unused login ends.
-        redirect_schemes: schemes of applications that redirect URIs may have, such as "cursor".
+        redirect_schemes: URI schemes of applications to allow in redirect URIs, such as "cursor".
         client_documents: accept Client ID Metadata Documents.
     """
 
@@ -69,9 +69,9 @@ class ProxyOptions(ResourceOptions, total=False):
 class OAuthProxy(ResourceServer):
     """Authorization by an upstream authorization server without dynamic client registration.
 
-    ``upstream`` is it and the registration of this server there, with ``{issuer}/callback`` as its redirect URI.
-    ``OAuthProxy.github(…)``, ``google``, ``entra``, ``auth0`` and ``keycloak`` know theirs. The other arguments are
-    those of ``ProxyOptions``.
+    ``upstream`` has the authorization server and this server's registration there, with ``{issuer}/callback`` as the
+    redirect URI. ``OAuthProxy.github(…)``, ``google``, ``entra``, ``auth0`` and ``keycloak`` create it. For the other
+    arguments see ``ProxyOptions``.
 
     Raises:
         ConfigError: an argument is missing or invalid, or a required package is not installed.
@@ -177,7 +177,7 @@ class OAuthProxy(ResourceServer):
         authority: str = providers.ENTRA,
         **options: Unpack[ProxyOptions],
     ) -> OAuthProxy:
-        """Log in with Microsoft Entra ID: ``tenant`` is the id of one, or "organizations", "consumers" or "common"."""
+        """Log in with Microsoft Entra ID: ``tenant`` is a tenant id, or "organizations", "consumers" or "common"."""
         found = providers.entra(client_id, client_secret, tenant=tenant, scopes=upstream_scopes, authority=authority)
         return cls(found, **options)
 
@@ -192,7 +192,7 @@ class OAuthProxy(ResourceServer):
         upstream_audience: str | None = None,
         **options: Unpack[ProxyOptions],
     ) -> OAuthProxy:
-        """Log in with Auth0; ``upstream_audience`` is the API that upstream tokens are for."""
+        """Log in with Auth0; ``upstream_audience`` is the API for which upstream tokens are issued."""
         found = providers.auth0(
             client_id, client_secret, domain=domain, scopes=upstream_scopes, audience=upstream_audience
         )
@@ -208,7 +208,9 @@ class OAuthProxy(ResourceServer):
         upstream_scopes: Iterable[str] = providers.KEYCLOAK_SCOPES,
         **options: Unpack[ProxyOptions],
     ) -> OAuthProxy:
-        """Log in with Keycloak; ``realm_url`` is such as https://keycloak.example.org/realms/main."""
+        """Log in with Keycloak; ``realm_url`` is the URL of the realm, such as
+        https://keycloak.example.org/realms/main.
+        """
         return cls(providers.keycloak(client_id, client_secret, realm_url=realm_url, scopes=upstream_scopes), **options)
 
     async def stop(self) -> None:
@@ -220,7 +222,7 @@ class OAuthProxy(ResourceServer):
         """Return the principal of a token.
 
         Raises:
-            InvalidToken: it was not issued here, has expired, or its login has ended.
+            InvalidToken: the proxy did not issue the token, the token has expired, or its login has ended.
         """
         known = self.remembered.get(token, self.clock())
         if known is not None:
@@ -247,11 +249,11 @@ class OAuthProxy(ResourceServer):
     async def upstream_token(self, principal: Principal | None) -> str:
         """Return the upstream's access token of a caller, to call its API on their behalf.
 
-        It is renewed if it has expired. It can do all that its scopes allow, for whatever the code does with it: never
-        return it, log it or send it anywhere but to the upstream.
+        The token is renewed if it has expired. It grants all rights of its scopes: never return it, log it, or send it
+        to any server except the upstream.
 
         Raises:
-            AuthorizationError: the login has ended, or the upstream does not accept it any more.
+            AuthorizationError: the login has ended, or the upstream no longer accepts it.
         """
         grant = None
         if principal is not None and principal.issuer == self.issuer and principal.token_id is not None:
@@ -264,12 +266,12 @@ class OAuthProxy(ResourceServer):
             raise AuthorizationError(f"There is no token of this caller: {error}") from None
 
     def routes(self, path: str) -> Sequence[Route]:
-        """Return the routes of the authorization server; ``path`` is that of the MCP endpoint."""
+        """Return the routes of the authorization server; ``path`` is the path of the MCP endpoint."""
         outside = urlsplit(self.issuer).path
         mounted = urlsplit(self.resource or "").path.removesuffix(path.rstrip("/"))
         inside = outside.removeprefix(mounted)
         documents = {METADATA + outside, inside + METADATA}
-        if outside:  # mounted in another application, which does not pass on /.well-known
+        if outside:  # mounted in another application, which does not forward /.well-known
             documents.add(inside + OPENID)
         handlers: list[tuple[str, str, Callable[[HTTPRequest], Awaitable[HTTPResponse]]]] = [
             *(("GET", place, self._endpoints.metadata) for place in sorted(documents)),

@@ -1,4 +1,4 @@
-"""Encryption of what the OAuth proxy gives away or stores: client ids, codes, tokens, cookies, grants (AES-256-GCM)."""
+"""Encryption (AES-256-GCM) of client ids, codes, tokens, cookies and grants, which the OAuth proxy issues or stores."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NAME_SIZE = 4
 
 
 class Sealer:
-    """Encrypts with the first key, and decrypts with any of them. Without keys, one is made for this process.
+    """Encrypts with the first key, and decrypts with any key. Without keys, a key is generated for this process.
 
-    A sealed value is opened only for the same purpose, which is authenticated with it.
+    A value can be decrypted only with the same purpose, which is authenticated data.
 
     Raises:
-        ConfigError: a key is not 32 bytes long, or the library that encrypts is not installed.
+        ConfigError: a key is not 32 bytes long, or the encryption library is not installed.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -44,13 +44,13 @@ class Sealer:
         self._first = next(iter(self._ciphers))
 
     def seal(self, purpose: str, value: msgspec.Struct) -> str:
-        """Return an encrypted struct as text for URLs."""
+        """Encrypt a struct, and return it as URL-safe text."""
         nonce = os.urandom(NONCE_SIZE)
         sealed = self._ciphers[self._first].encrypt(nonce, msgspec.msgpack.encode(value), f"carrel {purpose}".encode())
         return urlsafe_b64encode(self._first + nonce + sealed).rstrip(b"=").decode()
 
     def open(self, purpose: str, text: str, kind: type[T]) -> T | None:
-        """Return a struct that was sealed for the purpose; None if it was not, or was changed."""
+        """Decrypt a struct, or return None if it was encrypted for another purpose or was modified."""
         from cryptography.exceptions import InvalidTag
 
         try:

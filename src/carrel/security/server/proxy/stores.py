@@ -16,8 +16,11 @@ from carrel.errors import ConfigError, ServerUnavailable
 
 __all__ = ["FileStore", "MemoryStore", "ProxyStore"]
 
-#: The most records that are kept in memory. Each belongs to a user who has logged in.
+#: Maximum number of records in memory before new logins are rejected. A login has two or three records.
 MAX_RECORDS = 100_000
+
+#: Prefix of the key of a login's first record.
+LOGIN = "grant-"
 
 #: Seconds between two searches for expired records.
 SWEEP = 300.0
@@ -26,16 +29,20 @@ EXPIRY = struct.Struct(">d")
 
 
 class ProxyStore(Protocol):
-    """Store of records that all processes of a server share. Values are encrypted before they get here."""
+    """Store for records that all processes of a server share. Values are already encrypted.
+
+    If the store is full, it raises ``ServerUnavailable`` for a new key that begins with ``grant-``, which is a new
+    login. It must accept all other records, which belong to earlier logins, or record the end of a login.
+    """
 
     async def get(self, key: str) -> str | None:
-        """Return a record; None if there is none (any more)."""
+        """Return a record, or None."""
 
     async def put(self, key: str, value: str, ttl: float) -> None:
-        """Store a record for ``ttl`` seconds, in place of the one that has the key."""
+        """Store a record for ``ttl`` seconds. Replace an existing record with the same key."""
 
     async def take(self, key: str) -> str | None:
-        """Return a record and remove it. Of several callers at the same time, only one gets it."""
+        """Return a record and remove it atomically: only one of several concurrent callers gets it."""
 
     async def delete(self, key: str) -> None:
         """Remove a record, if it is there."""
@@ -49,7 +56,7 @@ class MemoryStore:
         self._swept = time.monotonic()
 
     async def get(self, key: str) -> str | None:
-        """Return a record; None if there is none (any more)."""
+        """Return a record, or None."""
         expires, value = self._records.get(key, (0.0, None))
         return value if expires > time.monotonic() else None
 
@@ -57,10 +64,10 @@ class MemoryStore:
         """Store a record for ``ttl`` seconds.
 
         Raises:
-            ServerUnavailable: there are too many.
+            ServerUnavailable: the record is for a new login, and there are too many records.
         """
         now = time.monotonic()
-        full = len(self._records) >= MAX_RECORDS and key not in self._records
+        full = len(self._records) >= MAX_RECORDS and key.startswith(LOGIN) and key not in self._records
         if full or now > self._swept + SWEEP:
             self._swept = now
             self._records = {name: row for name, row in self._records.items() if row[0] > now}
@@ -80,10 +87,10 @@ class MemoryStore:
 
 
 class FileStore:
-    """Store in a directory (mode 0700) that processes of one machine share, with one file per record.
+    """Store in a directory (mode 0700) that processes on one machine share, with one file per record.
 
     Raises:
-        ConfigError: the directory cannot be made.
+        ConfigError: the directory cannot be created.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -97,7 +104,7 @@ class FileStore:
         self._swept = 0.0
 
     async def get(self, key: str) -> str | None:
-        """Return a record; None if there is none (any more)."""
+        """Return a record, or None."""
         return await asyncio.to_thread(self._read, self._path(key))
 
     async def put(self, key: str, value: str, ttl: float) -> None:
@@ -105,7 +112,7 @@ class FileStore:
         await asyncio.to_thread(self._write, self._path(key), value, time.time() + ttl)
 
     async def take(self, key: str) -> str | None:
-        """Return a record and remove it: renaming its file succeeds only once."""
+        """Return a record and remove it atomically, as renaming its file succeeds only once."""
         return await asyncio.to_thread(self._take, self._path(key))
 
     async def delete(self, key: str) -> None:

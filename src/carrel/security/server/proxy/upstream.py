@@ -1,4 +1,4 @@
-"""Client of the upstream authorization server: authorization request, token requests, and the identity of the user.
+"""Client for the upstream authorization server: authorization request, token requests, and the user's identity.
 
 https://www.rfc-editor.org/rfc/rfc6749#section-4.1, https://openid.net/specs/openid-connect-core-1_0.html
 """
@@ -15,20 +15,21 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.security.discovery import discover
 from carrel.security.fetch import Fetcher, check_status, check_url
+from carrel.security.id_token import check_audience
 from carrel.security.server.bearer import Clock, InvalidToken, Unverifiable
 from carrel.security.server.jwt import Authorization
 from carrel.security.server.keys import IssuerKeys
 
 __all__ = ["Tenants", "Upstream", "UpstreamClient", "UpstreamRefused", "UpstreamTokens", "UpstreamUser"]
 
-#: Seconds for which the metadata of the upstream are kept.
+#: Seconds for which the upstream's metadata is cached.
 METADATA_TTL = 3600.0
 
-#: In the issuer of an upstream with many tenants: the tenant of the user.
+#: Placeholder for the user's tenant in the issuer of an upstream with many tenants.
 TENANT = "{tenantid}"
 TENANT_ID = "[0-9a-fA-F-]{36}"
 
-#: Claims that are about the ID token, and not about the user.
+#: Claims about the ID token, not about the user.
 TOKEN_CLAIMS = frozenset(
     (
         "iss",
@@ -50,7 +51,7 @@ TOKEN_CLAIMS = frozenset(
 
 
 class Tenants(msgspec.Struct, frozen=True):
-    """Metadata of an upstream whose issuer differs by tenant: where they are, and the issuer with ``{tenantid}``."""
+    """Metadata of an upstream with a different issuer per tenant: its URL, and the issuer with ``{tenantid}``."""
 
     metadata: str
     issuer: str
@@ -59,12 +60,13 @@ class Tenants(msgspec.Struct, frozen=True):
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """Upstream authorization server, and this server's registration there.
 
-    With ``issuer`` it is an OpenID provider: endpoints and keys are found by its metadata, and the user is in the ID
-    token. Otherwise all three endpoints are given, and the user is read from ``user_endpoint`` with the access token.
+    With ``issuer``, it is an OpenID provider: endpoints and keys come from its metadata, and the user from the ID
+    token. Otherwise, all three endpoints are required, and the user is read from ``user_endpoint`` with the access
+    token.
     """
 
     name: str
-    """How users know it."""
+    """Name to show to users."""
     client_id: str
     client_secret: str
     scopes: tuple[str, ...] = ()
@@ -75,11 +77,11 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     subject: tuple[str, ...] = ("sub",)
     """Claims that together identify a user."""
     parameters: Mapping[str, str] = {}
-    """Further parameters of the authorization request."""
+    """Additional parameters of the authorization request."""
     issuer_alias: str | None = None
-    """Another form of the issuer in ID tokens."""
+    """Alternative spelling of the issuer in ID tokens."""
     everybody: bool = False
-    """Whether any person can have an account there: who may log in has to be decided."""
+    """Whether anyone can have an account there, so that ``admit`` is required."""
 
     def __repr__(self) -> str:
         return f"Upstream({self.name!r}, client_id={self.client_id!r})"
@@ -95,21 +97,21 @@ class UpstreamTokens(msgspec.Struct):
 
 
 class UpstreamUser(msgspec.Struct):
-    """User as the upstream describes it."""
+    """User, as described by the upstream."""
 
     subject: str
     claims: dict[str, Any]
 
 
 class UpstreamRefused(Exception):
-    """Error response of the upstream: the user, the code or the token is not accepted (any more)."""
+    """Error response of the upstream: the user, the code or the token is not accepted, or no longer accepted."""
 
 
 class UpstreamClient:
     """Client of one upstream.
 
     Raises:
-        ConfigError: something of the upstream is missing or invalid.
+        ConfigError: an option of the upstream is missing or invalid.
     """
 
     def __init__(self, upstream: Upstream, redirect_uri: str, clock: Clock) -> None:
@@ -134,7 +136,7 @@ class UpstreamClient:
         await self._fetcher.close()
 
     async def authorization_url(self, state: str, challenge: str, nonce: str) -> str:
-        """Return the authorization request, to which the browser is sent.
+        """Return the URL of the authorization request, for redirecting the browser.
 
         Raises:
             Unverifiable: the upstream's metadata cannot be fetched.
@@ -157,7 +159,7 @@ class UpstreamClient:
         """Check the ``iss`` parameter of an authorization response (RFC 9207).
 
         Raises:
-            UpstreamRefused: the response is of another authorization server.
+            UpstreamRefused: the response is from another authorization server.
             Unverifiable: the upstream's metadata cannot be fetched.
         """
         if not isinstance(self.upstream.issuer, str):
@@ -169,11 +171,11 @@ class UpstreamClient:
             raise UpstreamRefused("the response is of another authorization server")
 
     async def redeem(self, code: str, verifier: str, nonce: str) -> tuple[UpstreamTokens, UpstreamUser]:
-        """Exchange an authorization code for tokens, and return them and the user.
+        """Exchange an authorization code for tokens, and return the tokens and the user.
 
         Raises:
             UpstreamRefused: the code or the ID token is not accepted.
-            Unverifiable: the upstream gives no valid response.
+            Unverifiable: the upstream does not return a valid response.
         """
         answer = await self._ask(
             {
@@ -199,8 +201,8 @@ class UpstreamClient:
         """Return the user of an access token, from the user endpoint.
 
         Raises:
-            UpstreamRefused: the token is not accepted (any more).
-            Unverifiable: the upstream gives no valid response.
+            UpstreamRefused: the token is not accepted, or no longer accepted.
+            Unverifiable: the upstream does not return a valid response.
         """
         headers = {"authorization": f"Bearer {tokens.access}"}
         answer = await self._fetcher.ask("GET", self.upstream.user_endpoint or "", headers=headers)
@@ -209,11 +211,11 @@ class UpstreamClient:
         return self._read_user(check_status(answer).read())
 
     async def refresh(self, tokens: UpstreamTokens) -> UpstreamTokens:
-        """Return new tokens by the refresh token; the old refresh token stays if there is no new one.
+        """Exchange the refresh token for new tokens. Keep the old refresh token if the response has none.
 
         Raises:
-            UpstreamRefused: the refresh token is not accepted (any more), or there is none.
-            Unverifiable: the upstream gives no valid response.
+            UpstreamRefused: the refresh token is missing, not accepted, or no longer accepted.
+            Unverifiable: the upstream does not return a valid response.
         """
         if tokens.refresh is None:
             raise UpstreamRefused("there is no refresh token")
@@ -227,7 +229,7 @@ class UpstreamClient:
         if answer.status >= 500:
             raise Unverifiable(f"{answer.url} answered {answer.status}")
         document = answer.read()
-        error = document.get("error")  # GitHub answers errors with status 200
+        error = document.get("error")  # GitHub returns errors with status 200
         if error is not None or answer.status != 200:
             if error in ("invalid_client", "unauthorized_client", "incorrect_client_credentials"):
                 raise Unverifiable(f"{self.upstream.name} does not accept this server's client_id and client_secret")
@@ -312,16 +314,11 @@ class IDTokens(Authorization):
         """Return the claims of an ID token that was issued for this client and this login.
 
         Raises:
-            InvalidToken: it was not, or its signature, issuer or lifetime is not valid.
+            InvalidToken: the token is for another client or login, or its signature, issuer or lifetime is not valid.
             Unverifiable: the keys cannot be fetched.
         """
         claims = (await self.verify(id_token)).claims
-        audience = claims.get("aud")
-        audiences = [audience] if isinstance(audience, str) else audience
-        if not isinstance(audiences, list) or self._client_id not in audiences:
-            raise InvalidToken("it is for another client")
-        if claims.get("azp", self._client_id) != self._client_id or (len(audiences) > 1 and "azp" not in claims):
-            raise InvalidToken("it is for another client")
+        check_audience(claims, self._client_id)
         if claims.get("nonce") != nonce:
             raise InvalidToken("it is of another login")
         if self._pattern is not None:
