@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ from carrel.errors import (
     PeerError,
     ProtocolError,
     RequestTimeout,
+    ResourceError,
+    ResourceMismatch,
     ResourceNotFound,
+    ResourceTooLarge,
     TransportError,
 )
 from carrel.protocol.methods import LIST_RESOURCES
@@ -107,6 +111,54 @@ async def test_missing_resources_prompts_and_completions_are_errors(revision: st
             await client.get_prompt("none")
         with pytest.raises(PeerError):
             await client.complete(PromptReference(name="none"), "code")
+
+
+@pytest.mark.parametrize("revision", ALL)
+async def test_every_other_error_about_a_resource_keeps_the_message_of_the_server(
+    revision: str, tmp_path: Path
+) -> None:
+    app = Server("s")
+    (tmp_path / "large.log").write_bytes(b"line\n" * 3_000_000)
+    app.add_provider(str(tmp_path))
+    large = (tmp_path / "large.log").as_uri()
+    raised = {
+        "x://large": ResourceTooLarge("x://large", "Over 10 MiB; read x://large?tail=200"),
+        "x://asleep": ResourceError("x://asleep", "It is asleep"),
+        "x://other": ResourceMismatch("x://other", "The size differs", "size"),
+    }
+
+    @app.resource("x://{name}")
+    def failing(name: str) -> str:
+        raise raised[f"x://{name}"]
+
+    async with Client(app, revision=revision) as client:
+        messages = {uri: error.message for uri, error in raised.items()} | {large: "tail=", f"{large}?tail=x": "tail"}
+        messages |= {"no uri": "uri", f"x://{'a' * 100_000}": "characters"}
+        for uri, message in messages.items():
+            with pytest.raises(PeerError) as refused:
+                await client.read_resource(uri)
+            assert message in str(refused.value)
+            assert refused.value.code == (-32603 if uri == "x://asleep" else -32602)
+
+
+@pytest.mark.parametrize("revision", [NOVEMBER, LATEST])
+@pytest.mark.parametrize("code", [-32602, -32002])
+async def test_not_found_keeps_the_message_of_the_server(revision: str, code: int) -> None:
+    app = Server("s")
+    app.resources.add("x://1", "one")
+
+    @app.middleware
+    async def other_server(call: Any, proceed: Any) -> Any:
+        if call.method == "resources/read":
+            error = ProtocolError(f"Unknown resource: {call.params.uri}", {"uri": call.params.uri})
+            error.code = code
+            raise error
+        return await proceed(call)
+
+    async with Client(app, revision=revision) as client:
+        with pytest.raises(ResourceNotFound) as missing:
+            await client.read_resource("x://none")
+        assert (missing.value.uri, str(missing.value)) == ("x://none", "Unknown resource: x://none")
 
 
 async def test_a_server_without_something_lists_nothing_of_it_and_is_not_asked_for_it() -> None:

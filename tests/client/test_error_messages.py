@@ -132,7 +132,7 @@ async def test_a_token_that_is_not_accepted_is_not_said_to_be_missing(tmp_path: 
         await open_and_close(f"{origin}/mcp", http=HTTPOptions(auth=token))
         with pytest.raises(AuthorizationError, match="did not accept the token that it was sent"):
             await open_and_close(f"{origin}/mcp", http=HTTPOptions(auth=token + "x"))
-        with pytest.raises(AuthorizationError, match="wants to know who asks"):
+        with pytest.raises(AuthorizationError, match="requires authorization"):
             await open_and_close(f"{origin}/mcp")
 
 

@@ -66,7 +66,7 @@ class Peer:
         self.asked.append((call.operation, fields.get("uri", "")))
         reply = await self._peer.request(call.method, fields)
         if "error" in reply:
-            raise PeerError(reply["error"]["code"], reply["error"]["message"])
+            raise PeerError(reply["error"]["code"], reply["error"]["message"], reply["error"].get("data"))
         return msgspec.convert(
             reply["result"], call.request.result, dec_hook=lambda kind, value: read_contents(kind, value)
         )

@@ -76,6 +76,23 @@ async def test_a_call_that_becomes_a_task_is_waited_for(way: str, revision: str)
         assert (await client.call_tool("broken")).is_error is True
 
 
+@pytest.mark.parametrize("task", ["optional", "required"])
+@EVERYWHERE
+async def test_a_tool_that_may_be_a_task_reports_its_progress(way: str, revision: str, task: Any) -> None:
+    app, seen = Server("worker"), list[tuple[float, float | None, str | None]]()
+
+    @app.tool(task=task, structured=False)
+    async def count(context: Context) -> str:
+        for number in range(1, 61):
+            await context.report_progress(number, 60, f"step {number}")
+        return "counted"
+
+    async with served(way, app, revision) as client:
+        result = await client.call_tool("count", progress=lambda *report: seen.append(report))
+        assert result.text == "counted"
+    assert seen == ([(number, 60, f"step {number}") for number in range(1, 61)] if task == "optional" else [])
+
+
 async def test_older_revisions_call_such_tools_as_usual() -> None:
     async with Client(make_worker(), revision=JUNE) as client:
         assert (await client.call_tool("slow", {"text": "yes"})).content[0].text == "slowly: yes"

@@ -653,6 +653,6 @@ def test_the_limits_are_those_that_are_documented():
     page = (Path(__file__).parents[2] / "docs" / "client-cache.md").read_text().partition("## `https:`")[2]
     defaults = {name: parameter.default for name, parameter in inspect.signature(fetch).parameters.items()}
     assert all(f"`{name}`" in page or f"{name}=" in page for name in set(defaults) - {"url"})
-    assert (defaults["max_bytes"], "may have 16 MiB" in page) == (16 * 1024 * 1024, True)
-    assert (defaults["timeout"], "and 30 seconds" in page) == (30, True)
+    assert (defaults["max_bytes"], "may be up to 16 MiB" in page) == (16 * 1024 * 1024, True)
+    assert (defaults["timeout"], "take up to 30 seconds" in page) == (30, True)
     assert (defaults["max_redirects"], "Up to 5 redirects" in page) == (5, True)

@@ -50,3 +50,16 @@ async def test_a_storm_of_one_kind_does_not_delay_another(monkeypatch: pytest.Mo
     await asyncio.sleep(0)
     changes.put(["prompts"])
     assert await asyncio.wait_for(taking, 60) == ["prompts"]
+
+
+async def test_a_pause_begins_when_a_change_has_been_dealt_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(damping, "PAUSES", (1000.0, 1000.0))
+    changes: Damping[str] = Damping()
+    changes.put(["tools"])
+    await changes.take()
+    changes.put(["tools"])
+    before = changes._due["tools"][0]
+    while asyncio.get_running_loop().time() <= before - 1000:
+        await asyncio.sleep(0)
+    changes.done(["tools"])
+    assert changes._due["tools"][0] > before

@@ -36,6 +36,7 @@ OWN = {
     ServerSkills: {"declared", "request", "pages"},
     ClientState: {"set"},
     Tasks: {"follow", "request", "answer", "forget", "cancel_later"},
+    ToolTask: {"listen", "take_notice"},
     Watch: {"put", "take_notice", "miss"},
 }
 

@@ -1,4 +1,4 @@
-"""Answers to server requests: calls the handlers of elicitation, sampling and roots. Other requests are refused.
+"""Dispatch of server requests to the handlers of elicitation, sampling and roots. Others get an error response.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -65,9 +65,9 @@ IMBALANCES = {
 }
 #: Scheme of a URI. A single letter is a Windows drive.
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-#: How many URL elicitations are remembered until the server sends ``notifications/elicitation/complete``.
+#: Maximum number of pending URL elicitations, which wait for ``notifications/elicitation/complete``.
 MAX_PAGES = 1000
-#: The longest URL of a page, in characters.
+#: Maximum length of a page's URL, in characters.
 MAX_URL = 8192
 
 
@@ -95,16 +95,16 @@ class ClientHandlers:
         return capabilities
 
     def log_of(self, call: ClientCall[Any] | None) -> LogHandler | None:
-        """Return the handler of the log messages that a call causes; None if there is none."""
+        """Return the handler for log messages that a call causes, or None."""
         special = NONE if call is None or call.handlers is None else call.handlers
         return special.log or self._handlers.log
 
     def together_for(self, call: ClientCall[Any] | None) -> bool:
-        """Return whether the input requests of a call are put at the same time."""
+        """Return whether the input requests of a call are handled concurrently."""
         return (self._handlers if call is None or call.handlers is None else call.handlers).together
 
     def untouched_for(self, call: ClientCall[Any] | None) -> bool:
-        """Return whether the input requests of a call keep the members that are not known here."""
+        """Return whether the input requests of a call preserve unknown members."""
         return (self._handlers if call is None or call.handlers is None else call.handlers).untouched
 
     async def answer(self, operation: str, params: Any, origin: Origin) -> Any:
@@ -255,7 +255,7 @@ def checked(name: str, answer: R) -> R:
     """Return a handler's result after validating it against its type.
 
     Raises:
-        ConfigError: it is invalid.
+        ConfigError: the result is invalid.
     """
     try:
         msgspec.json.decode(encode(answer), type=prepared(type(answer)))
@@ -269,7 +269,7 @@ def fixed(roots: RootsSource | None) -> RootsSource | None:
     """Return validated roots that can be listed repeatedly. Roots of a function are validated when it is called.
 
     Raises:
-        ConfigError: it is a single path, or a root is invalid.
+        ConfigError: ``roots`` is a single path, or a root is invalid.
     """
     if isinstance(roots, str | os.PathLike):
         raise ConfigError(f"roots are a list of paths and file: URIs, and not only {os.fspath(roots)[:200]!r}")
@@ -280,7 +280,7 @@ def to_root(root: str | os.PathLike[str] | Root) -> Root:
     """Return a root for a path or a ``file:`` URI.
 
     Raises:
-        ConfigError: it is a URI of another scheme, or not a plain ``file:`` URI.
+        ConfigError: the URI has another scheme, or is not a plain ``file:`` URI.
     """
     if isinstance(root, Root):
         check_root(root.uri)
@@ -299,7 +299,7 @@ def check_root(uri: str) -> None:
     https://modelcontextprotocol.io/specification/2026-07-28/client/roots#security-considerations
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: the root is not a plain ``file:`` URI.
     """
     try:
         file_path(uri if uri == "file:///" else uri.rstrip("/"))
@@ -332,7 +332,7 @@ def check(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Validate the content of a form against its JSON Schema.
 
     Raises:
-        ConfigError: it is invalid.
+        ConfigError: the content is invalid.
     """
     from carrel.protocol.json_schema import Validator
 

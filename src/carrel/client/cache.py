@@ -35,7 +35,7 @@ MIB = 1024 * 1024
 DAY = 24 * 3600 * 1000
 #: Approximate overhead of an entry in memory, in bytes, besides its texts and blobs.
 OVERHEAD = 600
-#: How many invalidations are remembered, for responses in flight when they come.
+#: Maximum number of invalidations to remember, for responses that are in flight at the time.
 REMEMBERED = 1000
 
 #: Methods whose results are cached.
@@ -112,7 +112,7 @@ class Cache:
         self._clock = clock
         self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._names: dict[tuple[str, str], dict[str, set[Name]]] = {}  # by server and operation, by key
-        self._uris: dict[str, UriIndex] = {}  # of what was read, by server
+        self._uris: dict[str, UriIndex] = {}  # URIs that were read, by server
         self._bytes = 0
         self._hits = self._misses = self._evictions = 0
         self._moment = 0
@@ -132,9 +132,9 @@ class Cache:
         return self._moment
 
     def get(self, server: str, principal: str, operation: str, key: str) -> CacheableResult | None:
-        """Return the cached result, if it is fresh; None otherwise.
+        """Return the cached result if it is fresh, otherwise None.
 
-        The result is the caller's own. Its ``ttl_ms`` is the remaining time.
+        The result is a new object, which the caller may change. Its ``ttl_ms`` is the remaining time.
         """
         entry = self._find(server, principal, operation, key)
         if entry is None:
@@ -212,10 +212,9 @@ class Cache:
 
     # Invalidation and eviction
     def forget(self, server: str, operation: str | None = None, key: str | None = None) -> None:
-        """Invalidate the results of a server: all, those of one operation, or those with one key.
+        """Invalidate the results of a server: all results, or the results of one operation, or with one key.
 
-        The key of a resource that was read is its URI; the contents of resources within it, and of those that it is
-        within, are invalidated too.
+        The key of a resource is its URI; the contents of resources within it and around it are invalidated too.
         """
         self._moment += 1
         self._forgotten.append((self._moment, server, operation, key))
@@ -245,7 +244,7 @@ class Cache:
     def _is_outdated(self, server: str, operation: str, key: str, since: int | None) -> bool:
         if since is None or since >= self._moment:
             return False
-        if since < self._moment - len(self._forgotten):  # longer ago than is remembered
+        if since < self._moment - len(self._forgotten):  # older than the remembered invalidations
             return True
         name = (server, None, operation, key)
         return any(
@@ -273,7 +272,7 @@ class Cache:
         for name in tuple(self._entries):
             self._remove(name)
         self._moment += 1
-        self._forgotten.clear()  # so that responses to earlier requests are outdated
+        self._forgotten.clear()  # so that responses to earlier requests are not cached
 
     def close(self) -> None:
         """Remove all results, and cache nothing further."""

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw
 
 from carrel.client.endpoints import Target, find_endpoint
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import ClientCall, Handlers, Progress, RootsSource
+from carrel.client.not_found import is_not_found
 from carrel.client.results import Listing, Results
 from carrel.client.retry import Retries
 from carrel.client.session import LogReceiver, Session, SessionOptions
 from carrel.client.state import ClientState
 from carrel.client.tool_calls import ToolCalls
-from carrel.errors import INVALID_PARAMS, ConfigError, PeerError, RequestTimeout, ResourceError, ResourceNotFound
+from carrel.errors import ConfigError, PeerError, RequestTimeout, ResourceError, ResourceNotFound
 from carrel.log import Log
 from carrel.protocol import VERSION
 from carrel.protocol.encoding import encode
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 logger = Log("carrel.client")
+
+Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
 
 class Client:
@@ -234,15 +237,15 @@ class Client:
         https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources
 
         Args:
-            timeout: seconds until the request times out; None for that of the client, ``math.inf`` for no limit.
+            timeout: seconds until the request times out; None for the client's timeout, ``math.inf`` for no limit.
             progress: called with progress notifications.
             meta: further keys of ``_meta``.
-            handlers: handlers that replace those of the client for what the server asks because of this call.
+            handlers: handlers that replace the client's handlers for server requests that this call causes.
             user_data: value that handlers get with the call.
-            capabilities: capabilities to declare with this request, of those of the client (2026-07-28).
+            capabilities: the subset of the client's capabilities to declare with this request (2026-07-28).
 
         Raises:
-            ResourceNotFound: there is no such resource.
+            ResourceNotFound: there is no such resource. The message is the server's.
             PeerError: the server responded with another error.
         """
         if self._fetch_web and uri[:8].lower() == "https://":
@@ -267,8 +270,8 @@ class Client:
                 return await self.session.request(call)
             return await self._results.fetch(call)
         except PeerError as error:
-            if is_not_found(error, uri, self.session.revision.not_found):
-                raise ResourceNotFound(uri) from error
+            if is_not_found(error, uri):
+                raise ResourceNotFound(uri, error.message) from error
             raise
 
     def watch(self, *uris: str, lists: Iterable[Literal["resources", "tools", "prompts"]] = ()) -> Watch:
@@ -307,7 +310,8 @@ class Client:
     ) -> CallToolResult:
         """Call a tool and return its result; ``is_error`` is set if the tool failed.
 
-        If the server creates a task, its result is awaited. See ``read_resource`` for the other options.
+        If the server creates a task, its result is awaited. With ``progress``, the call is a task only if the tool
+        can be called in no other way, as tasks report none. See ``read_resource`` for the other options.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/tools#calling-tools
 
@@ -336,7 +340,8 @@ class Client:
                 repeatable=repeatable,
                 capabilities=capabilities,
             )
-            answer = await self._tools.send(call, arguments)
+            send = self._tools.send if progress is None else self._tools.send_with_progress
+            answer = await send(call, arguments)
             result = answer if type(answer) is CallToolResult else await self.tasks.follow(answer, call)
         self._tools.known.check(name, result)
         return result
@@ -395,23 +400,20 @@ class Client:
 
     async def complete(
         self,
-        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference,
+        reference: Prompt | ResourceTemplate | Reference | str,
         argument: str,
         value: str = "",
         context: Mapping[str, str] | None = None,
     ) -> Completion:
         """Return completions of ``value`` for an argument of a prompt or a variable of a resource template.
 
+        A ``reference`` in text is a URI template if "{" or "://" is in it, else the name of a prompt.
         ``context`` holds the arguments that are already known.
 
         https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion
         """
-        if isinstance(reference, Prompt):
-            reference = PromptReference(name=reference.name)
-        elif isinstance(reference, ResourceTemplate):
-            reference = ResourceTemplateReference(uri=reference.uri_template)
         params = CompleteParams(
-            ref=reference,
+            ref=reference_of(reference),
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(context)) if context else None,
         )
@@ -452,12 +454,11 @@ def check_level(level: LoggingLevel | None) -> None:
         raise ConfigError(f"there is no log level {level!r}; they are {', '.join(SEVERITY)}")
 
 
-def is_not_found(error: PeerError, uri: str, code: int) -> bool:
-    """Return whether an error means that the resource ``uri`` was not found.
-
-    https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling
-    """
-    if error.code == -32002:
-        return True
-    about = error.data.get("uri") if isinstance(error.data, dict) else None
-    return error.code == code == INVALID_PARAMS and about == uri
+def reference_of(given: Prompt | ResourceTemplate | Reference | str) -> Reference:
+    """Return the reference of a prompt or a resource template, which may be given as text."""
+    if isinstance(given, str):
+        is_template = "{" in given or "://" in given
+        return ResourceTemplateReference(uri=given) if is_template else PromptReference(name=given)
+    if isinstance(given, Prompt):
+        return PromptReference(name=given.name)
+    return ResourceTemplateReference(uri=given.uri_template) if isinstance(given, ResourceTemplate) else given

@@ -26,9 +26,9 @@ Era: TypeAlias = Literal["stateless", "handshake", "older transport"]
 #: Era by server name, remembered for the life of this process; the oldest entries are evicted first.
 ERAS: dict[str, Era] = {}
 MAX_ERAS = 1000
-#: HTTP statuses with which a server of HTTP+SSE (2024-11-05) may refuse Streamable HTTP.
+#: HTTP statuses with which an HTTP+SSE server (2024-11-05) may reject Streamable HTTP.
 NOT_HERE = frozenset((400, 404, 405))
-#: How many characters of a silent program's standard error an error message shows.
+#: Maximum number of characters of standard error to include in the error message for a program that sends no message.
 SHOWN = 2000
 
 
@@ -46,7 +46,7 @@ async def open_connection(
     Raises:
         ConfigError: there is no such program, or a package is not installed.
         TransportError: the server cannot be reached.
-        PeerError: the server refuses.
+        PeerError: the server returned an error response.
         ProtocolError: there is no revision that both sides support.
         AuthorizationError: the server requires authorization.
     """
@@ -65,7 +65,7 @@ async def open_connection(
             connection.connection.settle()
             return connection, found
         except (ProtocolError, TransportError) as error:
-            # A message for which it is too late is not allowed: what counts is why the connection was lost before that.
+            # The message could not be sent, because the connection was lost before: report this earlier error.
             failure = connection.error if isinstance(error, ProtocolError) and connection.error else error
             await connection.close()
             told = explained(endpoint, failure, connection)
@@ -112,7 +112,7 @@ async def open_connection(
 
 
 def explained(endpoint: ClientEndpoint, error: MCPError, connection: ClientConnection) -> MCPError:
-    """Return the error of a failed attempt, with what the program wrote instead of messages (perhaps a question)."""
+    """Return the error of a failed attempt, including output of the program that is not a message, such as a prompt."""
     line = connection.malformed
     if not isinstance(error, RequestTimeout) and (type(error) is not TransportError or line is None):
         return error

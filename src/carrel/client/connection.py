@@ -19,6 +19,7 @@ from carrel.client.pending_request import NEVER, Subscriber, Waiter
 from carrel.client.questions import Answerer, Questions
 from carrel.client.throttle import Throttle
 from carrel.errors import (
+    InvalidMessage,
     MCPError,
     MethodNotFound,
     RequestTimeout,
@@ -39,6 +40,7 @@ from carrel.protocol.client import (
     Response,
 )
 from carrel.protocol.methods import NotificationType, Request
+from carrel.protocol.results import guess_id
 from carrel.protocol.revision import Revision
 from carrel.transports.client.transport import Transport
 from carrel.wire.base import Id, Params, Result
@@ -53,14 +55,16 @@ R = TypeVar("R", bound=Result)
 
 log = Log("carrel.client")
 
-#: The longest that progress notifications can extend a request, in seconds, unless its own timeout is longer.
+#: Maximum number of seconds to which progress notifications can extend a request, unless its timeout is longer.
 LONGEST = 3600.0
-#: Seconds between checks whether a transport still waits for credentials.
+#: Seconds between checks for whether a transport still waits for credentials.
 HELD = 0.25
-#: How many callbacks for progress and log messages may run at a time. What comes meanwhile is dropped.
+#: Maximum number of concurrent callbacks for progress and log messages. Further messages are dropped.
 MAX_CALLBACKS = 1000
-#: How much of data that is no message is kept, in bytes.
+#: Number of bytes to keep of data that is not a message.
 SHOWN = 300
+#: How much of data that is no message is searched for the name of a method, in bytes.
+HEAD = 1024
 #: Seconds that cancelled tasks get to finish when the connection is closed.
 CLEANUP = 1.0
 
@@ -71,13 +75,13 @@ class Owner(Answerer, Protocol):
     def take_log(
         self, params: LoggingMessageParams, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
     ) -> Awaitable[None] | None:
-        """Handle a log message, which ``call`` has caused, or if that is not known, one of ``calls``, or none.
+        """Handle a log message that ``call`` caused, or, if the call is unknown, possibly one of ``calls``.
 
-        What is returned is awaited in the background.
+        The return value is awaited in the background.
         """
 
     def take_notice(self, notice: Notification) -> None:
-        """Handle a notification that belongs to no request."""
+        """Handle a notification that is not related to a request."""
 
     def broken(self) -> None:
         """Record that the long-lived stream has broken: the server may be gone."""
@@ -98,16 +102,17 @@ class ClientConnection:
         self.error: MCPError | None = None
         """Why the connection was lost or closed; None while it is open."""
         self.malformed: str | None = None
-        """The last data that was no message, shortened; None if there was none."""
+        """The last data that was not a message, truncated; None without such data."""
         self.owner = owner
         self._loop = asyncio.get_running_loop()
         self._questions = Questions(self)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._causes = Causes(connection, streams=transport.streams)
+        self.causes = Causes(connection, streams=transport.streams)
+        """Finds the calls that caused the server's messages."""
         self._throttle = Throttle(self._loop.time)
         self._callbacks = 0
         self._dropped = False
-        # One timer for all pending requests: one for each would cost more than encoding and decoding.
+        # One timer for all pending requests: one per request would cost more than encoding and decoding.
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_time = NEVER
 
@@ -149,8 +154,8 @@ class ClientConnection:
         """Return a coroutine that sends a request and returns its result.
 
         If it is cancelled or times out, the request is cancelled at the server. ``timeout`` is in seconds and restarts
-        with every progress notification. ``subscriber`` receives the notifications of a listen request. ``call`` is
-        told its request id, and passed on with the server's requests that it causes.
+        with every progress notification. ``subscriber`` receives the notifications of a listen request. ``call`` gets
+        the request id, and is passed to the handlers of server requests that it causes.
 
         Raises:
             PeerError: the server sent an error response.
@@ -241,7 +246,7 @@ class ClientConnection:
         """Fail requests past their deadline, and set the timer to the earliest remaining deadline."""
         self._alarm, self._alarm_time = None, NEVER
         now, earliest = self._loop.time(), NEVER
-        held = self.transport.held or bool(self._questions.tasks)  # a user logs in, or is asked something
+        held = self.transport.held or bool(self._questions.tasks)  # a login or a server request is in progress
         for waiting in self.connection.waiting.values():
             waiter = waiting.owner
             if waiter.deadline > now:
@@ -259,7 +264,7 @@ class ClientConnection:
     # Callbacks of the transport
 
     def receive(self, data: bytes, about: Id | None = None) -> float | None:
-        """Handle a message from the server, which arrived on the stream of the request ``about``, if on that of one."""
+        """Handle a message from the server. ``about`` is the request on whose stream it arrived, if any."""
         event = self.connection.receive(data)
         if type(event) is Response:
             waiter = event.waiting.owner
@@ -267,14 +272,19 @@ class ClientConnection:
                 waiter.call.size = len(data)
             if not waiter.future.done():
                 waiter.future.set_result(event.result)
-            if self._causes.task_calls or type(event.result) is CreateTaskResult:
-                self._causes.note(event)
+            if self.causes.task_calls or type(event.result) is CreateTaskResult:
+                self.causes.note(event)
             return None
         self._take(event, about)
         if type(event) is ErrorResponse:
             return None
         if type(event) is Ignored and event.malformed:
             self.malformed = printable(bytes(data[:SHOWN]).decode(errors="replace").strip())
+            id = guess_id(data)
+            # A message that a dying program has not finished is not its response.
+            whole = bytes(data[-SHOWN:]).rstrip().endswith(b"}")
+            if id is not None and whole and b'"method"' not in bytes(data[:HEAD]):
+                self.fail(id, InvalidMessage(f"The response of the server cannot be read: {event.reason}"))
         return self._throttle.take(len(event.events) if type(event) is Batch else 1)
 
     def awaits(self, id: Id) -> bool:
@@ -305,7 +315,7 @@ class ClientConnection:
             self.owner.lost(self)
 
     def leave(self, error: MCPError) -> None:
-        """End a connection that is open, because of what the server does."""
+        """End an open connection because of the server's behaviour."""
         self.closed(error)
         task = self._loop.create_task(self.transport.close())
         self._tasks.add(task)
@@ -331,11 +341,11 @@ class ClientConnection:
         if type(event) is Response or type(event) is ErrorResponse:
             event.deliver()
             if type(event) is Response:
-                self._causes.note(event)
+                self.causes.note(event)
         elif type(event) is Notification:
             self._take_notice(event, about)
         elif type(event) is Question:
-            self._questions.take(event, *(() if event.operation == "ping" else self._causes.of(about, event)))
+            self._questions.take(event, *(() if event.operation == "ping" else self.causes.of(about, event.params)))
         elif type(event) is Ignored:
             log.debug("ignored: %s", event.reason)
             if event.reply is not None:
@@ -357,7 +367,7 @@ class ClientConnection:
                 waiting.owner.subscriber.take_notice(notice)
             return
         if notice.event == "message":
-            done = self.owner.take_log(notice.params, *self._causes.of(about))
+            done = self.owner.take_log(notice.params, *self.causes.of(about, notice.params))
             if done is not None:
                 self.spawn_callback(done)
             return
@@ -387,7 +397,7 @@ class ClientConnection:
         if waiting is not None and waiting.owner.subscriber is not None:
             self.fail(id, TransportError("the server has ended the subscription"))
 
-    # Requests of the server, and work on the side
+    # Server requests and background tasks
 
     def spawn(self, work: Awaitable[Any]) -> asyncio.Task[None]:
         """Run an awaitable as a background task, cancelled when the connection is closed. Failures are logged."""

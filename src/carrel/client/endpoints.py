@@ -38,7 +38,7 @@ class ClientEndpoint(msgspec.Struct, frozen=True):
     remembered: bool = False
     """Whether the server's era is remembered for later clients of this process."""
     label: str | None = None
-    """The name for display, where the user has given one."""
+    """The name for display, if the user has set one."""
 
     @property
     def shown(self) -> str:
@@ -54,7 +54,7 @@ def find_endpoint(target: Target, *, http: HTTPOptions | None, process: ProcessO
     """Return the endpoint of ``target``.
 
     Raises:
-        ConfigError: it is not a valid target, or the options are not for its kind.
+        ConfigError: ``target`` is not valid, or an option does not apply to this kind of target.
     """
     if isinstance(target, str):
         if not target.lower().startswith(("http://", "https://")):
@@ -88,7 +88,7 @@ def read_command(parts: Sequence[Any]) -> list[str]:
     """Return the arguments of a command as strings.
 
     Raises:
-        ConfigError: it is empty, or an argument is neither a string nor a path.
+        ConfigError: the command is empty, or an argument is neither a string nor a path.
     """
     if not parts:
         raise ConfigError("a command has at least the name of a program")
@@ -105,7 +105,7 @@ def refuse(**options: object) -> None:
 
 
 def digest(values: Mapping[str, str]) -> str:
-    """Return a truncated SHA-256 digest of values that may be secret; empty if there are none."""
+    """Return a truncated SHA-256 digest of values that may be secret, or "" without values."""
     if not values:
         return ""
     from hashlib import sha256
@@ -144,7 +144,7 @@ def _over_http(url: str, given: HTTPOptions | None) -> ClientEndpoint:
 
         return HTTPSSETransport(url, options)
 
-    # A client certificate is a principal too: what one may read is not for those with another.
+    # A client certificate is a principal too: cached results must not reach clients with another certificate.
     identity = dict(options.all_headers)
     if options.client_certificate is not None:
         identity["client certificate"] = repr(options.client_certificate)

@@ -1,4 +1,4 @@
-"""Client extensions: what an extension declares, the methods that it adds, and its part in the life of a session.
+"""Client extensions: declared settings, additional methods, and hooks in the lifecycle of a session.
 
     class Search(ClientExtension):
         protocol = Extension(name="com.example/search", requests={"search/query": Request(…)})
@@ -29,16 +29,17 @@ __all__ = ["ClientExtension"]
 
 
 class ClientExtension:
-    """Extension of one client. Use it as it is for a declaration, or derive a class that adds methods.
+    """Extension of one client. Use it directly for a declaration, or derive a class that adds methods.
 
     The methods ``connected``, ``notified`` and ``missed`` are called by the client; they must not block.
 
     Args:
-        protocol: the identifier, or the ``Extension`` with the methods and notifications; by default the class's own.
-        settings: declared in the client's capabilities; by default the class's own. None: nothing is declared.
+        protocol: the identifier, or the ``Extension`` with the methods and notifications; defaults to the class
+            attribute.
+        settings: declared in the client's capabilities; defaults to the class attribute. None: nothing is declared.
 
     Raises:
-        ConfigError: the identifier is invalid, or there is none.
+        ConfigError: the identifier is invalid or missing.
     """
 
     protocol: Extension
@@ -94,10 +95,10 @@ class ClientExtension:
         self._session = session
 
     def connected(self) -> None:
-        """Forget what was known of the server: there is a new connection, perhaps to another server."""
+        """Reset the state of the server: the connection is new, perhaps to another server."""
 
     def notified(self, notification: Notification) -> None:
         """Handle a notification of the server, the extension's own or another."""
 
     def missed(self) -> None:
-        """Forget what notifications keep fresh: some may have been missed."""
+        """Drop cached state that notifications invalidate, as some may have been missed."""

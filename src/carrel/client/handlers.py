@@ -1,6 +1,6 @@
 """Handlers of server requests: elicitation (form and URL mode), sampling and roots; and the calls that cause them.
 
-Each handler is called with one object that says what is asked, by which server, and which call of the client caused it.
+Each handler gets one object with the request, the server, and the client's call that caused it.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
@@ -63,17 +63,17 @@ class HeaderSource(Protocol):
     """HTTP headers of a call that mirror its parameters (stateless Streamable HTTP)."""
 
     def headers(self) -> Mapping[str, str]:
-        """Return the headers, for each time that the request is sent."""
+        """Return the headers. Called each time the request is sent."""
 
     async def refresh(self) -> None:
-        """Find out again which headers the server wants: it has refused those of the call."""
+        """Fetch the required headers again, because the server rejected the headers of the call."""
 
 
 class ClientCall(msgspec.Struct, Generic[R], eq=False):
     """A request of a client and its options. Handlers of server requests get the call that caused them.
 
-    ``request`` is the row of the method, such as ``carrel.protocol.methods.CALL_TOOL``; ``result`` the type of the
-    result, None for that of the method.
+    ``request`` is the row of the method, such as ``carrel.protocol.methods.CALL_TOOL``; ``result`` is the type of the
+    result, None for the method's default.
     """
 
     request: Request[Any, R]
@@ -83,21 +83,21 @@ class ClientCall(msgspec.Struct, Generic[R], eq=False):
     progress: Progress | None = None
     meta: Mapping[str, Any] | None = None
     handlers: Handlers | None = None
-    """Handlers that replace those of the client for the requests that this call causes."""
+    """Handlers that replace the client's handlers for server requests that this call causes."""
     user_data: object = None
-    """Value of the caller, which the client does not use."""
+    """Arbitrary value of the caller."""
     headers: HeaderSource | None = None
     repeatable: bool = False
-    """Whether the request may be repeated although it may have been delivered."""
+    """Whether the request may be retried although it may have been delivered."""
     id: Id | None = None
-    """The id of the request, each time that it is sent."""
+    """Id of the request, which is new each time it is sent."""
     rounds: int = 0
-    """How many times the server has asked for input (multi round-trip requests)."""
+    """Number of ``InputRequiredResult``s so far (multi round-trip requests)."""
     result: type[Result] | None = None
     capabilities: ClientCapabilities | None = None
-    """Capabilities that it declares in place of the client's, some of them (stateless revisions)."""
+    """Capabilities to declare with this request, a subset of the client's capabilities (stateless revisions)."""
     size: int = 0
-    """Bytes of the response that was received last."""
+    """Size of the last response, in bytes."""
 
     @property
     def operation(self) -> str:
@@ -111,12 +111,12 @@ class ClientCall(msgspec.Struct, Generic[R], eq=False):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a request of a server comes from: the server's name for a user, and the client's calls.
+    """Origin of a server request: the server's display name, and the client's calls.
 
-    ``call`` is the call that caused the request, None if that is not known: with several calls in flight on stdio, a
-    request of the server does not say which one it is about. ``calls`` are those that it may be about. ``key`` is the
-    server's key of the request, where it has one (input requests of calls and tasks, since 2026-07-28). ``params`` are
-    the parameters of the request, with their ``_meta``.
+    ``call`` is the call that caused the request, or None if unknown: with several calls in flight on stdio, a server
+    request does not name its call. ``calls`` are the possible calls. ``key`` is the server's key of the request, if
+    present (input requests of calls and tasks, since 2026-07-28). ``params`` are the parameters of the request, with
+    ``_meta``.
     """
 
     server: str
@@ -196,7 +196,7 @@ class Page(ServerRequest, frozen=True):
 
 
 def ascii_host(url: str) -> str:
-    """Return the host of a URL in ASCII (IDNA), with ``xn--`` for non-ASCII labels; empty if there is none.
+    """Return the host of a URL in ASCII (IDNA), with ``xn--`` for non-ASCII labels, or "" without a host.
 
     Raises:
         ValueError: the URL is invalid, or its host cannot be encoded.
@@ -206,7 +206,7 @@ def ascii_host(url: str) -> str:
 
 
 class Sampling(ServerRequest, frozen=True):
-    """Sampling: messages that a server asks the client's model to answer. What the server did not give is None."""
+    """Sampling: messages for the client's model to answer. Missing members are None."""
 
     messages: list[SamplingMessage]
     max_tokens: int
@@ -245,21 +245,21 @@ RootsSource: TypeAlias = Roots | Callable[[RootsRequest], Roots | ListRootsResul
 
 
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
-    """Handlers of server requests: those of a client, or of one call.
+    """Handlers of server requests, for a client or for one call.
 
-    Those of the client decide which capabilities it declares. Those of a call replace them for the requests that the
-    call causes; what the client does not declare, servers must not ask.
+    The client's handlers determine its declared capabilities. A call's handlers replace them for the requests that the
+    call causes; servers must not send requests that the client did not declare.
 
     Args:
         elicit_form: handler of form elicitation.
         elicit_url: handler of URL elicitation.
         sample: handler of sampling; ``sample_tools`` declares that it supports tools.
         roots: the directories and files that servers may work on, or a function that returns them.
-        log: handler of the log messages that a call causes, in place of the client's ``log``; must not block.
-        together: whether input requests that come together are put to the handlers at the same time; otherwise one
-            after the other, as there is one user.
-        untouched: whether requests keep the members that are not known here (``Origin.params``), and whole results are
-            sent as they are, unchecked: for handlers that pass both on.
+        log: handler of the log messages that a call causes, instead of the client's ``log``; must not block.
+        together: whether the handlers of simultaneous input requests run concurrently; by default they run one after
+            the other, for one user.
+        untouched: whether requests keep unknown members (``Origin.params``), and complete results are sent unchecked:
+            for handlers that pass both through.
     """
 
     elicit_form: FormHandler | None = None

@@ -1,4 +1,4 @@
-"""Multi round-trip requests (MRTR): input requests are answered, and the request is sent again with the responses.
+"""Multi round-trip requests (MRTR): handles input requests, and sends the request again with the input responses.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error
@@ -28,7 +28,7 @@ __all__ = ["MAX_ROUNDS", "answer_all", "next_round", "visit_pages"]
 P = TypeVar("P", bound=Params)
 T = TypeVar("T")
 
-#: How many ``input_required`` results one request may get.
+#: Maximum number of ``input_required`` results for one request.
 MAX_ROUNDS = 20
 #: Seconds to wait before the next round if a result has no input requests.
 PAUSE = 0.1
@@ -53,9 +53,9 @@ async def next_round(params: P, result: InputRequiredResult, handlers: ClientHan
 
 
 async def answer_all(requests: Mapping[str, InputRequest], handlers: ClientHandlers, origin: Origin) -> dict[str, Any]:
-    """Answer the input requests of a server, and return the responses by key.
+    """Handle the input requests of a server, and return the responses by key.
 
-    They are put to the handlers sequentially, as there is one user, unless the handlers want them ``together``.
+    The handlers are called sequentially, as there is one user, unless ``together`` is set.
 
     Raises:
         ProtocolError: a request is invalid, or there is no handler for it.
@@ -84,7 +84,7 @@ async def answer_one(key: str, request: InputRequest, handlers: ClientHandlers, 
     """Answer an input request of a server, and return the response.
 
     Raises:
-        ProtocolError: it is invalid, or there is no handler for it.
+        ProtocolError: the input request is invalid, or there is no handler for it.
     """
     row = QUESTIONS.get(request.method)
     if row is None:

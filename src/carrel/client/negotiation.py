@@ -1,7 +1,7 @@
 """Version negotiation: ``server/discover`` for stateless revisions, the ``initialize`` handshake for older ones.
 
-A server of a stateless revision responds to ``server/discover``, or refuses it with an error code that only such
-servers use; after any other response, or none, the handshake is tried.
+A server of a stateless revision responds to ``server/discover``, or returns an error code that only stateless revisions
+define. After any other response, or a timeout, the client tries the handshake.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility
@@ -76,7 +76,7 @@ async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout:
 
     Raises:
         ProtocolError: there is no revision that both sides support.
-        PeerError: the server refuses.
+        PeerError: the server returned an error response.
         TransportError: the connection was lost, or the server does not respond.
     """
     if wanted is not None and not wanted.stateless:
@@ -103,11 +103,11 @@ async def negotiate(link: ClientConnection, wanted: Revision | None, *, timeout:
     except PeerError:
         if not silent:
             raise
-        return await discover(link, revision, timeout=timeout)  # it was only slow
+        return await discover(link, revision, timeout=timeout)  # the server was only slow
 
 
 class Unspoken(Exception):
-    """Unsupported revision. ``revision`` is the newest one that both sides support; None if there is none."""
+    """Unsupported revision. ``revision`` is the newest revision that both sides support, or None."""
 
     def __init__(self, offered: list[str]) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Unspoken(Exception):
 
 
 def best_of(offered: Iterable[str]) -> Revision | None:
-    """Return the newest offered revision that this client supports; None if there is none."""
+    """Return the newest offered revision that this client supports, or None."""
     names = set(offered)
     return next((revision for name, revision in REVISIONS.items() if name in names), None)
 
@@ -127,7 +127,7 @@ def unspoken(offered: Iterable[str], wanted: Revision | None) -> ProtocolError:
 
 
 async def discover(link: ClientConnection, revision: Revision, *, timeout: float) -> ServerFacts:
-    """Send ``server/discover`` and return what the server declares.
+    """Send ``server/discover`` and return the server's declaration.
 
     https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 
@@ -168,7 +168,7 @@ async def shake_hands(
 
     Raises:
         ProtocolError: the server chose an unsupported revision, or another one than ``insist`` allows.
-        PeerError: the server refuses.
+        PeerError: the server returned an error response.
     """
     connection = link.connection
     result: InitializeResult = await link.initialize(revision, timeout)

@@ -1,4 +1,4 @@
-"""Pending request of a client: the future of its response, who receives its notifications, and its deadline."""
+"""Pending request of a client: the future of its response, the receiver of its notifications, and its deadline."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Waiter(msgspec.Struct, gc=False):
     """The latest ``deadline`` to which progress notifications can extend it."""
     call: ClientCall[Any] | None = None
     held: bool = False
-    """Whether the timeout is suspended, because a user is being asked as far as is known."""
+    """Whether the timeout is suspended, because the user is probably responding to a server request."""
 
     def resolve(self, result: Any) -> None:
-        """Take the result of the request."""
+        """Set the result of the request."""
         if not self.future.done():
             self.future.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Take the error of the request."""
+        """Set the error of the request."""
         if not self.future.done():
             self.future.set_exception(error)

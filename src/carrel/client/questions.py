@@ -1,4 +1,4 @@
-"""Requests of a server to its client: each answered by a task, with limits on how many there are at a time.
+"""Server requests to the client: each is handled by a task, with a limit on concurrent requests.
 
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 """
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from carrel.client.causes import NO_CAUSE, Causes
 from carrel.client.handlers import ClientCall
 from carrel.errors import INTERNAL_ERROR, MCPError, PeerError, ProtocolError, TransportError
 from carrel.log import Log
@@ -20,42 +21,43 @@ __all__ = ["Questions"]
 
 log = Log("carrel.client")
 
-#: How many requests of a server may be handled at a time.
+#: Maximum number of concurrent server requests.
 MAX_QUESTIONS = 100
-#: How many answers to requests of a server may wait until the server reads them. The connection ends beyond that.
+#: Maximum number of unsent responses to server requests. If the server does not read them, the connection is closed.
 MAX_UNSENT_ANSWERS = 1000
 
 
 class Answerer(Protocol):
-    """Interface of a client that answers requests of its server."""
+    """Interface of a client that responds to server requests."""
 
     async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
-        """Return the result of a server's request; an exception becomes an error response.
+        """Return the result of a server request. Exceptions are turned into error responses.
 
-        ``call`` has caused the request, as far as is known; ``calls`` may have.
+        ``call`` is the call that caused the request, or None if unknown; ``calls`` are the possible calls.
         """
 
 
 class Link(Protocol):
-    """Interface of the connection that the requests come from."""
+    """Interface of the connection that receives the server requests."""
 
     connection: Connection[Any]
     transport: Transport
     error: MCPError | None
+    causes: Causes
 
     @property
     def owner(self) -> Answerer:
         """The client."""
 
     def leave(self, error: MCPError) -> None:
-        """End the connection, because of what the server does."""
+        """End the connection because of the server's behaviour."""
 
     def spawn(self, work: Awaitable[Any]) -> asyncio.Task[None]:
         """Run an awaitable as a background task."""
 
 
 class Questions:
-    """Requests of the server of one connection that are being answered."""
+    """Server requests in progress on one connection."""
 
     def __init__(self, link: Link) -> None:
         self.tasks: dict[Id, asyncio.Task[None]] = {}
@@ -65,7 +67,7 @@ class Questions:
     def take(
         self, question: Question, call: ClientCall[Any] | None = None, calls: tuple[ClientCall[Any], ...] = ()
     ) -> None:
-        """Answer a request, which ``call`` has caused, or if that is not known, one of ``calls``, or none."""
+        """Handle a server request. ``call`` caused it; if this is unknown, one of ``calls`` may have."""
         connection = self._link.connection
         if question.operation == "ping":
             self.send(connection.answer(question, {}))
@@ -78,7 +80,7 @@ class Questions:
         task.add_done_callback(lambda _: self.tasks.pop(question.id, None))
 
     def cancel(self, id: Id) -> bool:
-        """Cancel the answer to a request; return whether there was one."""
+        """Cancel the handling of a server request; return whether it was in progress."""
         task = self.tasks.get(id)
         return task is not None and (task.cancel() or True)
 
@@ -87,6 +89,8 @@ class Questions:
     ) -> None:
         connection = self._link.connection
         try:
+            if (call, calls) == NO_CAUSE:
+                call, calls = await self._link.causes.of_new_task(question.params)
             message = connection.answer(question, await self._link.owner.answer(question, call, calls))
         except (ProtocolError, PeerError) as error:
             message = connection.refuse(question, error)
@@ -95,10 +99,10 @@ class Questions:
             message = connection.refuse(question, error)
         sent = self.send(message)
         if sent is not None:
-            await sent  # until then, it counts as one that is being answered
+            await sent  # until then, the request counts as in progress
 
     def send(self, message: OutgoingMessage) -> Awaitable[None] | None:
-        """Send an answer; return an awaitable if it has to wait. If too many wait, the connection is ended."""
+        """Send a response; return an awaitable if it has to wait. If too many responses wait, close the connection."""
         link = self._link
         full = link.transport.send(message) if link.error is None else None
         if full is None:

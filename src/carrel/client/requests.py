@@ -1,4 +1,4 @@
-"""Interface of a client's session for those who send requests: extensions, tasks, skills."""
+"""Interface for sending requests through a client session, for extensions, tasks and skills."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Requests(Protocol):
-    """Session of a client, as those see it who send requests through it."""
+    """Interface for sending requests through a client session."""
 
     timeout: float | None
     connection: ClientConnection | None
@@ -59,4 +59,4 @@ class Requests(Protocol):
         """Run a coroutine in the background until the connection is closed; return whether there is a connection."""
 
     async def answer_input(self, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> dict[str, Any]:
-        """Return the responses to the input requests that a call has caused, by key."""
+        """Handle the input requests that a call caused, and return the responses by key."""

@@ -1,4 +1,4 @@
-"""Results of a server, from the response cache where they are fresh (ttlMs, cacheScope), and pagination of lists.
+"""Results of a server, from the response cache if they are fresh (ttlMs, cacheScope), and pagination of lists.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
@@ -27,7 +27,7 @@ R = TypeVar("R", bound=Result)
 T = TypeVar("T")
 P = TypeVar("P", bound=Params)
 
-#: How many pages and entries one list may have, and how many bytes.
+#: Maximum number of pages, entries and bytes of one list.
 MAX_PAGES = 10_000
 MAX_ENTRIES = 1_000_000
 MAX_LIST_BYTES = 512 * 1024 * 1024
@@ -69,7 +69,7 @@ class Results:
         session.observers.append(self)
 
     async def pages(self, request: Request[P, R], params: P) -> AsyncIterator[R]:
-        """Iterate over the pages of a list; there are none if the server lacks the capability.
+        """Iterate over the pages of a list; no pages if the server lacks the capability.
 
         Raises:
             InvalidMessage: a cursor is repeated, or there are too many pages, entries or bytes.

@@ -15,7 +15,7 @@ __all__ = ["Retries"]
 
 #: HTTP statuses of temporary failures.
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-#: The longest Retry-After that is honoured, in seconds.
+#: Maximum Retry-After that is honoured, in seconds.
 MAX_WAIT = 60.0
 
 
@@ -30,7 +30,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     longest: float = 10.0
 
     def pause(self, error: MCPError, attempt: int, *, safe: bool) -> float | None:
-        """Return the seconds to wait before the next retry, after ``attempt`` failures; None to give up.
+        """Return the seconds to wait before the next retry, after ``attempt`` failures; None to stop retrying.
 
         ``safe``: the request is idempotent, and may be retried although it was delivered.
         """

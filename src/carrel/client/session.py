@@ -1,4 +1,4 @@
-"""Client session with a server: connects, reconnects, sends requests, and answers those of the server.
+"""Client session with a server: connects, reconnects, sends requests, and answers server requests.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
@@ -57,16 +57,16 @@ LogReceiver: TypeAlias = Callable[[LoggingMessageParams], Awaitable[None] | None
 
 
 class SessionObserver(Protocol):
-    """Part of a client that keeps something about the server. ``ClientExtension`` is one."""
+    """Part of a client that caches state of the server, such as a ``ClientExtension``."""
 
     def connected(self) -> None:
-        """Forget what was known of the server: there is a new connection, perhaps to another server."""
+        """Reset the state of the server: the connection is new, perhaps to another server."""
 
     def notified(self, notification: Notification) -> None:
         """Handle a notification of the server."""
 
     def missed(self) -> None:
-        """Forget what notifications keep fresh: some may have been missed."""
+        """Drop cached state that notifications invalidate, as some may have been missed."""
 
 
 class Watcher(Protocol):
@@ -83,7 +83,7 @@ class Watcher(Protocol):
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a session, which are those of ``Client``."""
+    """Options of a session; see ``Client``."""
 
     info: Implementation
     handlers: Handlers | None = None
@@ -101,7 +101,7 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """Session with one server, over one connection after another.
 
-    ``observers`` are told of connections and notifications; ``watches`` only of change notifications.
+    ``observers`` are notified of connections and notifications, ``watches`` only of change notifications.
     """
 
     def __init__(self, endpoint: ClientEndpoint, options: SessionOptions) -> None:
@@ -155,13 +155,13 @@ class Session:
         self._open = True
 
     async def connect(self) -> ClientConnection:
-        """Return the open connection, connecting first if there is none.
+        """Return the open connection; connect first if necessary.
 
         Raises:
             ConfigError: the client is closed, or the server's program or a package is not installed.
             TransportError: the server cannot be reached.
-            PeerError: the server refuses.
-            ProtocolError: there is no revision that both sides support.
+            PeerError: the server returned an error response.
+            ProtocolError: no revision is supported by both sides.
             AuthorizationError: the server requires authorization.
         """
         connection = self.connection
@@ -247,7 +247,7 @@ class Session:
 
     @property
     def server(self) -> ServerFacts:
-        """Server, as it has declared itself.
+        """The server's info, capabilities and instructions.
 
         Raises:
             ConfigError: the client has not been connected yet.
@@ -352,7 +352,7 @@ class Session:
     async def _recover(
         self, call: ClientCall[Any], error: TransportError, failures: int, connection: ClientConnection | None
     ) -> float:
-        """Return the seconds to wait before a call is sent again; raise its error if it is not."""
+        """Return the seconds to wait before a call is retried, or raise its error if it is not retried."""
         retries = self._options.retries
         pause = retries.pause(error, failures, safe=call.repeatable or call.request.idempotent) if self._open else None
         if pause is None:
@@ -389,7 +389,7 @@ class Session:
         return True
 
     async def answer_input(self, requests: Mapping[str, InputRequest], call: ClientCall[Any]) -> dict[str, Any]:
-        """Return the responses to the input requests that a call has caused, by key."""
+        """Handle the input requests that a call caused, and return the responses by key."""
         from carrel.client.input_required import answer_all
 
         return await answer_all(requests, self.handlers, self._origin(call))
@@ -410,7 +410,7 @@ class Session:
     # Callbacks of the connection
 
     def take_notice(self, notice: Notification) -> None:
-        """Handle a notification that belongs to no request."""
+        """Handle a notification that is not related to a request."""
         if notice.event == "elicitation_complete":
             self.handlers.complete_page(notice.params.elicitation_id)
         else:
@@ -419,14 +419,14 @@ class Session:
                 watch.take_notice(notice)
 
     def notify(self, notice: Notification) -> None:
-        """Tell the observers of a notification."""
+        """Notify the observers of a notification."""
         for observer in self.observers:
             observer.notified(notice)
 
     def take_log(
         self, params: LoggingMessageParams, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]
     ) -> Awaitable[None] | None:
-        """Handle a log message, which ``call`` has caused, or if that is not known, one of ``calls``, or none."""
+        """Handle a log message. ``call`` caused it; if this is unknown, one of ``calls`` may have."""
         handler = self.handlers.log_of(call)
         receiver = self._options.log
         try:
@@ -441,9 +441,9 @@ class Session:
         return done if inspect.isawaitable(done) else None
 
     async def answer(self, question: Question, call: ClientCall[Any] | None, calls: tuple[ClientCall[Any], ...]) -> Any:
-        """Return the result of a server's request (elicitation, sampling, roots), which ``call`` has caused.
+        """Return the result of a server request (elicitation, sampling, roots).
 
-        ``call`` is None if it is not known which call has caused it: one of ``calls``, or none.
+        ``call`` is the call that caused the request, or None if unknown; ``calls`` are the possible calls.
         """
         return await self.handlers.answer(question.operation, question.params, Origin(self._display_name, call, calls))
 

@@ -1,8 +1,7 @@
 """Skills of a server: listed, loaded file by file on demand, and verified by size and SHA-256 digest.
 
-A skill is identified by the server *and* its URI: another server may have another skill with the same URI or name.
-The content of a skill is untrusted text of a server for a model. Verification only shows that it is what the server
-had listed.
+A skill is identified by the server *and* its URI: another server may have another skill with the same URI or name. The
+content of a skill is untrusted text of a server for a model. Verification only shows that it matches the server's list.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -17,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from carrel.client.handlers import ClientCall
+from carrel.client.not_found import is_not_found
 from carrel.client.results import Listing
 from carrel.errors import (
     INVALID_PARAMS,
@@ -62,8 +62,6 @@ P = TypeVar("P", bound=Params)
 
 DIGEST = "sha256:"
 HEXADECIMAL = "0123456789abcdef"
-#: Error code of "resource not found" in older revisions, which is "invalid params" now.
-NOT_FOUND = -32002
 
 
 class SkillServer(Protocol):
@@ -111,7 +109,7 @@ async def get_skill(server: SkillServer, uri: str) -> Skill:
         entry = (await server.request(ClientCall(GET_SKILL, GetSkillParams(uri=uri)))).skill
     except PeerError as error:
         if error.code == INVALID_PARAMS:
-            raise ResourceNotFound(uri, "No skill is served there") from error
+            raise ResourceNotFound(uri, error.message) from error
         raise
     if not is_same(entry.uri, uri):
         raise ResourceMismatch(uri, f"The server answered with {entry.uri[:1000]}", "entry")
@@ -195,7 +193,7 @@ class Skill:
 
     @property
     def dynamic(self) -> bool:
-        """Whether files are generated when they are read, and so can be neither verified nor approved for good."""
+        """Whether files are generated when they are read, and so can be neither verified nor approved permanently."""
         return self.files is None
 
     @property
@@ -239,11 +237,11 @@ class Skill:
     # Reading
 
     async def instructions(self) -> str:
-        """Return the text of SKILL.md, after verifying its size, digest and frontmatter against what was listed.
+        """Return the text of SKILL.md, after verifying its size, digest and frontmatter against the list.
 
         Raises:
-            ResourceMismatch: it differs from what was listed, or the skill has a ``problem``.
-            ResourceNotFound: it does not exist any more.
+            ResourceMismatch: the file differs from its entry in the list, or the skill has a ``problem``.
+            ResourceNotFound: the file no longer exists.
             ConfigError: PyYAML is not installed.
         """
         contents = await self._load()
@@ -257,8 +255,8 @@ class Skill:
 
         Raises:
             ResourceForbidden: the path leads out of the skill.
-            ResourceMismatch: the file is not listed, or it or SKILL.md differs from what was listed.
-            ResourceNotFound: it does not exist any more.
+            ResourceMismatch: the file is not listed, or it or SKILL.md differs from its entry in the list.
+            ResourceNotFound: the file no longer exists.
             ResourceTooLarge: the files read of a dynamic skill exceed the size limit of a skill.
             ConfigError: PyYAML is not installed.
         """
@@ -308,7 +306,7 @@ class Skill:
             call = ClientCall(READ_RESOURCE, ReadResourceParams(uri=uri))
             result = await self._server.request(call)
         except PeerError as error:
-            if error.code in (INVALID_PARAMS, NOT_FOUND):
+            if is_not_found(error, uri):
                 raise ResourceNotFound(uri, "The server does not have this file of the skill any more") from error
             raise
         if len(result.contents) != 1:
@@ -346,7 +344,7 @@ class Skill:
     async def directory(self, path: str = "") -> list[Resource]:
         """Return the direct children of a directory of the skill, computed from the listed files without a request.
 
-        Only for a dynamic skill, the server is asked. ``path`` is relative to the directory of SKILL.md, the default.
+        Only a dynamic skill needs a request. ``path`` is relative to the directory of SKILL.md, the default.
 
         Raises:
             ResourceForbidden: the path leads out of the skill.
@@ -378,7 +376,7 @@ class Skill:
             found = await list_directory(self._server, uri)
         except PeerError as error:
             if error.code == INVALID_PARAMS:
-                raise ResourceNotFound(uri, "The skill has no such directory") from error
+                raise ResourceNotFound(uri, error.message) from error
             raise
         return [resource for resource in found if len(path_of(resource.uri, uri)) == 1]
 
@@ -386,7 +384,7 @@ class Skill:
         """Return the current version of the skill. If its ``fingerprint`` differs, it needs a new approval.
 
         Raises:
-            ResourceNotFound: it does not exist any more.
+            ResourceNotFound: the skill no longer exists.
         """
         return await get_skill(self._server, self.uri)
 

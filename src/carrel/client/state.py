@@ -19,12 +19,12 @@ log = Log("carrel.client")
 #: "new": not opened yet. "disconnected": the connection is lost, and the next request opens another one.
 ConnectionStatus: TypeAlias = Literal["new", "connecting", "connected", "disconnected", "reconnecting", "closed"]
 
-#: How many changes an iterator holds that have not been consumed yet; then it drops the oldest.
+#: Maximum number of queued changes of an iterator. If there are more, the oldest is dropped.
 MAX_WAITING = 1000
 
 
 class StateChange(msgspec.Struct, frozen=True):
-    """Status of a connection, and the reason why there is none, if it was lost or could not be opened."""
+    """Status of a connection, with the reason if it was lost or could not be opened."""
 
     status: ConnectionStatus
     reason: MCPError | None = None
@@ -53,7 +53,7 @@ class ClientState:
 
     @property
     def reason(self) -> MCPError | None:
-        """Why the connection was lost or could not be opened; None while there is one."""
+        """Why the connection was lost or could not be opened; None while it is open."""
         return self._current.reason
 
     @property
@@ -62,7 +62,7 @@ class ClientState:
         return self._current
 
     def observe(self, observer: Callable[[StateChange], None]) -> Callable[[], None]:
-        """Call ``observer`` after each change, in the client's event loop; return a function that ends that."""
+        """Call ``observer`` after each change, in the client's event loop; return a function that removes it."""
         self._observers.append(observer)
 
         def stop() -> None:
@@ -75,7 +75,7 @@ class ClientState:
         """Wait until the status is one of ``statuses``, and return the state.
 
         Raises:
-            TransportError: the client is closed, and so will not get there.
+            TransportError: the client is closed, so the status can no longer be reached.
         """
         async for change in self.changes():
             if change.status in statuses:
@@ -105,7 +105,7 @@ class ClientState:
             stop()
 
     def set(self, status: ConnectionStatus, reason: MCPError | None = None) -> None:
-        """Record a change, and tell the observers. Called by the session."""
+        """Record a change, and notify the observers. Called by the session."""
         if status == self._current.status and reason is self._current.reason:
             return
         change = self._current = StateChange(status, reason)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -20,14 +21,16 @@ from carrel.client.options import CallOptions
 from carrel.client.requests import Requests
 from carrel.client.results import Listing, Results
 from carrel.client.tool_calls import ToolCalls
-from carrel.errors import InvalidMessage, PeerError, TaskCancelled
+from carrel.errors import InvalidMessage, MCPError, PeerError, TaskCancelled
 from carrel.printable import printable
+from carrel.protocol.client import Notification
 from carrel.protocol.encoding import encode
 from carrel.protocol.extensions.tasks import CANCEL_TASK, GET_TASK, UPDATE_TASK
-from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, Request
+from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, LIST_TASKS, LISTEN, Request
 from carrel.wire.base import prepared
 from carrel.wire.client_features import InputRequest
 from carrel.wire.jsonrpc import ErrorObject
+from carrel.wire.resources import ListenParams, SubscriptionFilter
 from carrel.wire.tasks import (
     CreateTaskResult,
     DetailedTask,
@@ -39,19 +42,22 @@ from carrel.wire.tasks import (
 )
 from carrel.wire.tools import CallToolParams, CallToolResult, TaskRequest
 
+if TYPE_CHECKING:
+    from carrel.client.connection import ClientConnection
+
 __all__ = ["TaskAnswers", "Tasks", "ToolTask"]
 
 #: Default poll interval of a task in seconds, and the bounds of the interval that a server may set.
 INTERVAL = 1.0
 SHORTEST, LONGEST = 0.05, 60.0
 TERMINAL = frozenset(("completed", "failed", "cancelled"))
-#: How many input requests of one task are answered, and for how many tasks the answers are remembered.
+#: Maximum number of input requests per task, and maximum number of tasks whose input responses are remembered.
 MAX_QUESTIONS = 1000
 MAX_TASKS = 10_000
 
 
 class TaskAnswers:
-    """Answered input requests of one task, by key, so that each is put to its handler once.
+    """Answered input requests of one task, by key, so that each is passed to its handler only once.
 
     A task lists an input request until it has received the response, so the same key may be seen many times.
     """
@@ -85,7 +91,7 @@ class TaskAnswers:
         self.unsent[key] = answer
 
     def refused(self) -> None:
-        """Drop the responses that the server refused, so that their requests can be answered again."""
+        """Drop the responses that the server rejected, so that their requests can be answered again."""
         for key in self.unsent:
             del self._questions[key]
         self.unsent.clear()
@@ -117,8 +123,7 @@ class Tasks:
         """Call a tool as a task, if the server supports it, and return a handle to poll, await or cancel it.
 
         ``ttl`` is the requested lifetime of the task in seconds (2025-11-25; later the server decides). With
-        ``required``, a task is asked for only if the tool can be called in no other way. The other options are those
-        of ``Client.call_tool``.
+        ``required``, a task is requested only if the tool requires it. For the other options see ``Client.call_tool``.
 
         https://modelcontextprotocol.io/extensions/tasks/overview
         """
@@ -140,7 +145,7 @@ class Tasks:
         return ToolTask(self, answer.task if isinstance(answer, CreateTaskResult) else answer, call)
 
     async def _cancel_started(self, starting: asyncio.Future[Any]) -> None:
-        """Cancel the task of a call whose caller was cancelled, once the server has announced the task.
+        """Cancel the task of a call whose caller was cancelled, once the response with the task has arrived.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements
         """
@@ -172,8 +177,13 @@ class Tasks:
     # For calls and handles
 
     async def follow(self, state: DetailedTask | CallToolResult, call: ClientCall[Any]) -> CallToolResult:
-        """Wait for the task that the server has made of a call, and return the result of the call."""
+        """Wait for the task that the server created for a call, and return the result of the call."""
         return await ToolTask(self, state, call).result()
+
+    @property
+    def connection(self) -> ClientConnection | None:
+        """The connection to the server."""
+        return self._session.connection
 
     async def request(self, call: ClientCall[Any]) -> Any:
         """Send a request about a task, and return its result."""
@@ -204,7 +214,7 @@ class Tasks:
             answers.unsent.clear()
 
     def forget(self, id: str) -> None:
-        """Forget the answers of a task that has ended."""
+        """Drop the input responses of a task that has ended."""
         self._answers.pop(id, None)
 
     def cancel_later(self, id: str) -> None:
@@ -223,7 +233,8 @@ class ToolTask:
         self._tasks = tasks
         self._state = state
         self._call = call
-        """The call that has started the task: handlers of its input requests are told of it."""
+        """The call that started the task, which the handlers of its input requests get."""
+        self._news = asyncio.Event()
 
     @property
     def id(self) -> str | None:
@@ -237,7 +248,7 @@ class ToolTask:
 
     @property
     def message(self) -> str | None:
-        """The server's status message; None if there is none."""
+        """The server's status message, or None."""
         if isinstance(self._state, CallToolResult) or self._state.status_message is None:
             return None
         return self._state.status_message
@@ -258,7 +269,7 @@ class ToolTask:
         status = self.status
         yield status
         while status not in TERMINAL:
-            await asyncio.sleep(self._interval)
+            await self._pause()
             before, status = (status, self.message), await self.refresh()
             if (status, self.message) != before:
                 yield status
@@ -274,6 +285,34 @@ class ToolTask:
         state = self._state
         told = state.poll_interval_ms if isinstance(state, DetailedTask) else getattr(state, "poll_interval", None)
         return INTERVAL if told is None else min(LONGEST, max(SHORTEST, told / 1000))
+
+    async def _pause(self) -> None:
+        """Wait for the poll interval, or until the server notifies of a status to act on."""
+        try:
+            async with asyncio.timeout(self._interval):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    async def listen(self) -> None:
+        """Listen for notifications of the task (2026-07-28), so that polls do not wait for their interval.
+
+        Returns if the server does not support that, or ends the stream.
+
+        https://modelcontextprotocol.io/extensions/tasks/overview
+        """
+        connection = self._tasks.connection
+        if not isinstance(self._state, DetailedTask) or connection is None:
+            return
+        params = ListenParams(notifications=SubscriptionFilter(task_ids=[self._state.task_id]))
+        with suppress(MCPError):
+            await connection.call(LISTEN, params, timeout=None, subscriber=self)
+
+    def take_notice(self, notice: Notification) -> None:
+        """Poll at once after a notification of ``listen``: the first one confirms it, others have a status."""
+        if getattr(notice.params, "status", None) != "working":
+            self._news.set()
 
     async def result(self) -> CallToolResult:
         """Wait for the task to end, and return the result of the tool call.

@@ -1,4 +1,4 @@
-"""Throttle of a server's traffic: how fast a client reads what a server sends without having been asked."""
+"""Throttle: limits how fast the client reads unsolicited messages of a server."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["BURST", "RATE", "Throttle"]
 
 log = Log("carrel.client")
 
-#: Unsolicited messages that a client reads per second from one server: requests, notifications, and what it ignores.
+#: Unsolicited messages that a client reads per second from one server: requests, notifications, and ignored messages.
 RATE = 2000
-#: How many of them it reads at once, before the rate applies.
+#: Number of unsolicited messages that it reads at once before the rate applies.
 BURST = 10_000
 #: Seconds for which a client stops reading from a server that is too fast.
 PAUSE = 0.005
@@ -21,8 +21,9 @@ PAUSE = 0.005
 class Throttle:
     """Token bucket of the unsolicited messages of one server. Responses to requests are not counted.
 
-    Nothing is dropped. A server that sends faster is read more slowly, so that it waits, and not those beside it. For
-    example, after a burst of 10,000 notifications, every further ten of them have to wait for 5 milliseconds.
+    No messages are dropped. If a server sends faster than the rate, the client reads more slowly, so that only this
+    server has to wait. For example, after a burst of 10,000 notifications, every ten further notifications have to wait
+    for 5 milliseconds.
     """
 
     __slots__ = ("_clock", "_left", "_told", "_when", "name")
@@ -35,7 +36,7 @@ class Throttle:
         self._told = False
 
     def take(self, count: int = 1) -> float | None:
-        """Count messages; return the seconds for which nothing more should be read, None to go on."""
+        """Count messages; return the seconds to pause reading, or None."""
         self._left -= count
         if self._left >= 0:
             return None

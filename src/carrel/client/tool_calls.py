@@ -1,4 +1,4 @@
-"""Tools of a server: listed, and called with the headers, tasks and output validation that their definitions ask for.
+"""Tools of a server: lists them, and calls them with the headers, tasks and output validation in their definitions.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema
@@ -15,9 +15,10 @@ from msgspec import UNSET
 from carrel.client.handlers import ClientCall, HeaderSource
 from carrel.client.results import Results
 from carrel.client.session import Session
-from carrel.errors import ConfigError, InvalidMessage
+from carrel.errors import ConfigError, InvalidMessage, MCPError, MissingCapability, PeerError
 from carrel.log import Log
 from carrel.protocol.client import Notification
+from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.http import SAFE_INTEGER, encode_value, header_parameters
 from carrel.protocol.methods import FETCH_TASK_RESULT, LIST_TOOLS
 from carrel.wire.base import PageParams, Result
@@ -26,7 +27,7 @@ from carrel.wire.tools import CallToolParams, CallToolResult, Tool
 if TYPE_CHECKING:
     from carrel.protocol.json_schema import Validator
 
-__all__ = ["KnownTools", "ToolCalls"]
+__all__ = ["KnownTools", "ToolCalls", "requires_task"]
 
 log = Log("carrel.client")
 
@@ -56,7 +57,7 @@ class KnownTools:
         self.complete = False
 
     def take(self, tools: Sequence[Tool], *, mirrored: bool) -> list[Tool]:
-        """Store the metadata of tools, and return those that can be called.
+        """Store the metadata of tools, and return the callable tools.
 
         With ``mirrored``, parameters are mirrored in headers, and tools with invalid header annotations are left out.
         """
@@ -80,7 +81,7 @@ class KnownTools:
         return name in self._tools
 
     def tasks(self, name: str) -> str | None:
-        """Return the task support of a tool: "required", "optional", "forbidden"; None if the tool is not known."""
+        """Return the task support of a tool: "required", "optional", "forbidden"; None if the tool is unknown."""
         tool = self._tools.get(name)
         return None if tool is None else tool.tasks
 
@@ -105,10 +106,10 @@ class KnownTools:
         return found
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Validate a result against the output schema of its tool (JSON Schema), if that is known.
+        """Validate a result against the output schema of its tool (JSON Schema), if the schema is known.
 
         Raises:
-            InvalidMessage: it does not match.
+            InvalidMessage: the result does not match the schema.
         """
         tool = self._tools.get(name)
         if tool is None or tool.output_schema is None or result.is_error is True:
@@ -143,7 +144,7 @@ class ToolCalls:
         session.observers.append(self)
 
     async def pages(self) -> AsyncIterator[list[Tool]]:
-        """Iterate over the pages of tools, and record what calls need to know of them."""
+        """Iterate over the pages of tools, and store the metadata that calls need."""
         mirrored = (await self._session.connect()).transport.mirrors and self._session.stateless
         async for page in self._results.pages(LIST_TOOLS, PageParams()):
             yield self.known.take(page.tools, mirrored=mirrored)
@@ -155,7 +156,7 @@ class ToolCalls:
             pass
 
     async def send(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
-        """Send ``tools/call``; over stateless HTTP with the custom headers that the tool's input schema asks for."""
+        """Send ``tools/call``; over stateless HTTP, with the custom headers that the tool's input schema requires."""
         session = self._session
         connection = session.connection
         if connection is None or connection.error is not None:
@@ -166,6 +167,27 @@ class ToolCalls:
                 await self.list_all()
             call.headers = ParameterHeaders(self, call.params.name, arguments or {})
         return await session.request(call)
+
+    async def send_with_progress(self, call: ClientCall[R], arguments: Mapping[str, Any] | None) -> R:
+        """Send ``tools/call`` so that progress is reported: as a task only if the tool requires a task.
+
+        Tasks of 2026-07-28 have a status message instead of progress notifications. If a call declares the extension,
+        the server decides whether it becomes a task.
+        """
+        connection = await self._session.connect()
+        declared = connection.connection.capabilities
+        extensions = declared.extensions or {}
+        if not self._session.stateless or call.capabilities is not None or TASKS.name not in extensions:
+            return await self.send(call, arguments)
+        others = {name: each for name, each in extensions.items() if name != TASKS.name}
+        call.capabilities = msgspec.structs.replace(declared, extensions=others or None)
+        try:
+            return await self.send(call, arguments)
+        except PeerError as error:
+            if not requires_task(error):
+                raise
+        call.capabilities = None
+        return await self.send(call, arguments)
 
     async def may_be_task(self, name: str, *, required: bool = False) -> bool:
         """Return whether calls of a tool may be tasks of 2025-11-25; with ``required``, whether they must be.
@@ -186,22 +208,22 @@ class ToolCalls:
     # Observer of the session
 
     def connected(self) -> None:
-        """Forget the tools of the earlier connection."""
+        """Clear the metadata, as the connection is new."""
         self.known.forget()
         self.has_tasks = self._session.capabilities.tasks is not None
 
     def notified(self, notification: Notification) -> None:
-        """Forget the tools if their list has changed."""
+        """Clear the metadata if the list of tools has changed."""
         if notification.event == "tools_list_changed":
             self.known.forget()
 
     def missed(self) -> None:
-        """Forget the tools: their list may have changed."""
+        """Clear the metadata, as the list of tools may have changed."""
         self.known.forget()
 
 
 class ParameterHeaders(HeaderSource):
-    """Headers that mirror the arguments of a tool call, as the input schema of the tool asks for.
+    """Headers that mirror the arguments of a tool call, as the tool's input schema requires.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters
     """
@@ -219,3 +241,12 @@ class ParameterHeaders(HeaderSource):
         """List the tools again."""
         self._tools.known.forget()
         await self._tools.list_all()
+
+
+def requires_task(error: MCPError) -> bool:
+    """Return whether a call was rejected because it did not declare the tasks extension (2026-07-28)."""
+    if not isinstance(error, PeerError) or error.code != MissingCapability.code or not isinstance(error.data, dict):
+        return False
+    required = error.data.get("requiredCapabilities")
+    extensions = required.get("extensions") if isinstance(required, dict) else None
+    return isinstance(extensions, dict) and TASKS.name in extensions

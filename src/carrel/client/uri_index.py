@@ -11,7 +11,7 @@ from carrel.uri.parse import UriError, normalize
 
 __all__ = ["UriIndex", "are_related", "normal_form"]
 
-#: Characters that may follow a resource's URI in the URI of a resource within it.
+#: Separators between a resource's URI and the rest of the URI of a resource within it.
 SEPARATORS = "/?#"
 #: URIs with more separators than this are compared with all others, instead of looking up each of their prefixes.
 MAX_DEPTH = 64

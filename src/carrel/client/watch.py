@@ -40,13 +40,13 @@ LISTS: dict[str, ChangeKind] = {
     "resources_list_changed": "resources",
     "tools_list_changed": "tools",
 }
-#: How many changes are queued before they are replaced by a single "missed".
+#: Maximum number of queued changes. If there are more, they are replaced by a single "missed".
 MAX_WAITING = 10_000
-#: How many ``resources/subscribe`` requests are sent concurrently.
+#: Maximum number of concurrent ``resources/subscribe`` requests.
 AT_ONCE = 100
-#: How many watches there are of each resource that is subscribed to, by connection.
+#: Number of watches of each subscribed resource, by connection.
 HELD: WeakKeyDictionary[ClientConnection, dict[str, int]] = WeakKeyDictionary()
-#: The longest backoff between attempts to listen again, in seconds.
+#: Maximum backoff between attempts to listen again, in seconds.
 LONGEST_PAUSE = 30.0
 
 
@@ -74,7 +74,7 @@ class Watch:
         self.uris = tuple(dict.fromkeys(uris))
         self.lists = frozenset(lists)
         self.refused: tuple[str, ...] = ()
-        """URIs and names of lists whose subscription the server refused."""
+        """URIs and names of lists whose subscription the server rejected."""
         self._inside = tuple(uri.rstrip("/") + "/" for uri in self.uris)
         self._known = frozenset(self.uris)
         self._changes: dict[Change, None] = {}
@@ -113,7 +113,7 @@ class Watch:
 
         Raises:
             MethodNotFound: the server does not support subscriptions.
-            PeerError: the server refuses.
+            PeerError: the server returned an error response.
             ProtocolError: the server ends the subscription without acknowledging it.
             TransportError: the connection was lost.
         """
@@ -215,7 +215,7 @@ class Watch:
         assert self._ready is not None
         if not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # marks it as retrieved
+            self._ready.exception()  # mark the exception as retrieved
         self._error = error
         self._news.set()
 
@@ -223,7 +223,7 @@ class Watch:
         """Send ``subscriptions/listen`` and keep the long-lived stream open until the server ends it.
 
         Raises:
-            ProtocolError: the server ends it without having acknowledged it: another attempt would end like that, too.
+            ProtocolError: the server ends the stream without acknowledging it; retrying would fail in the same way.
         """
         wanted = SubscriptionFilter(resource_subscriptions=list(self.uris) or None)
         for event, kind in LISTS.items():

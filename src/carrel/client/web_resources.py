@@ -1,8 +1,8 @@
 """HTTPS resources, fetched directly from the web with protection against SSRF, without asking the MCP server.
 
-Such a URI is untrusted, so it may lead to the public Internet only, which is checked for every redirect and for the
-resolved address of every connection. Requests carry no cookies, credentials or referrer. No proxy is used, because the
-addresses behind one cannot be checked.
+Such a URI is untrusted, so it may lead to the public Internet only. This is checked for every redirect, and for the
+resolved address of every connection. Requests contain no cookies, credentials or referrer. No proxy is used, because
+the addresses behind a proxy cannot be checked.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/resources#https%3A%2F%2F
 https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
@@ -41,9 +41,9 @@ async def fetch(
     Args:
         max_bytes: size limit of the page, before and after decompression.
         timeout: seconds for the whole fetch, with redirects.
-        max_redirects: how many redirects are followed, only to https: on the public Internet.
+        max_redirects: maximum number of redirects to follow, only to https: on the public Internet.
         allowed: hosts that may have any address, because the user has named them.
-        ssl: SSL context with the trusted certificates; those of the system if None.
+        ssl: SSL context with the trusted certificates; None for the system's certificates.
 
     Raises:
         ResourceNotFound: there is no such page.

@@ -1,30 +1,56 @@
-"""Hosts: many servers as one catalog. A remote server is a provider."""
+"""Hosts: connect to many servers, and combine them into one catalog. Each remote server is a provider."""
 
-import importlib
-import typing
+from typing import TYPE_CHECKING
 
-if typing.TYPE_CHECKING:
+from carrel.late import late
+
+if TYPE_CHECKING:
     from carrel.host.changes import HostChange
+    from carrel.host.config.discover import discover, unique
+    from carrel.host.config.inputs import Inputs
+    from carrel.host.config.read import read_file
+    from carrel.host.config.server_config import ConfigFile, Input, Problem, ServerConfig
     from carrel.host.host import Host
     from carrel.host.hosted_server import HostedServer
     from carrel.host.remote import RemoteProvider
     from carrel.host.selection import Hosted
 
-__all__ = ["Host", "HostChange", "Hosted", "HostedServer", "RemoteProvider"]
+__all__ = [
+    "ConfigFile",
+    "Host",
+    "HostChange",
+    "Hosted",
+    "HostedServer",
+    "Input",
+    "Inputs",
+    "Problem",
+    "RemoteProvider",
+    "ServerConfig",
+    "discover",
+    "read_file",
+    "unique",
+]
 
-#: Modules that are imported when they are first used: readers of configuration files need no client.
-_LATE = {
-    "Host": "carrel.host.host",
-    "HostChange": "carrel.host.changes",
-    "Hosted": "carrel.host.selection",
-    "HostedServer": "carrel.host.hosted_server",
-    "RemoteProvider": "carrel.host.remote",
+#: Modules that are imported when their names are first used.
+MODULES = {
+    "carrel.host.changes": ("HostChange",),
+    "carrel.host.config.discover": (
+        "discover",
+        "unique",
+    ),
+    "carrel.host.config.inputs": ("Inputs",),
+    "carrel.host.config.read": ("read_file",),
+    "carrel.host.config.server_config": (
+        "ConfigFile",
+        "Input",
+        "Problem",
+        "ServerConfig",
+    ),
+    "carrel.host.host": ("Host",),
+    "carrel.host.hosted_server": ("HostedServer",),
+    "carrel.host.remote": ("RemoteProvider",),
+    "carrel.host.selection": ("Hosted",),
 }
 
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(_LATE[name]), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:
+    __getattr__ = late(__name__, MODULES)

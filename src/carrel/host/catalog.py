@@ -1,4 +1,4 @@
-"""HostCatalog: catalog of the servers of a host, as a provider whose parts come and go while it is in use."""
+"""HostCatalog: catalog of a host's servers, which can be added and removed at run time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["HostCatalog"]
 
 log = Log("carrel.host")
 
-#: Seconds that a new subscription waits for servers to listen for changes of their resources.
+#: Seconds that a new subscription waits for providers to subscribe at their servers.
 PATIENCE = 3.0
 
 
 class HostCatalog(Catalog):
-    """Catalog of the servers of a host, itself a provider: it reports changes to the server that it is added to.
+    """Catalog of a host's servers. It is a provider: it reports changes to the server that it is added to.
 
-    ``listener`` is called with all that is reported, too.
+    ``listener`` is called with all reported changes too.
     """
 
     extensions = RELAYED_EXTENSIONS
@@ -44,21 +44,21 @@ class HostCatalog(Catalog):
             events.publish(changes, lists, recipients)
 
     async def start(self, events: Events) -> None:
-        """Report changes to a server from now on."""
+        """Start to report changes to a server."""
         self._events.append(events)
 
     async def stop(self) -> None:
-        """Report no changes any more. The servers of the host go on."""
+        """Stop reporting changes. The host's servers stay connected."""
         self._events.clear()
         for watch in list(self._watches):
             watch.end()
 
     def offers(self, method: str) -> bool:
-        """Return whether a server implements a method; changes of resources are always reported."""
+        """Return whether a server implements a method; ``watch`` is always implemented."""
         return method == "watch" or super().offers(method)
 
     def put(self, provider: Provider) -> None:
-        """Add a provider that is running, without learning what it has."""
+        """Add a provider that has been started, without reading its lists."""
         super().put(provider)
         for watch in self._watches:
             watch.add(provider)
@@ -67,7 +67,7 @@ class HostCatalog(Catalog):
         """Remove a provider without stopping it, and return it.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: there is no such provider.
         """
         provider = super().take(name)
         for watch in self._watches:
@@ -75,11 +75,11 @@ class HostCatalog(Catalog):
         return provider
 
     def may_own(self, provider: Provider, uri: str) -> bool:
-        """Return whether a URI in normal form may be one of a provider."""
+        """Return whether a normalized URI may belong to a provider."""
         return self.routes.may_own(provider, uri)
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes of the resources that have subscribers, of all servers, also of those that come later."""
+        """Yield changes of subscribed resources of all servers, including servers that are added later."""
         watch = CatalogWatch(self, interest)
         self._watches.add(watch)
         try:
@@ -91,7 +91,7 @@ class HostCatalog(Catalog):
 
 
 class PartInterest(Interest):
-    """Resources of one provider of a catalog that have subscribers."""
+    """Subscribed resources of one provider of a catalog."""
 
     def __init__(self, catalog: HostCatalog, provider: Provider, outer: Interest) -> None:
         super().__init__()
@@ -101,15 +101,15 @@ class PartInterest(Interest):
 
     @property
     def uris(self) -> Collection[str]:
-        """URIs with a subscription, in normal form."""
+        """Normalized URIs with at least one subscription."""
         return self._own(self._outer.uris)
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
-        """Do nothing: they are those of the catalog."""
+        """No-op: the catalog sets the URIs."""
 
     def of(self, recipients: Recipients) -> Collection[str]:
-        """Return the URIs to which some clients have subscribed, in normal form."""
+        """Return the normalized URIs to which ``recipients`` have subscribed."""
         return self._own(self._outer.of(recipients))
 
     def _own(self, uris: Collection[str]) -> Collection[str]:
@@ -118,7 +118,7 @@ class PartInterest(Interest):
 
 
 class CatalogWatch:
-    """Watch on all providers of a catalog: one task for each."""
+    """Watch on all providers of a catalog, with one task per provider."""
 
     def __init__(self, catalog: HostCatalog, interest: Interest) -> None:
         self._catalog = catalog
@@ -128,7 +128,7 @@ class CatalogWatch:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def batches(self) -> AsyncIterator[Collection[Change]]:
-        """Yield batches of changes, the first of them empty, once the providers listen or have taken too long."""
+        """Yield batches of changes. The first, empty batch comes once all providers listen, or after a timeout."""
         telling = asyncio.ensure_future(self._tell())
         try:
             for provider in self._catalog.providers:
@@ -147,14 +147,14 @@ class CatalogWatch:
             await asyncio.gather(telling, return_exceptions=True)
 
     def add(self, provider: Provider) -> None:
-        """Watch a provider."""
+        """Start to watch a provider."""
         if provider in self._parts or not provider.offers("watch"):
             return
         interest, listens = PartInterest(self._catalog, provider, self._interest), asyncio.Event()
         self._parts[provider] = interest, asyncio.ensure_future(self._follow(provider, interest, listens)), listens
 
     def remove(self, provider: Provider) -> None:
-        """Watch a provider no more. Its resources may have changed: they are gone, or another one's."""
+        """Stop watching a provider."""
         interest, task, _ = self._parts.pop(provider, (None, None, None))
         if interest is not None and task is not None:
             task.cancel()
@@ -162,7 +162,7 @@ class CatalogWatch:
             task.add_done_callback(self._ending.discard)
 
     def notify(self) -> None:
-        """Let every provider look again which of its resources have subscribers."""
+        """Notify every provider that the set of subscribed resources may have changed."""
         for interest, _, _ in self._parts.values():
             interest.notify()
 
@@ -171,13 +171,13 @@ class CatalogWatch:
         self._batches.put_nowait(None)
 
     async def close(self) -> None:
-        """End all tasks."""
+        """Cancel all tasks."""
         for provider in list(self._parts):
             self.remove(provider)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _tell(self) -> None:
-        """Pass on that other resources have subscribers than before."""
+        """Notify the providers whenever the set of subscribed resources changes."""
         while True:
             await self._interest.wait()
             self.notify()

@@ -1,4 +1,4 @@
-"""Changes of a host, as an async iterator: servers that come, go or have another state, and lists that have changed."""
+"""HostChanges: async iterator of changes of a host: servers added or removed, changed states, changed lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from carrel.catalog.provider import ListName
 __all__ = ["KINDS", "HostChange", "HostChangeKind", "HostChanges"]
 
 HostChangeKind: TypeAlias = Literal["added", "removed", "state", "resources", "tools", "prompts", "problems"]
-#: Kinds of changes, by the lists that have changed.
+#: Kinds of changes, by changed list.
 KINDS: Mapping[ListName, HostChangeKind] = {
     "resources_list_changed": "resources",
     "tools_list_changed": "tools",
@@ -22,9 +22,10 @@ KINDS: Mapping[ListName, HostChangeKind] = {
 
 
 class HostChange(msgspec.Struct, frozen=True):
-    """Change of a host: a server came, went or has another state, or one of its lists has changed.
+    """Change of a host: a server was added or removed, or its state or one of its lists has changed.
 
-    "resources" is also for templates and skills. "problems": those of a configuration file; the server is empty then.
+    "resources" covers templates and skills too. "problems": the problems in the configuration files may have changed;
+    ``server`` is empty.
     """
 
     kind: HostChangeKind
@@ -32,7 +33,7 @@ class HostChange(msgspec.Struct, frozen=True):
 
 
 class HostChanges:
-    """Async iterator of the changes of a host. One that has not been consumed yet is not repeated."""
+    """Async iterator of the changes of a host. Equal changes that have not been consumed yet are merged into one."""
 
     def __init__(self) -> None:
         self._waiting: dict[HostChange, None] = {}
@@ -45,7 +46,7 @@ class HostChanges:
         self._news.set()
 
     def end(self) -> None:
-        """End the iteration, after the changes that have not been consumed."""
+        """End the iteration once all pending changes have been consumed."""
         self._ended = True
         self._news.set()
 

@@ -1,4 +1,4 @@
-"""Damping of announced changes: how often the lists of a server are read again, however often it says they changed."""
+"""Damping: debounces list change notifications, to limit how often the lists of a server are read."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ __all__ = ["PAUSES", "Damping"]
 
 K = TypeVar("K")
 
-#: Seconds between two readings of one list that changes all the time: the first pause, and the longest.
+#: Seconds between two reads of a list that changes all the time: first and maximum pause.
 PAUSES = (0.1, 10.0)
-#: A list that has not changed for so many times its last pause, and the first pause, is read at once again.
+#: A change is taken without a pause if the last one was more than CALM times its pause, and LEAST_CALM times the first
+#: pause, ago.
 CALM, LEAST_CALM = 2.0, 10.0
 
 
 class Damping(Generic[K]):
-    """Announced changes by kind, taken at once if they are rare, and with pauses that double if they are not.
+    """Debounced changes, by kind: a rare change is taken at once, frequent changes after exponentially growing pauses.
 
-    Changes of one kind that are announced before they are taken are one change. For example, a list of tools whose
-    change is announced without end is taken after 0, 0.1, 0.2, 0.4 … and then every 10 seconds.
+    Changes of one kind that are put before they are taken count as one change. For example, if a server sends tool list
+    notifications all the time, they are taken with pauses of 0, 0.1, 0.2, 0.4 … and at most 10 seconds.
     """
 
     def __init__(self) -> None:
         self._due: dict[K, tuple[float, float]] = {}
-        """When a change is taken, and the pause before that, by kind."""
+        """When a change is due, and the pause before it, by kind."""
         self._taken: dict[K, tuple[float, float]] = {}
-        """When the last change was taken, and the pause before that, by kind."""
+        """When the last change was taken, and the pause before it, by kind."""
         self._news = asyncio.Event()
 
     def put(self, kinds: Iterable[K]) -> None:
-        """Note that something has changed."""
+        """Record changes."""
         now = asyncio.get_running_loop().time()
         for kind in kinds:
             if kind in self._due:
@@ -46,7 +47,7 @@ class Damping(Generic[K]):
             self._news.set()
 
     async def take(self) -> Collection[K]:
-        """Wait until changes are to be taken, and return their kinds."""
+        """Wait until changes are due, and return their kinds."""
         loop = asyncio.get_running_loop()
         while not (taken := [kind for kind, (when, _) in self._due.items() if when <= loop.time()]):
             self._news.clear()
@@ -59,3 +60,15 @@ class Damping(Generic[K]):
         for kind in taken:
             self._taken[kind] = loop.time(), self._due.pop(kind)[1]
         return taken
+
+    def done(self, kinds: Iterable[K]) -> None:
+        """Record that taken changes have been processed, and restart their pauses: processing may have taken a long
+        time.
+        """
+        now = asyncio.get_running_loop().time()
+        for kind in kinds:
+            pause = self._taken[kind][1]
+            self._taken[kind] = now, pause
+            if kind in self._due:
+                pause = self._due[kind][1]
+                self._due[kind] = now + pause, pause

@@ -1,4 +1,4 @@
-"""Host: many servers at once, as one catalog of resources, templates, tools, prompts and skills.
+"""Host: connects to many servers, and combines their resources, templates, tools, prompts and skills.
 
 async with Host(unique(discover())) as host:
     for server in host.servers.values():
@@ -56,31 +56,33 @@ __all__ = ["Host"]
 log = Log("carrel.host")
 
 T = TypeVar("T")
-#: Seconds between looks at the configuration files.
+#: Seconds between checks of the configuration files for changes.
 PAUSE = 1.0
 
 
 class Host:
-    """Host of many servers. Use it as an async context manager, which connects to all of them at the same time.
+    """Host that connects to many servers. Use it as an async context manager.
 
-    Entering waits until each server is ready or has failed, for at most its own time limit. A server that fails is
-    connected to again and again, with growing pauses, and spoils nothing for the others.
+    Entering connects to all servers in parallel, and waits until each server is ready or has failed, for at most the
+    server's start timeout. If a server fails, the host reconnects with exponential backoff; other servers are not
+    affected.
 
     Args:
         configs: the servers.
-        files: configuration files with more servers; their changes apply while the host is open.
-        lazy: connect to a server only when something of it is asked for.
-        start_timeout: seconds that connecting to one server may take, where its configuration says nothing.
-        inputs: where ``${input:ID}`` comes from; without it, from the keyring, and nothing is asked for.
+        files: configuration files with more servers; the files are watched for changes while the host is open.
+        lazy: connect to a server only on its first request.
+        start_timeout: seconds that connecting to a server may take, unless its configuration sets a value.
+        inputs: source of the values for ``${input:ID}``; by default the keyring, without prompting the user.
         credentials: returns the credentials of a server with a URL, such as ``carrel.security.client.OAuth``.
-        listener: called with what the providers of ``catalog`` report, as of ``Catalog``.
-        catalog: the catalog that the servers are put in, instead of one of the host's own.
-        face: returns what is put into the catalog for a server, instead of its provider, under the same name.
-        enter_timeout: seconds that entering waits for the servers at most; the others become ready later.
-        options: options of the clients: ``handlers`` for what servers ask, ``timeout``, ``log``, ``cache`` and others.
+        listener: called with the changes that the providers in ``catalog`` report, as in ``Catalog``.
+        catalog: catalog to add the servers to; by default, a new one.
+        face: returns the provider to add to the catalog for a server, instead of the server's provider. It must have
+            the same name.
+        enter_timeout: maximum number of seconds that entering waits for servers; slower servers become ready later.
+        options: options of the clients: ``handlers`` for server requests, ``timeout``, ``log``, ``cache`` and others.
 
     Raises:
-        ConfigError: two servers have one name.
+        ConfigError: two servers have the same name.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class Host:
         **options: Unpack[ClientOptions],
     ) -> None:
         self.catalog = HostCatalog(listener) if catalog is None else catalog
-        """What all connected servers offer, as one provider."""
+        """Catalog of all connected servers, as one provider."""
         self.servers: dict[str, HostedServer] = {}
         """The servers by name."""
         self._files = ConfigFiles(configs, files)
@@ -153,9 +155,9 @@ class Host:
         return self._files.problems
 
     async def apply(self, configs: Iterable[ServerConfig]) -> None:
-        """Make these the servers of the host: only those whose configuration differs are connected to again.
+        """Replace the servers of the host. Servers whose configuration is unchanged stay connected.
 
-        Returns when each new one is ready or has failed, unless the host is lazy.
+        Unless the host is lazy, wait until each new server is ready or has failed, for at most ``enter_timeout``.
         """
         new = await self._replace(configs)
         if not self._lazy and new:
@@ -165,7 +167,7 @@ class Host:
                 task.result()
 
     async def _replace(self, configs: Iterable[ServerConfig]) -> list[HostedServer]:
-        """Close the servers that are not wanted any more, and return the new ones."""
+        """Close removed and changed servers, and return the new servers, which are not connected yet."""
         wanted = {config.name: config for config in configs}
         async with self._applying:
             kept = {
@@ -194,7 +196,7 @@ class Host:
         return HostedServer(config, options, self._announce, inputs=self._inputs, start_timeout=self._start_timeout)
 
     async def _open(self, server: HostedServer) -> None:
-        """Connect to a server, unless that has begun already, and wait for the outcome."""
+        """Connect to a server, unless connecting has begun already, and wait until it is ready or has failed."""
         await server.open(lambda provider: self._add(server, provider))
 
     def _add(self, server: HostedServer, provider: Provider) -> None:
@@ -210,10 +212,10 @@ class Host:
             self.catalog.publish(face, (), dict.fromkeys(ALL_LISTS))
 
     def server(self, name: str) -> HostedServer:
-        """Return the server of a name.
+        """Return a server by name.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: there is no such server.
         """
         found = self.servers.get(name)
         if found is None:
@@ -221,11 +223,11 @@ class Host:
         return found
 
     async def connect(self, name: str) -> HostedServer:
-        """Return a server that is connected; one that is idle is connected to first.
+        """Return a connected server. Connect to the server first if it is idle.
 
         Raises:
             ConfigError: there is no such server.
-            TransportError: it is not available; the message says why.
+            TransportError: the server is not available; the message says why.
         """
         server = self.server(name)
         if server.state in ("idle", "connecting"):
@@ -234,20 +236,20 @@ class Host:
         return server
 
     async def wake(self, name: str) -> None:
-        """Connect to a server that is idle, and wait for the outcome."""
+        """Connect to a server if it is idle, and wait until it is ready or has failed."""
         server = self.servers.get(name)
         if server is not None and server.state in ("idle", "connecting"):
             await self._open(server)
 
     async def reconnect(self, name: str) -> HostedServer:
-        """Try again now to connect to a server that has failed, and wait for the outcome. See ``connect``."""
+        """Reconnect to a failed server now, and wait until it is ready or has failed. See ``connect``."""
         self.server(name).retry()
         return await self.connect(name)
 
     # Lists of all servers
 
     async def list_resources(self, **selection: Unpack[Selection]) -> list[Hosted[Resource]]:
-        """Return the resources of all servers. Two servers with the same URI have two resources."""
+        """Return the resources of all servers. If two servers have the same URI, both resources are returned."""
         return await self._list("resources", selection)
 
     async def list_resource_templates(self, **selection: Unpack[Selection]) -> list[Hosted[ResourceTemplate]]:
@@ -267,7 +269,7 @@ class Host:
         return await self._list("skills", selection)
 
     async def search(self, query: str, *, limit: int = 50, **selection: Unpack[Selection]) -> list[Hosted[Hit]]:
-        """Return the resources that match a query, of all servers, the best first."""
+        """Search the resources of all servers, and return the matches, best first."""
 
         async def hits(server: HostedServer) -> Sequence[Hit]:
             provider = await server.ready()
@@ -286,7 +288,7 @@ class Host:
         return select(await self._gather(selection, lambda server: server.items(kind)), selection)
 
     async def _gather(self, selection: Selection, ask: Callable[[HostedServer], Any]) -> list[Hosted[Any]]:
-        """Return what the selected servers that are available answer; the others are left out."""
+        """Return the entries of all selected servers. Leave out servers that are not available."""
         check(selection)
         for name in selection.get("servers", ()):
             self.server(name)
@@ -309,7 +311,9 @@ class Host:
     # Requests to one server
 
     async def read_resource(self, server: str, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult:
-        """Return the contents of a resource of a server. For errors, see ``Client.read_resource`` and ``connect``."""
+        """Read a resource of a server, and return its contents. For errors, see ``Client.read_resource`` and
+        ``connect``.
+        """
         return await self._ask(server, lambda client: client.read_resource(uri, **options))
 
     async def call_tool(
@@ -332,7 +336,7 @@ class Host:
         value: str = "",
         context: Mapping[str, str] | None = None,
     ) -> Completion:
-        """Return completions of a value, of a server. See ``Client.complete``."""
+        """Return a server's completions of a value. See ``Client.complete``."""
         return await self._ask(server, lambda client: client.complete(reference, argument, value, context))
 
     async def _ask(self, name: str, ask: Callable[[Client], Awaitable[T]]) -> T:
@@ -364,9 +368,9 @@ class Host:
     # Changes
 
     def watch(self) -> HostChanges:
-        """Return an async iterator of what changes from now on, until the host is closed.
+        """Return an async iterator of future changes, which ends when the host is closed.
 
-        For changes of single resources, watch them with the client of their server: ``host.server(name).client``.
+        For changes of single resources, use ``watch`` of the server's client, ``host.server(name).client``.
         """
         changes = HostChanges()
         self._watchers.add(changes)
@@ -388,11 +392,11 @@ class Host:
     # Configuration files
 
     def _read_files(self) -> list[ServerConfig]:
-        """Return the servers that were given, and those in the files."""
+        """Return the servers in ``configs`` and in the configuration files."""
         return self._files.read([server.config for server in self.servers.values()])
 
     async def _follow(self) -> None:
-        """Apply changes of the files. They are looked at every second: editors replace files, which watches lose."""
+        """Apply changes of the configuration files. Poll them: editors replace files, which breaks file watches."""
         while True:
             await asyncio.sleep(PAUSE)
             if not self._files.changed:

@@ -1,9 +1,10 @@
-"""HostedServer: one server of a host: its configuration, state, standard error, and lists, which are kept fresh."""
+"""HostedServer: one server of a host, with its configuration, state, standard error output and cached lists."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
@@ -17,7 +18,9 @@ from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import ServerConfig
 from carrel.host.config.variables import resolve
 from carrel.host.relayed import relaying
-from carrel.host.remote import MAX_LISTED, PATIENCE, RemoteProvider
+from carrel.host.remote import PATIENCE, RemoteProvider
+from carrel.host.remote_entries import EntryReader
+from carrel.host.remote_pages import LONG, MAX_LISTED
 from carrel.host.upkeep import Status
 from carrel.log import Log
 from carrel.transports.client.options import HTTPOptions, ProcessOptions
@@ -28,15 +31,15 @@ __all__ = ["ALL_LISTS", "HostedServer", "ListKind", "ServerState", "StderrTail"]
 
 log = Log("carrel.host")
 
-#: "idle": not connected to yet, as nothing of it was asked for. "failed": see ``reason`` and ``retry_in``.
+#: "idle": not connected yet, as there was no request (lazy host). "failed": see ``reason`` and ``retry_in``.
 ServerState: TypeAlias = Literal["disabled", "idle", "connecting", "ready", "failed", "closed"]
 ListKind: TypeAlias = Literal["resources", "templates", "tools", "prompts", "skills"]
 
-#: How much of standard error is kept, in bytes.
+#: Number of bytes of standard error to keep.
 KEPT = 64 * 1024
-#: How much of it is shown with a failure, in characters.
+#: Number of characters of standard error to show with a failure.
 SHOWN = 2000
-#: Lists of a server: the method of a provider, and the notification after which it is read again.
+#: Lists of a server: the provider's method, and the notification that invalidates the list.
 LISTS: Mapping[ListKind, tuple[str, ListName]] = {
     "resources": ("list_resources", "resources_list_changed"),
     "templates": ("list_templates", "resources_list_changed"),
@@ -48,7 +51,7 @@ ALL_LISTS: Sequence[ListName] = ("tools_list_changed", "prompts_list_changed", "
 
 
 class StderrTail:
-    """The last ``limit`` bytes of what a server has written on standard error, over all of its processes."""
+    """The last ``limit`` bytes that a server has written to standard error, across all of its processes."""
 
     def __init__(self, limit: int = KEPT) -> None:
         self._limit = limit
@@ -57,19 +60,19 @@ class StderrTail:
     def __call__(self, line: str) -> None:
         """Add a line."""
         self._kept += line.encode(errors="replace") + b"\n"
-        if len(self._kept) > 2 * self._limit:  # cut now and then, not for each line of a flood
+        if len(self._kept) > 2 * self._limit:  # trim only now and then, not for each line
             del self._kept[: -self._limit]
 
     @property
     def text(self) -> str:
-        """Last output of the server that is kept."""
+        """The last ``limit`` bytes of standard error, decoded."""
         return self._kept[-self._limit :].decode(errors="replace")
 
 
 class HostedServer:
-    """Server of a host. ``provider`` offers what it has; None until its configuration has been resolved.
+    """Server of a host. ``provider`` is its provider, or None until its configuration has been resolved.
 
-    ``announce`` is called with the server and what has changed: its status, or lists.
+    ``announce`` is called with the server and the changed lists, or with no lists if its status has changed.
     """
 
     def __init__(
@@ -84,6 +87,8 @@ class HostedServer:
         self.config = config
         self.name = config.name
         self.provider: RemoteProvider | None = None
+        self.entries = EntryReader(config.name)
+        """Decoder for list entries, shared by all sessions with the server."""
         self._options = options
         self._announce = announce
         self._inputs = inputs
@@ -95,6 +100,9 @@ class HostedServer:
         self._closed = False
         self._there = False
         self._lists: dict[ListKind, tuple[Page[Any], float]] = {}
+        self.long: set[ListKind] = set()
+        """Lists that are too long to be cached here; the provider caches their encoded pages."""
+        self._reading: dict[ListKind, asyncio.Task[tuple[Page[Any], float]]] = {}
         self._versions: dict[ListName, int] = {}
 
     def __repr__(self) -> str:
@@ -118,49 +126,49 @@ class HostedServer:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no connection, with the end of what the server wrote on standard error; None if there is one."""
+        """Why there is no connection, with the end of the server's standard error; None if it is connected."""
         error = self._failure or (None if self.provider is None else self.provider.upkeep.status.reason)
         if error is None:
             return None
-        said = "\n".join(dict.fromkeys(self.stderr[-SHOWN:].strip().split("\n")))  # it may have been started often
+        said = "\n".join(dict.fromkeys(self.stderr[-SHOWN:].strip().split("\n")))  # drop repeats of restarts
         text = str(error).partition(STDERR_FOLLOWS)[0] or type(error).__name__
         return f"{text}\nIts standard error ends with:\n{said}" if said else text
 
     @property
     def cause(self) -> str | None:
-        """Why there is no connection, in few words that hold nothing of its configuration; None if there is one."""
+        """Why there is no connection, as a short text without configuration values; None if it is connected."""
         error = self._failure or (None if self.provider is None else self.provider.upkeep.status.reason)
         return None if error is None else cause_of(error)
 
     @property
     def retry_in(self) -> float | None:
-        """Seconds until it is connected to again; None if that is not going to happen by itself."""
+        """Seconds until the next attempt to reconnect, or None if none is scheduled."""
         retry_at = None if self.provider is None else self.provider.upkeep.status.retry_at
         return None if retry_at is None else max(0.0, retry_at - asyncio.get_running_loop().time())
 
     @property
     def stderr(self) -> str:
-        """The last 64 KiB of what it has written on standard error."""
+        """The last 64 KiB that the server has written to standard error."""
         return self._stderr.text
 
     @property
     def empty(self) -> bool:
-        """Whether it is connected and offers nothing: no resources, templates, tools, prompts or skills."""
+        """Whether the server is connected, but has no resources, templates, tools, prompts or skills."""
         return self.state == "ready" and self.provider is not None and self.provider.empty
 
     @property
     def info(self) -> Implementation | None:
-        """Name and version as the server declares them; None before the first connection."""
+        """Name and version that the server reports; None before the first connection."""
         return None if not self._was_ready else self.client.server
 
     @property
     def revision(self) -> str | None:
-        """Revision that was negotiated; None before the first connection."""
+        """Negotiated protocol revision; None before the first connection."""
         return None if not self._was_ready else self.client.revision
 
     @property
     def instructions(self) -> str | None:
-        """Its instructions for a model."""
+        """Instructions of the server for the model; None before the first connection, or if it has none."""
         return None if not self._was_ready else self.client.instructions
 
     @property
@@ -169,10 +177,10 @@ class HostedServer:
 
     @property
     def client(self) -> Client:
-        """The client, for what the host has no method for.
+        """The client for this server, for everything that the host has no method for.
 
         Raises:
-            ConfigError: the server has not been connected to yet.
+            ConfigError: connecting to the server has not begun yet.
         """
         if self.provider is None:
             raise ConfigError(f"{self.name} has not been connected to yet")
@@ -181,7 +189,7 @@ class HostedServer:
     # Connecting
 
     async def open(self, add: Callable[[RemoteProvider], None]) -> None:
-        """Begin to connect, and wait until that has succeeded or failed; ``add`` gets the provider."""
+        """Connect, and wait until the server is ready or has failed; ``add`` is called with the provider."""
         if self.config.disabled or self._closed:
             return
         async with self._opening:
@@ -194,7 +202,9 @@ class HostedServer:
                     self._failure = error
                     self._announce(self, ())
                     return
-                provider = RemoteProvider(client, name=self.name, start_timeout=self._start_timeout)
+                provider = RemoteProvider(
+                    client, name=self.name, start_timeout=self._start_timeout, entries=self.entries
+                )
                 provider.upkeep.observers.append(self._observe)
                 self.provider = provider
                 add(provider)
@@ -203,13 +213,13 @@ class HostedServer:
             await self.provider.upkeep.settled()
 
     async def another_client(self) -> Client:
-        """Return another client of the server, with the same options: a session of its own. See ``new_client``."""
+        """Return a new client for a separate session with the server, with the same options. See ``new_client``."""
         return await self.new_client(**self._options)
 
     async def new_client(self, **options: Unpack[ClientOptions]) -> Client:
-        """Return another client of the server, not open yet: a session of its own.
+        """Return a new, unopened client for a separate session with the server.
 
-        The environment variables of ``process`` are added to those of the configuration.
+        The environment variables in ``process`` are added to the environment variables in the configuration.
 
         Raises:
             ConfigError: the configuration is not valid, or a variable in it has no value.
@@ -219,6 +229,8 @@ class HostedServer:
         config = self._resolved
         if config.timeout is not None:
             options["timeout"] = config.timeout
+        if config.revision is not None:
+            options["revision"] = config.revision
         if config.url is not None:
             http = options.get("http") or HTTPOptions()
             options["http"] = msgspec.structs.replace(http, headers={**http.headers, **config.headers})
@@ -231,10 +243,10 @@ class HostedServer:
         return Client([config.command, *config.args], **relaying(options))
 
     async def ready(self) -> RemoteProvider:
-        """Return the provider of a server that is connected.
+        """Return the provider if the server is connected.
 
         Raises:
-            TransportError: it is not available; the message says why.
+            TransportError: the server is not available; the message says why.
         """
         if self.provider is not None and self.state == "connecting":
             await self.provider.upkeep.settled()
@@ -244,19 +256,21 @@ class HostedServer:
         return self.provider
 
     def retry(self) -> None:
-        """Try to connect again now, if it is failed."""
+        """Reconnect now if the last attempt has failed."""
         self._failure = None
         if self.provider is not None:
             self.provider.upkeep.retry()
 
     def check(self) -> None:
-        """Find out whether the server still answers, as a request has failed."""
+        """Check the connection with a ping, after a request has failed."""
         if self.provider is not None:
             self.provider.upkeep.check()
 
     async def close(self) -> None:
         """Close the connection."""
         self._closed = True
+        for reading in list(self._reading.values()):
+            reading.cancel()
         async with self._opening:
             if self.provider is not None:
                 await self.provider.stop()
@@ -264,56 +278,78 @@ class HostedServer:
     def _observe(self, status: Status) -> None:
         there, self._there = self._there, status.name == "ready"
         if there and status.name == "failed":
-            self.changed(ALL_LISTS)  # what it has is gone for now
+            self.changed(ALL_LISTS)  # its entries are not available now
         self._announce(self, ())
 
     # Lists
 
     async def items(self, kind: ListKind) -> Sequence[Any]:
-        """Return all entries of a list, from memory while the server has not announced a change and their time to live
-        has not ended (one of 0 leaves that to the announcements).
+        """Return all entries of a list, from the cache if possible.
+
+        A cached list is valid until the server notifies of a change, or until its time to live has passed. If the time
+        to live is 0, only notifications invalidate it.
 
         Raises:
-            MCPError: the server is not available, or refuses.
+            MCPError: the server is not available, or returns an error.
         """
         return (await self.page(kind)).items
 
     async def page(self, kind: ListKind) -> Page[Any]:
-        """Return all entries of a list as one page, with its scope, and the time for which it may still be kept.
+        """Return all entries of a list as one page, with its cache scope and its remaining time to live.
 
         Raises:
-            MCPError: the server is not available, or refuses.
+            MCPError: the server is not available, or returns an error.
         """
-        now = asyncio.get_running_loop().time()
-        page, began = self._lists.get(kind, (None, now))
-        if page is None or (page.ttl and now - began > page.ttl):
-            provider = await self.ready()
-            method, changed = LISTS[kind]
-            if not provider.offers(method):
-                return Page(())
-            began = asyncio.get_running_loop().time()
-            version = self._versions.get(changed, 0)
-            page = await whole_list(getattr(provider, method))
-            if version == self._versions.get(changed, 0):
-                self._lists[kind] = page, began
+        now = asyncio.get_running_loop().time
+        kept = self._lists.get(kind)
+        if kept is None or (kept[0].ttl and now() - kept[1] > kept[0].ttl):
+            reading = self._reading.get(kind)
+            if reading is None:  # otherwise, share the read that is in progress
+                reading = self._reading[kind] = asyncio.ensure_future(self._read_list(kind))
+                reading.add_done_callback(partial(self._end_reading, kind))
+            kept = await asyncio.shield(reading)
+        page, began = kept
         if not page.ttl:
             return page
-        return msgspec.structs.replace(page, ttl=max(0.0, page.ttl - (asyncio.get_running_loop().time() - began)))
+        return msgspec.structs.replace(page, ttl=max(0.0, page.ttl - (now() - began)))
+
+    async def _read_list(self, kind: ListKind) -> tuple[Page[Any], float]:
+        """Read a list, cache it unless it has changed meanwhile, and return it with the time when the read began."""
+        provider = await self.ready()
+        method, changed = LISTS[kind]
+        began = asyncio.get_running_loop().time()
+        if not provider.offers(method):
+            return Page(()), began
+        version = self._versions.get(changed, 0)
+        page = await whole_list(getattr(provider, method))
+        if len(page.items) > LONG:
+            self.long.add(kind)
+        elif version == self._versions.get(changed, 0):
+            self._lists[kind] = page, began
+        return page, began
+
+    def _end_reading(self, kind: ListKind, reading: asyncio.Task[tuple[Page[Any], float]]) -> None:
+        if self._reading.get(kind) is reading:
+            del self._reading[kind]
+        if not reading.cancelled():
+            reading.exception()  # retrieve the exception: all waiting tasks may have been cancelled
 
     def _forget(self, lists: Sequence[ListName]) -> None:
         for name in lists:
             self._versions[name] = self._versions.get(name, 0) + 1
-        for kind in [kind for kind in self._lists if LISTS[kind][1] in lists]:
-            del self._lists[kind]
+        for kind in LISTS:
+            if LISTS[kind][1] in lists:
+                self._lists.pop(kind, None)
+                self._reading.pop(kind, None)  # later callers must not share a read that began before
 
     def changed(self, lists: Sequence[ListName]) -> None:
-        """Record lists that have changed."""
+        """Invalidate changed lists, and report the change."""
         self._forget(lists)
         self._announce(self, lists)
 
 
 async def whole_list(method: ListMethod[Any]) -> Page[Any]:
-    """Return all pages of a list as one: for the shortest of their times, with the narrowest of their scopes."""
+    """Return all pages of a list as one page, with the shortest time to live and the narrowest cache scope."""
     pages = list[Page[Any]]()
 
     async def noted(request: Request) -> Page[Any]:
@@ -329,7 +365,7 @@ async def whole_list(method: ListMethod[Any]) -> Page[Any]:
 
 
 def cause_of(error: Exception) -> str:
-    """Return what went wrong with a server, without its command, URL, variables, output and answers."""
+    """Return a short error message for a server, without its command, URL, variables, output and responses."""
     if isinstance(error, ConfigError):
         return "it is not set up correctly; the log says more"
     if isinstance(error, LoginRequired):

@@ -1,4 +1,4 @@
-"""LogLevels: the log level that is asked of a remote server: the lowest that a client wants."""
+"""LogLevels: sets the log level of a remote server to the lowest level that a client has set."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["LogLevels"]
 
 log = Log("carrel.host")
 
-#: Seconds for which a client's level counts after its last call.
+#: Seconds for which a log level stays in effect after the last call with it.
 KEPT = 600.0
 LEVELS: tuple[LoggingLevel, ...] = tuple(SEVERITY)  # type: ignore[arg-type]
 
 
 class LogLevels:
-    """Log levels that clients of a remote server want. Each message goes on only to a client that wants its level.
+    """Log levels set by the clients of a remote server. Each client receives only messages that match its level.
 
     https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#setting-log-level
     """
@@ -31,11 +31,11 @@ class LogLevels:
         self._set: int | None = None
 
     async def want(self, severity: int) -> None:
-        """Record the level that a client that calls wants messages from, and set it on the server if it is new."""
+        """Record the log level of a calling client, and set the lowest level on the server if it has changed."""
         now = asyncio.get_running_loop().time()
         self._wanted[severity] = now
         if self._client.session.stateless:
-            return  # its requests carry their levels
+            return  # each request has its log level
         lowest = min(level for level, at in self._wanted.items() if at > now - KEPT)
         before, self._set = self._set, lowest
         if lowest == before:

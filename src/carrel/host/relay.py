@@ -1,4 +1,4 @@
-"""Requests to a remote server on behalf of a client's request: its questions and progress go to that client."""
+"""Relay: forwards the server requests and progress of a remote call to the client that caused the call."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from typing import Any, TypeVar
 import msgspec
 
 from carrel.catalog.provider import Request, RequestContext
-from carrel.errors import MissingCapability
+from carrel.errors import INVALID_PARAMS, InvalidParams, MissingCapability, ProtocolError
 from carrel.server.elicitation.input_required import InputRequired
 from carrel.server.task_interface import task_of
 from carrel.wire.base import LoggingLevel
 
-__all__ = ["PARKED_SECONDS", "RELAY", "Relay", "Relays"]
+__all__ = ["PARKED_SECONDS", "RELAY", "InvalidAnswer", "Relay", "Relays"]
 
 T = TypeVar("T")
 Ask = Callable[[RequestContext, str], Awaitable[Any]]
 
-#: Seconds that a remote call waits for a stateless client to come back with the answer to a question.
+#: Seconds that a remote call waits for a stateless client to send its request again, with its responses.
 PARKED_SECONDS = 600.0
-#: How many remote calls wait for stateless clients at a time.
+#: Maximum number of remote calls that wait for stateless clients at the same time.
 MAX_PARKED = 1000
-#: How many reports and log messages of a call that waits are kept for its client, the latest.
+#: Maximum number of progress and log messages to queue for the client of a waiting call. The latest are kept.
 MAX_KEPT = 100
 
 
 RELAY: ContextVar[Relay | None] = ContextVar("relay", default=None)
-"""The remote call in progress, for credentials that have to ask its client."""
+"""The remote call in progress, for credentials that send an elicitation to its client."""
+
+
+class InvalidAnswer(ProtocolError):
+    """The client's answer to a server request is not valid (-32602). The server is not at fault."""
+
+    code = INVALID_PARAMS
 
 
 class Asked(msgspec.Struct, eq=False):
-    """Question of a remote server that the client has yet to answer."""
+    """Pending server request: a request of the remote server (such as elicitation) without a response of the client."""
 
     key: str
     ask: Ask
@@ -43,14 +49,18 @@ class Asked(msgspec.Struct, eq=False):
 
 
 class Relay:
-    """Remote call on behalf of one request of a client, over all of its rounds (2026-07-28).
+    """Remote call on behalf of one client request, across all of its rounds (2026-07-28).
 
-    In revisions with sessions there is one round: the call is awaited where it is sent, and questions are put at once.
+    In revisions with sessions there is one round: the sender awaits the call, and server requests are sent to the
+    client at once.
     """
 
-    def __init__(self, label: str, connection: object) -> None:
+    def __init__(self, label: str, connection: object, is_certain: Callable[[], bool]) -> None:
         self.connection = connection
-        """Connection of the client, which tells clients apart."""
+        """Connection of the client, which identifies the client."""
+        self.is_certain = is_certain
+        """Return whether a server request without a call is for this client, if no other client has a call in flight.
+        """
         self.context: RequestContext | None = None
         self._label = label
         self._count = 0
@@ -62,18 +72,18 @@ class Relay:
         self._keys: set[str] = set()
         self._detaches = self._detached = False
         self.missing: MissingCapability | None = None
-        """What the client would have needed for a question that was not put to it."""
+        """Error with the missing capability, if a server request could not be sent to the client."""
 
     def begin(self, work: Awaitable[Any]) -> None:
-        """Begin the remote call."""
+        """Start the remote call."""
         self._task = asyncio.ensure_future(work)
         self._task.add_done_callback(lambda _: self._news.set())
 
     async def result(self, context: RequestContext) -> Any:
-        """Return the result of the remote call, and put its questions to the client meanwhile.
+        """Wait for the result of the remote call, and send its server requests to the client meanwhile.
 
         Raises:
-            InputRequired: the client is stateless, and has to come back with answers.
+            InputRequired: the client is stateless, and has to send its request again with the responses.
         """
         assert self._task is not None
         self.context = context
@@ -91,12 +101,12 @@ class Relay:
         return self._task.result()
 
     def detach(self) -> None:
-        """Turn the request of the client into a task, as the remote server has done."""
+        """Turn the client's request into a task, because the remote call has become a task."""
         self._detaches = True
         self._news.set()
 
     def _key_of(self, key: str | None) -> str:
-        """Return the key of a question: that of the server, if it is the first with it, or one by its number."""
+        """Return a unique key for a server request: the server's key if possible, otherwise a numbered key."""
         self._count += 1
         if key is None:
             key = f"{self._label}-{self._count}"
@@ -106,15 +116,17 @@ class Relay:
         return key
 
     async def ask(self, ask: Ask, key: str | None = None) -> Any:
-        """Put a question to the client, and return the answer. ``key`` is that of the server, if it has one."""
+        """Send a server request to the client, and return the response. ``key`` is the server's key for it, if any."""
         try:
             return await self._ask(ask, self._key_of(key))
         except MissingCapability as missing:
             self.missing = missing
             raise
+        except InvalidParams as error:
+            raise InvalidAnswer(error.message, error.data) from error
 
     def refuse(self, needed: dict[str, Any]) -> MissingCapability | None:
-        """Return the error for a question, if the client can be asked nothing."""
+        """Return the error for a server request if this relay cannot send any to the client, otherwise None."""
         if self._task is None and self.context is None:
             self.missing = MissingCapability(needed)
             return self.missing
@@ -137,10 +149,10 @@ class Relay:
                 self._open.remove(asked)
 
     async def _put(self, asked: Sequence[Asked], context: RequestContext) -> None:
-        """Put open questions to the client, all at once, until it answers or the remote server has no use for that.
+        """Send all pending server requests to the client, until a response arrives or the remote call ends.
 
         Raises:
-            InputRequired: the client is stateless, and has yet to answer some of them.
+            InputRequired: the client is stateless, and has not responded to all requests yet.
         """
         assert self._task is not None
         asked = list(asked)
@@ -168,15 +180,15 @@ class Relay:
             await asyncio.wait(asking)
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass progress on to the client."""
+        """Forward progress to the client."""
         self._pass_on(lambda context: context.report_progress(progress, total, message))
 
     def log(self, level: LoggingLevel, data: Any, logger: str | None) -> None:
-        """Pass a log message on to the client, if it wants that level."""
+        """Forward a log message to the client, if it matches the client's log level."""
         self._pass_on(lambda context: context.log(level, data, logger))
 
     def park(self) -> None:
-        """Keep what the remote server reports until the client comes back."""
+        """Queue progress and log messages until the client sends its request again."""
         self.context = None
 
     def _pass_on(self, send: Callable[[RequestContext], object]) -> None:
@@ -186,24 +198,25 @@ class Relay:
             send(self.context)
 
     async def cancel(self) -> None:
-        """Cancel the remote call, and the questions that are still put to the client."""
+        """Cancel the remote call, and its pending server requests to the client."""
         for asking in self._asking:
             asking.cancel()
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
         if self._task is not None and not self._task.cancelled():
-            self._task.exception()  # marks it as retrieved
+            self._task.exception()  # mark the exception as retrieved
 
 
 class Relays:
-    """Remote calls of one provider. Those whose client is stateless and was asked are kept until it comes back.
+    """Remote calls of one provider. If a stateless client has to respond to a server request, its call is parked.
 
-    The token of a call that is kept travels in the client's ``requestState``, encrypted. A replica that does not have
-    the call makes it again, and answers its questions with the answers that the client has sent so far.
+    The token of a parked call is part of the client's ``requestState``, encrypted. A replica that does not have the
+    call sends it again, and answers its server requests with the responses that the client has sent so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_certain: Callable[[], bool] = lambda: True) -> None:
+        self._is_certain = is_certain
         self._parked: dict[str, tuple[Relay, asyncio.TimerHandle]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -211,13 +224,13 @@ class Relays:
         return len(self._parked)
 
     async def run(self, label: str, request: Request, send: Callable[[Relay], Awaitable[T]], *, repeatable: bool) -> T:
-        """Send a remote call and return its result. ``label`` is the same each time that the request comes."""
+        """Send a remote call, and return its result. ``label`` must be the same each time the request is sent."""
         assert request.contexts is not None
         assert request.call is not None
         assert request.channel is not None
         async with request.contexts.open(request, repeatable=repeatable) as context:
             if not request.call.peer.revision.stateless or task_of(request.channel) is not None:
-                relay = Relay(label, request.call.connection)
+                relay = Relay(label, request.call.connection, self._is_certain)
                 relay.context = context
                 try:
                     return await send(relay)
@@ -226,7 +239,7 @@ class Relays:
             token = await context.once(f"remote call {label}", lambda: os.urandom(16).hex())
             parked = self._take(token)
             if parked is None:
-                parked = Relay(label, request.call.connection)
+                parked = Relay(label, request.call.connection, self._is_certain)
                 parked.begin(send(parked))
             try:
                 result: T = await parked.result(context)
@@ -239,10 +252,11 @@ class Relays:
             return result
 
     async def drop_others(self, connection: object) -> None:
-        """Cancel the calls that are kept for other clients than that of a connection.
+        """Cancel the parked calls of all other clients.
 
-        For servers whose questions do not say which call has caused them: those of the next call would be for nobody.
-        Clients that come back have their call made again, with the answers that they have sent.
+        This is for servers whose requests do not name the call that caused them: while another client has a call in
+        flight, server requests could not be routed. If such a client sends its request again, its call is sent again,
+        with the client's responses so far.
         """
         for token, (relay, _) in list(self._parked.items()):
             if relay.connection is not connection:
@@ -270,7 +284,7 @@ class Relays:
             task.add_done_callback(self._ending.discard)
 
     async def stop(self) -> None:
-        """Cancel the remote calls that are kept."""
+        """Cancel all parked calls."""
         for token in list(self._parked):
             self._drop(token)
         await asyncio.gather(*self._ending, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""Questions and log messages of a remote server: passed on to the client whose request has caused them, as they came.
+"""Handlers that forward server requests and log messages of a remote server to the client that caused them, unchanged.
 
-Results of the server, and what it asks, keep the members that are not known here.
+Unknown members of results and server requests are preserved.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from carrel.client.causes import task_of
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import (
     Form,
@@ -33,6 +34,7 @@ from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.extensions.ui import UI
 from carrel.protocol.methods import CALL_TOOL, FETCH_TASK_RESULT, GET_PROMPT, READ_RESOURCE
 from carrel.server.apps import HTML
+from carrel.wire.base import PageResult
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, ListRootsResult, QuestionParams
 
 __all__ = ["OWN_META", "RELAYED", "RELAYED_EXTENSIONS", "pass_log", "relaying"]
@@ -40,7 +42,7 @@ __all__ = ["OWN_META", "RELAYED", "RELAYED_EXTENSIONS", "pass_log", "relaying"]
 log = Log("carrel.host")
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-#: Keys of ``_meta`` that belong to one connection. All others are passed on.
+#: Keys of ``_meta`` that belong to one connection. All other keys are forwarded.
 OWN_META = (
     "progressToken",
     "io.modelcontextprotocol/protocolVersion",
@@ -49,16 +51,16 @@ OWN_META = (
     "io.modelcontextprotocol/logLevel",
     "io.modelcontextprotocol/related-task",
 )
-#: Requests that may cause questions.
+#: Client requests that may cause server requests.
 ASKING = (CALL_TOOL, GET_PROMPT, READ_RESOURCE, FETCH_TASK_RESULT)
 
 
 def relay_of(origin: Origin, **needed: Any) -> Relay:
-    """Return the remote call that has caused a question.
+    """Return the remote call that caused a server request or log message.
 
     Raises:
-        ProtocolError: it is not known which client to ask.
-        MissingCapability: that client cannot be asked anything.
+        ProtocolError: the client is ambiguous.
+        MissingCapability: the client does not accept server requests.
     """
     calls = (origin.call,) if origin.call is not None else origin.calls
     causes = [call.user_data for call in calls if call.request in ASKING]
@@ -67,17 +69,30 @@ def relay_of(origin: Origin, **needed: Any) -> Relay:
         raise MissingCapability(needed)
     if len(relays) < len(causes) or any(relay.connection is not relays[0].connection for relay in relays):
         raise ProtocolError("Several clients have requests here, and the question does not say which one it is for")
-    refusal = relays[-1].refuse(needed)
-    if refusal is not None:
-        raise refusal
     return relays[-1]
 
 
-def pass_log(message: LogMessage, owner: Callable[[LogMessage], bool] | None = None) -> None:
-    """Pass a log message on to the client whose call has caused it.
+def asked_relay(origin: Origin, **needed: Any) -> Relay:
+    """Return the remote call that caused a server request, if no earlier call may have caused it.
 
-    Where that is not known, it goes to the ``owner`` of the session, which returns whether it was passed on; else to
-    the log.
+    Raises:
+        ProtocolError: the client is ambiguous.
+        MissingCapability: the client does not accept server requests.
+    """
+    relay = relay_of(origin, **needed)
+    if task_of(origin.params) is None and not relay.is_certain():
+        raise ProtocolError("Several clients use this session, and the question does not say which one it is for")
+    refusal = relay.refuse(needed)
+    if refusal is not None:
+        raise refusal
+    return relay
+
+
+def pass_log(message: LogMessage, owner: Callable[[LogMessage], bool] | None = None) -> None:
+    """Forward a log message to the client whose call caused it.
+
+    If the client is unknown, call ``owner``, which forwards the message to the owner of the session and returns whether
+    it did. Otherwise, write the message to the log.
     """
     try:
         relay_of(message.origin).log(message.level, message.data, message.logger)
@@ -89,24 +104,24 @@ def pass_log(message: LogMessage, owner: Callable[[LogMessage], bool] | None = N
 
 
 async def pass_question(question: ServerRequest, params: QuestionParams, **needed: Any) -> Any:
-    """Put a question to the client whose call has caused it, as it came, and return its whole answer."""
+    """Forward a server request unchanged to the client whose call caused it, and return the complete response."""
     origin = question.origin
     meta = {key: value for key, value in (params.meta or {}).items() if key not in OWN_META}
     params = msgspec.structs.replace(params, meta=meta or None)
-    answer = await relay_of(origin, **needed).ask(lambda context, key: context.pass_on(params, key=key), origin.key)
+    answer = await asked_relay(origin, **needed).ask(lambda context, key: context.pass_on(params, key=key), origin.key)
     own = {key: value for key, value in (answer.meta or {}).items() if key not in OWN_META}
     return msgspec.structs.replace(answer, meta=own or None)
 
 
 async def elicit_form(form: Form) -> ElicitResult:
-    """Ask the client whose call has caused it to fill in a form."""
+    """Forward a form mode elicitation to the client whose call caused it."""
     answer: ElicitResult = await pass_question(form, form.origin.params, elicitation={"form": {}})
     return answer
 
 
 async def elicit_url(page: Page) -> ElicitResult:
-    """Ask the client whose call has caused it to visit a page."""
-    relay, id = relay_of(page.origin, elicitation={"url": {}}), os.urandom(16).hex()
+    """Forward a URL mode elicitation to the client whose call caused it."""
+    relay, id = asked_relay(page.origin, elicitation={"url": {}}), os.urandom(16).hex()
     params = msgspec.structs.replace(page.origin.params, elicitation_id=id)
     answer: ElicitResult = await pass_question(page, params, elicitation={"url": {}})
     context = relay.context
@@ -118,13 +133,13 @@ async def elicit_url(page: Page) -> ElicitResult:
 
 
 async def sample(sampling: Sampling) -> CreateMessageResult:
-    """Ask the model of the client whose call has caused it."""
+    """Forward a sampling request to the client whose call caused it."""
     answer: CreateMessageResult = await pass_question(sampling, sampling.origin.params, sampling={})
     return answer
 
 
 async def list_roots(request: RootsRequest) -> ListRootsResult:
-    """Return the roots of the client whose call has caused it."""
+    """Request the roots from the client whose call caused the server's roots request."""
     answer: ListRootsResult = await pass_question(request, request.origin.params, roots={})
     return answer
 
@@ -139,35 +154,35 @@ RELAYED = Handlers(
     together=True,
     untouched=True,
 )
-"""Handlers that pass the questions of a remote server to the client whose request has caused them."""
+"""Handlers that forward server requests and log messages to the client whose request caused them."""
 RELAYED_EXTENSIONS = (TASKS, UI)
-"""Extensions that are passed on: clients declare them to remote servers, and servers that use these to clients."""
-#: What clients declare that show the pages of tools: for a server with sessions, some of those that it is for may.
+"""Extensions to forward: declared to remote servers, and by servers with relayed providers to their clients."""
+#: Settings of the UI extension to declare to servers with sessions, as some of the clients may show pages of tools.
 PAGES: Mapping[str, Any] = {"mimeTypes": [HTML]}
 
 
 def relaying(options: ClientOptions) -> ClientOptions:
-    """Return the options of a client with the extensions that it declares if its handlers are ``RELAYED``."""
+    """Add the extension ``Relaying`` to the options of a client if its handlers are ``RELAYED``."""
     if options.get("handlers") is not RELAYED:
         return options
     return {**options, "extensions": (*options.get("extensions", ()), Relaying(UI, settings=PAGES))}
 
 
 class Relaying(ClientExtension):
-    """Extension of a client whose results are passed on, with the members that are not known here."""
+    """Extension of a client whose results are forwarded, including unknown members."""
 
     def connected(self) -> None:
-        """Keep them, of all that comes on the new connection."""
+        """Preserve unknown members in all messages on the new connection."""
         connection = self.session.connection
         if connection is not None:
             connection.connection.keeps = kept
 
 
 def kept(read: Callable[[Raw], Any], raw: Raw) -> Any:
-    """Return a result with what its type does not know, and without the name of its server.
+    """Decode a result. Keep members that its type does not define, and remove the server info from ``_meta``.
 
     Raises:
-        InvalidMessage: it cannot be decoded.
+        InvalidMessage: the result cannot be decoded.
     """
     foreign: dict[str, Any] | None = None
     try:
@@ -179,7 +194,7 @@ def kept(read: Callable[[Raw], Any], raw: Raw) -> Any:
         raw, foreign = without
         result = read(raw)
     meta = getattr(result, "meta", UNSET)
-    if meta is UNSET:
+    if meta is UNSET or isinstance(result, PageResult):  # list entries preserve unknown members separately
         return result
     found = unknown.find_raw(result, raw)
     if foreign is not None:

@@ -1,9 +1,9 @@
-"""RemoteProvider: a server behind a client, as a provider.
+"""RemoteProvider: a provider for a remote server, with a client that connects to it.
 
     app.add_provider(RemoteProvider("https://example.org/mcp", name="example"), namespace="ex")
 
-The remote server may speak any revision, and so may the clients of this one. What it asks because of a call goes to the
-client that has made the call; progress, cancellation, errors and cache hints are passed on.
+The remote server and the clients of this server may speak any revision. Server requests (elicitation, sampling, roots)
+are forwarded to the client whose call caused them. Progress, cancellation, errors and cache hints are forwarded too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ import msgspec
 from msgspec import Raw
 
 from carrel.catalog.paging import all_of
-from carrel.catalog.provider import Change, Events, Hit, Interest, ListName, Page, Provider, Request
+from carrel.catalog.provider import (
+    Change,
+    Events,
+    Hit,
+    Interest,
+    ListName,
+    MaybeAwaitable,
+    Page,
+    Provider,
+    Request,
+)
 from carrel.client.client import Client
 from carrel.client.endpoints import Target
 from carrel.client.handlers import ClientCall
@@ -34,8 +44,9 @@ from carrel.errors import (
 from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS, relaying
 from carrel.host.remote_calls import RemoteCalls
 from carrel.host.remote_changes import RemoteChanges
-from carrel.host.remote_pages import RemotePages
-from carrel.host.remote_tools import RemoteTools, for_peer
+from carrel.host.remote_entries import EntryReader, listing_of
+from carrel.host.remote_pages import MAX_LISTED, RemotePages
+from carrel.host.remote_tools import RemoteTools, ToolTasks, for_peer
 from carrel.host.upkeep import Status, Upkeep
 from carrel.log import Log
 from carrel.protocol.extensions.skills import GET_SKILL, LIST_SKILLS, READ_DIRECTORY, SKILLS
@@ -50,10 +61,9 @@ from carrel.protocol.methods import (
     READ_RESOURCE,
 )
 from carrel.protocol.methods import Request as Row
-from carrel.protocol.unknown import distribute
 from carrel.server.completion import search_names
 from carrel.uri.parse import UriError, normalize
-from carrel.wire.base import PageParams, Params
+from carrel.wire.base import PageParams, Params, Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -66,7 +76,7 @@ log = Log("carrel.host")
 
 T = TypeVar("T")
 
-#: Methods of a provider, by the requests that a server has to offer for them.
+#: Provider methods, each with the request that the server must support.
 NEEDED: Mapping[str, Row[Any, Any]] = {
     "call_tool": CALL_TOOL,
     "complete": COMPLETE,
@@ -79,13 +89,13 @@ NEEDED: Mapping[str, Row[Any, Any]] = {
     "search": LIST_RESOURCES,
     "watch": READ_RESOURCE,
 }
-#: Methods of a provider that need the skills extension.
+#: Provider methods that require the skills extension.
 SKILL_METHODS: Mapping[str, Row[Any, Any]] = {
     "list_skills": LIST_SKILLS,
     "get_skill": GET_SKILL,
     "list_directory": READ_DIRECTORY,
 }
-#: Lists of this side, by the remote server's name of the list.
+#: List names of providers, by the kind of the remote server's list.
 LISTS: Mapping[str, ListName] = {
     "tools": "tools_list_changed",
     "prompts": "prompts_list_changed",
@@ -93,27 +103,27 @@ LISTS: Mapping[str, ListName] = {
 }
 #: Seconds that connecting to a server may take.
 PATIENCE = 30.0
-#: Seconds that a list waits for a server.
+#: Seconds that a list request waits for a server.
 LIST_PATIENCE = 10.0
-#: How many URIs that the server has listed are remembered, and how many tools and prompts it may have.
-MAX_LISTED = 100_000
-#: How many of them are learned before anything is listed.
+#: Maximum number of resources to read after connecting, before a client lists them.
 LEARNED = 1000
 
 
 class RemoteProvider(Provider):
-    """Provider of what a remote server offers.
+    """Provider for a remote server.
 
-    ``client`` is what ``Client`` takes (a URL, a command, a server in this process), with its other ``options``, or a
-    client. The client that is made here declares elicitation, sampling and roots; a given one has to have ``handlers``
-    for what is to be passed on. ``name`` is stable, for cursors and messages: by default the URL or command.
+    ``client`` is a client, or the target for a new ``Client`` (a URL, a command, a server in this process) with
+    ``options``. A new client declares elicitation, sampling and roots. An existing client needs ``handlers`` for the
+    server requests to forward. ``name`` must be stable, as cursors and messages contain it; by default, it is the URL
+    or command.
 
-    ``start_timeout`` is how many seconds connecting may take.
+    ``start_timeout`` is the maximum number of seconds to connect. ``entries`` decodes list entries; all sessions of one
+    server share it.
 
-    A server that cannot be reached at the start is connected to later; until then, lists are without it.
+    If the server cannot be reached at the start, the provider reconnects later. Until then, lists omit its entries.
 
     Raises:
-        ConfigError: an option is not valid, or there are options for a client that is there already.
+        ConfigError: an option is not valid, or ``options`` are given for an existing client.
     """
 
     extensions = RELAYED_EXTENSIONS
@@ -124,6 +134,7 @@ class RemoteProvider(Provider):
         *,
         name: str | None = None,
         start_timeout: float = PATIENCE,
+        entries: EntryReader | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         if not isinstance(client, Client):
@@ -134,16 +145,18 @@ class RemoteProvider(Provider):
         self.client = client
         self.name = name or client.session.endpoint.shown
         self.upkeep = Upkeep(client, self.name, start_timeout, self._learn)
-        """Keeps the connection, and says how it is."""
+        """Keeps the client connected, and has the status of the connection."""
         self.upkeep.observers.append(self._observe)
         self.empty = False
-        """Whether the server is connected and offers nothing at all."""
+        """Whether the server is connected, but has no entries in any list."""
         self.tool_names: Container[str] = ()
         self.prompt_names: Container[str] = ()
         self._counts: dict[str, int] = {}
         self._listed: dict[str, str] = {}
         self.exact = self._listed
-        self._pages = RemotePages()
+        self.entries = entries or EntryReader(self.name)
+        """Decoder for list entries, shared by all sessions of one server."""
+        self._pages = RemotePages(self.entries)
         self._calls = RemoteCalls(client, self.name, self.upkeep)
         self._tools = RemoteTools(client, self._calls)
         self._events: Events | None = None
@@ -155,21 +168,29 @@ class RemoteProvider(Provider):
 
     @property
     def catch_all(self) -> bool:  # type: ignore[override]
-        """Whether it is asked for URIs of no provider: the server may have resources that it does not list."""
+        """Whether this provider handles URIs that match no provider, as the server may have unlisted resources."""
         return self.offers("read_resource")
 
     @property
     def connected(self) -> bool:
-        """Whether the server has been reached since the start; the connection may be lost by now."""
+        """Whether the server has been connected since the start. The connection may be lost by now."""
         return self._connected
 
     @property
     def parked(self) -> int:
-        """How many calls wait for stateless clients to come back."""
+        """Number of parked calls, which wait for stateless clients to respond."""
         return self._calls.parked
 
+    def reserve(self) -> None:
+        """Declare that all requests are for one client, or for clients that count as one.
+
+        Otherwise, once a second client has sent a request, a server request on stdio that does not name a task is
+        rejected with an error response, as a request of another client may have caused it.
+        """
+        self._calls.for_one_client = True
+
     def offers(self, method: str) -> bool:
-        """Return whether the server offers what a method needs; everything usual, while it has not been reached."""
+        """Return whether the server supports a method. True for methods in ``NEEDED`` before the first connection."""
         if method in SKILL_METHODS:
             settings = self._skills_settings
             return settings is not None and (method != "list_directory" or bool(settings.get("directoryRead")))
@@ -184,10 +205,10 @@ class RemoteProvider(Provider):
     # Starting and stopping
 
     async def start(self, events: Events) -> None:
-        """Connect to the server, and learn what it has.
+        """Connect to the server, and read its lists.
 
         Raises:
-            ConfigError: it refuses, or its program is not installed.
+            ConfigError: the server rejects the connection, or its program is not installed.
         """
         self.begin(events)
         try:
@@ -203,7 +224,7 @@ class RemoteProvider(Provider):
             raise ConfigError(f"{self.name}: {error}") from error
 
     def begin(self, events: Events) -> None:
-        """Begin to connect, without waiting for it; ``upkeep`` says when the server is there."""
+        """Start to connect, without waiting; ``upkeep`` has the status of the connection."""
         self._events = events
         self.upkeep.begin()
 
@@ -222,7 +243,7 @@ class RemoteProvider(Provider):
                 changes.retry()
 
     async def _learn(self, kinds: Collection[str]) -> None:
-        """Learn the names and URIs of some lists, and announce them. What cannot be listed is logged."""
+        """Read the names and URIs of some lists, and report the changes. Log lists that cannot be read."""
         self._connected = True
         self._pages.forget()
         if "tools" in kinds:
@@ -239,7 +260,7 @@ class RemoteProvider(Provider):
             self._events.publish(lists=[LISTS[kind] for kind in kinds])
 
     async def _learn_list(self, kind: str) -> int:
-        """Learn the names or URIs of a list, and return how many there are, at most ``LEARNED`` resources."""
+        """Read the names or URIs of a list, and return their number. Read at most ``LEARNED`` resources."""
         count = 0
         if kind == "tools" and self.offers("list_tools"):
             self.tool_names = names = frozenset([tool.name async for tool in all_of(self.list_tools, limit=MAX_LISTED)])
@@ -258,7 +279,7 @@ class RemoteProvider(Provider):
         return count
 
     async def _has_others(self) -> bool:
-        """Return whether the server has templates or skills, or cannot list them."""
+        """Return whether the server has templates or skills, or listing them fails."""
         try:
             for method in (self.list_templates, self.list_skills):
                 if self.offers(method.__name__) and (await method(Request(limit=1))).items:
@@ -273,25 +294,39 @@ class RemoteProvider(Provider):
         self,
         row: Row[Any, Any],
         request: Request,
-        params: Params,
-        items_of: Callable[[Any], Sequence[T]],
-        key_of: Callable[[T], str],
-        listing: str = "",
-    ) -> Page[T]:
+        change: Callable[[Any], Any] | None = None,
+        params: Params | None = None,
+        name: str = "",
+    ) -> Page[Any]:
+        """Return a page of a list; ``change`` converts an entry to the entry to return."""
         if self._connected and not self.client.session.server.offers(row):
             return Page(())
+        listing = listing_of(row)
 
         async def fetch(cursor: str | None) -> Any:
-            wanted = params if cursor is None else msgspec.structs.replace(params, cursor=cursor)
+            wanted = params or PageParams()
+            if cursor is not None:
+                wanted = msgspec.structs.replace(wanted, cursor=cursor)
             with self._calls.errors(request if cursor is not None else None):
-                return distribute(await self._calls.list(ClientCall(row, wanted, LIST_PATIENCE), LIST_PATIENCE))
+                call = ClientCall(row, wanted, LIST_PATIENCE, result=listing.page)
+                return await self._calls.list(call, LIST_PATIENCE)
 
-        return await self._pages.page(listing or row.operation, request, fetch, items_of, key_of)
+        connection = self.client.session.connection
+        whole = connection is not None and connection.connection.keeps is not None
+        announced = name == "" and self.announces(row)
+        return await self._pages.page(
+            name or row.operation, listing, request, fetch, change, whole=whole, announced=announced
+        )
+
+    def announces(self, row: Row[Any, Any]) -> bool:
+        """Return whether the server sends notifications for changes of a list."""
+        declared = getattr(self.client.session.capabilities, row.capability or "", None) if self._connected else None
+        return bool(getattr(declared, "list_changed", False))
 
     # Resources
 
     def _spell(self, uri: str) -> str:
-        """Return a URI as the server spells it."""
+        """Return the server's spelling of a normalized URI."""
         return self._listed.get(uri, uri)
 
     def _note(self, resources: Sequence[Resource]) -> None:
@@ -304,28 +339,20 @@ class RemoteProvider(Provider):
 
     async def list_resources(self, request: Request) -> Page[Resource]:
         """Return a page of the server's resources."""
-        page = await self._list(
-            LIST_RESOURCES, request, PageParams(), lambda result: result.resources, lambda item: item.uri
-        )
+        page = await self._list(LIST_RESOURCES, request)
         self._note(page.items)
         return page
 
     async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
         """Return a page of the server's resource templates."""
-        return await self._list(
-            LIST_RESOURCE_TEMPLATES,
-            request,
-            PageParams(),
-            lambda result: result.resource_templates,
-            lambda item: item.uri_template,
-        )
+        return await self._list(LIST_RESOURCE_TEMPLATES, request)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
         """Return the contents of a resource.
 
         Raises:
             ResourceNotFound: the server has no such resource.
-            ProtocolError: it answers with another error, or is not available.
+            ProtocolError: the server returns another error, or is not available.
         """
         own = self._spell(uri)
 
@@ -335,7 +362,7 @@ class RemoteProvider(Provider):
         try:
             result = await self._calls.send(f"read {uri}", request, send)
         except ResourceNotFound as error:
-            raise ResourceNotFound(uri) from error
+            raise ResourceNotFound(uri, error.message) from error
         if result.cache_scope == "public" and request.caller is not None:
             return msgspec.structs.replace(result, cache_scope="private")
         return result
@@ -351,19 +378,14 @@ class RemoteProvider(Provider):
         own = self._spell(uri)
         try:
             page = await self._list(
-                READ_DIRECTORY,
-                request,
-                ReadDirectoryParams(uri=own),
-                lambda result: result.resources,
-                lambda item: item.uri,
-                f"directory {uri}",
+                READ_DIRECTORY, request, params=ReadDirectoryParams(uri=own), name=f"directory {uri}"
             )
         except InvalidCursor:
             raise
         except (InvalidParams, ProtocolError) as error:
             if isinstance(error, ProviderUnavailable) or error.code not in (INVALID_PARAMS, -32002):
                 raise
-            raise ResourceNotFound(uri) from error
+            raise ResourceNotFound(uri, error.message) from error
         self._note(page.items)
         return page
 
@@ -391,7 +413,7 @@ class RemoteProvider(Provider):
         try:
             value.encode()
         except UnicodeEncodeError:
-            return Completion([])  # nothing goes on from that
+            return Completion([])  # a lone surrogate cannot be sent, and has no completions
         with self._calls.errors():
             return await self.client.complete(reference, argument, value, context)
 
@@ -401,7 +423,7 @@ class RemoteProvider(Provider):
         """Return a page of the server's skills."""
         if not self.offers("list_skills"):
             return Page(())
-        page = await self._list(LIST_SKILLS, request, PageParams(), lambda result: result.skills, lambda item: item.uri)
+        page = await self._list(LIST_SKILLS, request)
         for skill in page.items:
             self._note([Resource(skill.uri, "SKILL.md")])
             if not isinstance(skill.resources, str):
@@ -420,32 +442,39 @@ class RemoteProvider(Provider):
             with self._calls.errors():
                 result = await self.client.session.request(ClientCall(GET_SKILL, GetSkillParams(uri=self._spell(uri))))
         except InvalidParams as error:
-            raise ResourceNotFound(uri) from error
+            raise ResourceNotFound(uri, error.message) from error
         return result.skill
 
     # Tools and prompts
 
     async def list_tools(self, request: Request) -> Page[Tool]:
         """Return a page of the server's tools."""
-        page = await self._list(
-            LIST_TOOLS, request, PageParams(), lambda result: self._tools.listed(result.tools), lambda item: item.name
-        )
-        return for_peer(page, request)
+        return for_peer(await self._list(LIST_TOOLS, request, self._tools.listed), request)
 
-    def call_tool(self, name: str, arguments: Raw, request: Request) -> Awaitable[CallToolResult | msgspec.Struct]:
-        """Call a tool, and return its result, or the task that it has become.
+    def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result]:
+        """Call a tool, and return its result, or a result with its task.
 
         Raises:
             InvalidParams: there is no such tool, or the arguments are not valid.
-            ProtocolError: the server answers with another error, or is not available.
+            ProtocolError: the server returns another error, or is not available.
         """
         return self._tools.call(name, arguments, request)
 
+    def tasks_of(self, name: str) -> ToolTasks | None:
+        """Return the task support of a tool, or None if it does not support tasks or was not listed."""
+        return self._tools.tasks_of(name)
+
+    async def run_tool(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+        """Call a tool, and return its result. The request may have become a task: see ``call_or_task``.
+
+        Raises:
+            InvalidParams, ProtocolError: see ``call_tool``.
+        """
+        return await self._tools.run(name, arguments, request)
+
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the server's prompts."""
-        return await self._list(
-            LIST_PROMPTS, request, PageParams(), lambda result: result.prompts, lambda item: item.name
-        )
+        return await self._list(LIST_PROMPTS, request)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str], request: Request) -> GetPromptResult:
         """Return the messages of a prompt.
@@ -462,7 +491,7 @@ class RemoteProvider(Provider):
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes of the resources that have subscribers, in batches."""
+        """Yield batches of changes of subscribed resources."""
         changes = RemoteChanges(
             self.client, self.name, interest, self._spell, lambda: self.upkeep.status.name == "ready"
         )

@@ -1,4 +1,4 @@
-"""Requests to a remote server on behalf of clients: what is passed on with them, and the errors they end with.
+"""RemoteCalls: sends requests to a remote server on behalf of clients, and converts its errors for them.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses
 """
@@ -14,11 +14,14 @@ import msgspec
 from msgspec import Raw
 
 from carrel.catalog.provider import Request
+from carrel.client.answers import may_be_shown
 from carrel.client.client import Client
 from carrel.client.handlers import ClientCall, Handlers, Progress
 from carrel.client.options import CallOptions
 from carrel.errors import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
+    URL_ELICITATION_REQUIRED,
     InvalidCursor,
     InvalidParams,
     LoginRequired,
@@ -32,7 +35,7 @@ from carrel.errors import (
     URLElicitationRequired,
 )
 from carrel.host.log_levels import LEVELS, LogLevels
-from carrel.host.relay import RELAY, Relay, Relays
+from carrel.host.relay import RELAY, InvalidAnswer, Relay, Relays
 from carrel.host.relayed import OWN_META, RELAYED
 from carrel.host.upkeep import Upkeep
 from carrel.log import Log
@@ -53,54 +56,73 @@ R = TypeVar("R", bound=Result)
 Send = Callable[[Relay | None, CallOptions], Awaitable[T]]
 
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
-#: Errors that are meant for the client as they are.
+#: Errors to pass through to the client unchanged.
 PASSED = (
-    *(LoginRequired, MethodNotFound, MissingCapability, InvalidParams, ProviderUnavailable, ResourceError),
-    URLElicitationRequired,
+    *(InvalidAnswer, InvalidParams, LoginRequired, MethodNotFound, MissingCapability, ProviderUnavailable),
+    *(ResourceError, URLElicitationRequired),
 )
 
 
 class RemoteError(ProtocolError):
-    """Error of a remote server, with its code, message and data."""
+    """Error response of a remote server: its code, message and data, without pages whose URL is not safe to show."""
 
     def __init__(self, error: PeerError) -> None:
         super().__init__(error.message, error.data)
         self.code = error.code
+        if error.code == URL_ELICITATION_REQUIRED:
+            pages = safe_pages(error.data)
+            self.code = error.code if pages else INTERNAL_ERROR
+            self.data = {**error.data, "elicitations": pages} if pages else None
         if error.code == MissingCapability.code:
             self.status = MissingCapability.status
 
 
+def safe_pages(data: Any) -> list[Any]:
+    """Return the elicitations in the data of an error whose URL is safe to show.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling
+    """
+    given = data.get("elicitations") if isinstance(data, dict) else None
+    pages = [page for page in given if isinstance(page, dict)] if isinstance(given, list) else []
+    return [page for page in pages if isinstance(page.get("url"), str) and may_be_shown(page["url"])]
+
+
 class RemoteCalls:
-    """Requests of clients to one remote server."""
+    """Sends client requests to one remote server."""
 
     def __init__(self, client: Client, name: str, upkeep: Upkeep) -> None:
         self._client = client
         self._name = name
         self._upkeep = upkeep
-        self._relays = Relays()
+        self.for_one_client = False
+        """Whether the session is for one client, or for clients that count as one."""
+        self._client_connection: object = None
+        self._several = False
+        self._relays = Relays(self._is_certain)
         self._levels = LogLevels(client)
         self._lists: set[asyncio.Task[Any]] = set()
 
     @property
     def parked(self) -> int:
-        """How many requests wait for stateless clients to come back."""
+        """Number of parked requests, which wait for stateless clients to respond."""
         return len(self._relays)
 
     async def stop(self) -> None:
-        """Cancel the requests that are kept for stateless clients, and the lists that are still asked for."""
+        """Cancel parked requests, and list requests in progress."""
         await self._relays.stop()
         for task in self._lists:
             task.cancel()
         await asyncio.gather(*self._lists, return_exceptions=True)
 
     async def list(self, call: ClientCall[R], limit: float) -> R:
-        """Return the response to a list request, which has ``limit`` seconds.
+        """Send a list request, and return the response. The timeout is ``limit`` seconds.
 
-        If the caller is cancelled, the server is not told: it has answered before that would save anything, and servers
-        of the official Python SDK 1.x end if a request is cancelled while they answer it, for all clients.
+        If the caller is cancelled, no cancellation is sent to the server. It would save little, as list requests are
+        fast, and servers with the official Python SDK 1.x crash for all clients if a request is cancelled while they
+        respond to it.
 
         Raises:
-            TimeoutError: the limit has passed.
+            TimeoutError: there was no response within ``limit`` seconds.
         """
 
         async def ask() -> R:
@@ -114,9 +136,10 @@ class RemoteCalls:
 
     @contextmanager
     def errors(self, request: Request | None = None) -> Iterator[None]:
-        """Turn errors of the server into errors for the client: its own as they are, others with its name.
+        """Convert errors for the client: keep the server's error responses, and turn others into ProviderUnavailable.
 
-        While the last attempt to connect has failed, no request is tried: that would be another attempt.
+        If the last attempt to connect has failed, raise ProviderUnavailable at once, as a request would be another
+        attempt to connect.
         """
         if self._upkeep.status.name == "failed":
             raise ProviderUnavailable(self._name)
@@ -140,9 +163,9 @@ class RemoteCalls:
     async def send(
         self, label: str, request: Request, send: Send[T], *, repeatable: bool = True, as_task: bool = False
     ) -> T:
-        """Send a request on behalf of a client, whom the server may ask and notify of progress meanwhile.
+        """Send a request on behalf of a client. Forward server requests and progress to the client meanwhile.
 
-        ``label`` is the same each time that the request comes; ``as_task``: the client may get a task for it.
+        ``label`` must be the same each time the client sends the request; ``as_task``: the client accepts a task.
         """
         call = request.call
         timeout = None
@@ -152,7 +175,9 @@ class RemoteCalls:
             options: CallOptions = {"timeout": timeout, "meta": meta_of(request, None)}
             with self.errors():
                 return await send(None, options)
-        stateless = self._client.session.connection is not None and self._client.session.stateless
+        session = self._client.session
+        stateless = session.connection is not None and session.stateless
+        self._note(call.connection)
         level = None if call.peer.log_level is None else LEVELS[call.peer.log_level]
         options = {"timeout": timeout, "meta": meta_of(request, level, stateless=stateless)}
         if stateless:
@@ -168,7 +193,7 @@ class RemoteCalls:
             except PeerError as error:
                 raise relay.missing or error  # noqa: B904 - the server's error says less
 
-        logs = level is not None and self._client.session.capabilities.logging is not None
+        logs = level is not None and session.connection is not None and session.capabilities.logging is not None
         relays = logs or can_be_asked(request)
         with self.errors():
             if logs and not stateless and call.peer.log_level is not None:
@@ -176,7 +201,7 @@ class RemoteCalls:
             if not relays and call.progress_token is None and not as_task:
                 if stateless or not call.peer.revision.stateless:
                     return await send(None, options)
-                refusing = Relay(self._name, call.connection)
+                refusing = Relay(self._name, call.connection, self._is_certain)
                 try:
                     return await send(refusing, {**options, "handlers": RELAYED, "user_data": refusing})
                 except PeerError as error:
@@ -185,14 +210,24 @@ class RemoteCalls:
                 await self._relays.drop_others(call.connection)
             return await self._relays.run(f"{self._name} {label}", request, relayed, repeatable=repeatable)
 
+    def _note(self, connection: object) -> None:
+        """Record which client has sent a request: a server request may arrive after the client request has ended."""
+        self._several = self._several or self._client_connection not in (None, connection)
+        self._client_connection = connection
+
+    def _is_certain(self) -> bool:
+        """Return whether a server request that names no call must be for the client whose call is in flight."""
+        one_client = self.for_one_client or not self._several
+        return one_client or self._attributes or self._client.session.stateless
+
     @property
     def _attributes(self) -> bool:
-        """Whether a question of the server comes on the stream of the request that has caused it."""
+        """Whether server requests arrive on the stream of the client request that caused them."""
         connection = self._client.session.connection
         return connection is not None and connection.transport.streams
 
     def _capabilities(self, request: Request, *, as_task: bool) -> ClientCapabilities:
-        """Return the capabilities of the client of a request, as far as they can be passed on.
+        """Return the capabilities of the client that can be forwarded to the server.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic#meta
         """
@@ -213,7 +248,7 @@ class RemoteCalls:
 
 
 def can_be_asked(request: Request) -> bool:
-    """Return whether the client of a request can be asked anything."""
+    """Return whether the client of a request accepts any server requests (elicitation, sampling or roots)."""
     assert request.call is not None
     capabilities = request.call.peer.capabilities
     return capabilities is not None and any(
@@ -222,7 +257,7 @@ def can_be_asked(request: Request) -> bool:
 
 
 def meta_of(request: Request, level: LoggingLevel | None, *, stateless: bool = False) -> dict[str, Any] | None:
-    """Return the keys of ``_meta`` that are passed on; to a stateless server, with the log level of the client."""
+    """Return the keys of ``_meta`` to forward. For a stateless server, include the log level of the client."""
     passed: dict[str, Any] = {}
     if request.call is not None and request.call.params.meta:
         passed = {key: value for key, value in request.call.meta.items() if key not in OWN_META}
@@ -234,7 +269,7 @@ def meta_of(request: Request, level: LoggingLevel | None, *, stateless: bool = F
 
 
 def unknown_params(call: Call) -> dict[str, Any] | None:
-    """Return the parameters of a request that are not known here."""
+    """Return the unknown parameters of a request."""
     kind: type[msgspec.Struct] = type(call.params)
     if unknown.is_whole(call.params, call.raw):
         return None
@@ -244,17 +279,8 @@ def unknown_params(call: Call) -> dict[str, Any] | None:
     return found or None
 
 
-def required_task(error: MCPError) -> bool:
-    """Return whether a request was refused as its client has no tasks (2026-07-28)."""
-    if not isinstance(error, PeerError) or error.code != MissingCapability.code or not isinstance(error.data, dict):
-        return False
-    required = error.data.get("requiredCapabilities")
-    extensions = required.get("extensions") if isinstance(required, dict) else None
-    return isinstance(extensions, dict) and TASKS.name in extensions
-
-
 def with_tasks(options: CallOptions) -> CallOptions:
-    """Return the options of a request that declares the tasks extension besides its other capabilities."""
+    """Add the tasks extension to the capabilities in the options of a request."""
     declared = options.get("capabilities") or ClientCapabilities()
     extensions = {**(declared.extensions or {}), TASKS.name: dict[str, Any]()}
     return {**options, "capabilities": msgspec.structs.replace(declared, extensions=extensions)}

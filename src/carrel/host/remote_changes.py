@@ -1,4 +1,4 @@
-"""Changes of the resources of a remote server: subscribed to for as long as there are subscribers here."""
+"""RemoteChanges: subscribes to resources of a remote server while they have subscribers on this side."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ __all__ = ["RemoteChanges"]
 
 log = Log("carrel.host")
 
-#: How many different changes wait for the next batch before they are replaced by one of each resource.
+#: Maximum number of changes in a batch. If there are more, every subscribed resource is reported as changed instead.
 MAX_WAITING = 10_000
 
 
 class RemoteChanges:
-    """Subscription on a remote server to the resources that have subscribers here. ``spell`` gives its own spelling.
+    """Subscription on a remote server to all resources with subscribers on this side.
 
-    ``there`` returns whether the server is connected; ``retry`` is called when it is again.
+    ``spell`` returns the server's spelling of a URI. ``there`` returns whether the server is connected; ``retry`` must
+    be called after it has reconnected.
 
-    An async context manager, and an async iterator of batches, the first of them empty. A new set of resources is
-    subscribed to before the old one is given up, so that no change is missed.
+    This is an async context manager, and an async iterator of batches of changes; the first batch is empty. If the set
+    of resources changes, the new subscription is started before the old one is closed, so that no change is missed.
     """
 
     def __init__(
@@ -80,19 +81,19 @@ class RemoteChanges:
         self._news.set()
 
     def _put(self, changes: Iterable[Change]) -> None:
-        """Add changes to the next batch. When there are too many, all resources have changed instead."""
+        """Add changes to the next batch. If there are too many, report every subscribed resource as changed instead."""
         self._changes.update(dict.fromkeys(changes))
         if len(self._changes) > MAX_WAITING:
             self._changes = dict.fromkeys(Change("changed", uri) for uri in self._uris.values())
         self._news.set()
 
     def retry(self) -> None:
-        """Subscribe now to what could not be subscribed to: the server is there."""
+        """Retry failed subscriptions now, as the server is connected."""
         if self._failed:
             self._again.set()
 
     async def _wait(self) -> None:
-        """Wait until other resources have subscribers, or the server is there again."""
+        """Wait until the set of subscribed resources may have changed, or ``retry`` is called."""
         waiting = [asyncio.ensure_future(self._interest.wait()), asyncio.ensure_future(self._again.wait())]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -103,14 +104,14 @@ class RemoteChanges:
         self._again.clear()
 
     async def _keep(self) -> None:
-        """Subscribe to what has subscribers, whenever that changes."""
+        """Update the subscription whenever the set of subscribed resources changes."""
         first = True
         while True:
             wanted = {self._spell(uri): uri for uri in self._interest.uris}
             added = [uri for own, uri in wanted.items() if own not in self._uris]
             if wanted.keys() != self._uris.keys():
                 await self._change(wanted)
-            # What has changed between a subscription here and the one on the remote server must not be missed.
+            # Report new resources as changed: changes before the remote subscription started would be missed otherwise.
             self._put([] if first else [Change("changed", uri) for uri in added])
             first = False
             await self._wait()
@@ -130,7 +131,7 @@ class RemoteChanges:
                 log.debug("%s has no subscriptions", self._name)
             except MCPError as error:
                 log.warning("%s: changes of its resources are not known: %s", self._name, error)
-                self._uris, self._failed = {}, True  # asked for again when it is there
+                self._uris, self._failed = {}, True  # retried after the server has reconnected
             else:
                 self._watch = watch
                 self._pump = asyncio.ensure_future(self._pass_on(watch))

@@ -1,6 +1,6 @@
-"""Pages of the lists of a remote server, cut to the sizes that are asked for, with cursors that say where to go on.
+"""RemotePages: splits the list pages of a remote server into pages of the requested size.
 
-A cursor is the remote server's own cursor of a page and the key of the last entry of it that has been shown.
+A cursor contains the remote server's cursor of a page, and the key of the last entry returned from that page.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination
 """
@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from carrel.catalog.provider import Page, Request
-from carrel.errors import InvalidCursor
+from carrel.errors import InvalidCursor, ResourceTooLarge
+from carrel.host.remote_entries import EntryReader, Listing, entries_of
+from carrel.protocol.connection import UNREADABLE
 from carrel.wire.base import PageResult
+from carrel.wire.resources import Resource
 
-__all__ = ["RemotePages"]
+__all__ = ["LONG", "MAX_LISTED", "RemotePages"]
 
-T = TypeVar("T")
+#: Number of characters of a key to store and compare.
+MAX_KEY = 300
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list goes on: after an entry of the page at ``cursor``; ``number`` is used if the entry has gone."""
+    """Position in a list: after entry ``after`` on the page at ``cursor``, or at index ``number`` if it was removed."""
 
     listing: str
     cursor: str | None
@@ -33,62 +38,97 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 _read = msgspec.json.Decoder(Position).decode
 
+#: Maximum number of listed URIs to remember, and maximum number of tools or prompts of a server.
+MAX_LISTED = 100_000
+#: Lists with more entries are long, and cached as raw JSON: decoded entries would cause long garbage collector pauses.
+LONG = 10_000
+#: Maximum distance from the expected index at which to look for an entry after the list was fetched again.
+NEAR = 1000
+
 
 class RemotePages:
-    """Lists of one remote server. The page in which a reader is, is kept until the list is begun again."""
+    """Lists of one remote server. The current page of a list is cached until a client lists from the start again.
 
-    def __init__(self) -> None:
+    Only the requested entries of a fetched page are decoded, by ``entries``.
+    """
+
+    def __init__(self, entries: EntryReader) -> None:
+        self._entries = entries
         self._kept: dict[str, tuple[str | None, PageResult]] = {}
 
     def forget(self) -> None:
-        """Forget all pages: a list has changed, or there is another connection."""
+        """Clear the cache, as a list has changed, or the connection is new."""
         self._kept.clear()
 
     async def page(
         self,
-        listing: str,
+        name: str,
+        listing: Listing,
         request: Request,
         fetch: Callable[[str | None], Awaitable[PageResult]],
-        items_of: Callable[[Any], Sequence[T]],
-        key_of: Callable[[T], str],
-    ) -> Page[T]:
-        """Return a page of a list; ``fetch`` gets that of one of the remote server's own cursors.
+        change: Callable[[Any], Any] | None = None,
+        *,
+        whole: bool = False,
+        announced: bool = False,
+    ) -> Page[Any]:
+        """Return a page of a list; ``fetch`` fetches the page at a cursor of the remote server.
+
+        ``change`` converts an entry to the entry to return. ``whole``: preserve unknown members of entries.
+        ``announced``: the server notifies of changes of the list, so that a long page can be cached for all clients.
 
         Raises:
-            InvalidCursor: the cursor was not given out for this list.
+            InvalidCursor: the cursor is not from this list.
+            ResourceTooLarge: the page of the remote server has too many entries.
         """
-        position = Position(listing, None) if request.cursor is None else read(listing, request.cursor)
-        kept = self._kept.get(listing)
-        if kept is None or position.after is None or kept[0] != position.cursor:
-            self._kept.pop(listing, None)
+        position = Position(name, None) if request.cursor is None else read(name, request.cursor)
+        kept = self._kept.get(name)
+        begins = position.after is None and not (announced and kept is not None and is_long(listing, kept[1]))
+        if kept is None or begins or kept[0] != position.cursor:
+            self._kept.pop(name, None)
             result = await fetch(position.cursor)
         else:
             result = kept[1]
-        items = items_of(result)
-        start = place(position, [key_of(item) for item in items]) if position.after is not None else 0
-        part = items[start : start + request.limit]
+        entries = entries_of(listing, result)
+        if len(entries) > MAX_LISTED and listing.entry is not Resource:
+            raise ResourceTooLarge("", f"The list has more than {MAX_LISTED} entries")
+        start = place(position, listing, entries) if position.after is not None else 0
+        part = entries[start : start + request.limit]
         end = start + len(part)
         following = None
-        if end < len(items):
-            following = write(Position(listing, position.cursor, key_of(items[end - 1]), end))
-            if len(self._kept) < 8:  # readers of more lists than that at a time fetch again
-                self._kept[listing] = position.cursor, result
+        if end < len(entries):
+            following = write(Position(name, position.cursor, key_of(listing, entries[end - 1]), end))
+            if len(self._kept) < 8:  # limit the cache: further lists are fetched again for each page
+                self._kept[name] = position.cursor, result
         elif result.next_cursor is not None:
-            following = write(Position(listing, result.next_cursor))
+            following = write(Position(name, result.next_cursor))
         ttl = None if result.ttl_ms is None else result.ttl_ms / 1000
         scope = result.cache_scope
         if scope == "public" and request.caller is not None:
             scope = "private"
-        return Page(part, following, ttl, scope)
+        return Page(await self._entries.read(listing, part, change, whole=whole), following, ttl, scope)
 
 
-def place(position: Position, keys: Sequence[str]) -> int:
-    """Return the number of the entry at which a page goes on."""
-    assert position.after is not None
+def is_long(listing: Listing, page: PageResult) -> bool:
+    """Return whether a page is long enough to be cached for all clients. It must not have a time to live."""
+    return page.ttl_ms is None and len(entries_of(listing, page)) > LONG
+
+
+def key_of(listing: Listing, entry: Raw) -> str:
+    """Return the first ``MAX_KEY`` characters of an entry's key, or an empty text if the key cannot be read."""
     try:
-        return keys.index(position.after) + 1
-    except ValueError:
-        return min(position.number, len(keys))
+        return str(listing.key(entry))[:MAX_KEY]
+    except UNREADABLE:
+        return ""
+
+
+def place(position: Position, listing: Listing, entries: Sequence[Raw]) -> int:
+    """Return the index at which a page starts: after the entry in ``position``, if it is still near its old index."""
+    last = min(position.number, len(entries)) - 1
+    near = range(max(0, last - NEAR), min(len(entries), last + NEAR))
+    for number in sorted(near, key=lambda number: abs(number - last)):
+        if key_of(listing, entries[number]) == position.after:
+            return number + 1
+    return last + 1
 
 
 def write(position: Position) -> str:
@@ -96,10 +136,10 @@ def write(position: Position) -> str:
 
 
 def read(listing: str, cursor: str) -> Position:
-    """Return the position in a cursor.
+    """Decode the position in a cursor.
 
     Raises:
-        InvalidCursor: it was not given out for this list.
+        InvalidCursor: the cursor is not from this list.
     """
     try:
         position = _read(binascii.a2b_base64(cursor.encode("ascii"), strict_mode=True))

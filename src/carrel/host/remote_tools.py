@@ -1,4 +1,4 @@
-"""Tools of a remote server: listed for a client, and called, as a task where both sides can have that.
+"""RemoteTools: calls tools of a remote server, as tasks if the client and the server support tasks.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 https://modelcontextprotocol.io/extensions/tasks/overview
@@ -6,22 +6,27 @@ https://modelcontextprotocol.io/extensions/tasks/overview
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from carrel.catalog.provider import Page, Request
+from carrel.catalog.provider import MaybeAwaitable, Page, Request
+from carrel.catalog.tool_pages import PAGE_KEYS, with_page_uris
 from carrel.client.client import Client
 from carrel.client.options import CallOptions
+from carrel.client.tool_calls import requires_task
 from carrel.errors import InvalidParams, MCPError, MissingCapability, ProtocolError
 from carrel.host.relay import Relay
-from carrel.host.remote_calls import RemoteCalls, required_task, with_tasks
+from carrel.host.remote_calls import RemoteCalls, with_tasks
 from carrel.protocol.client import RELATED_TASK
 from carrel.protocol.extensions.tasks import TASKS
 from carrel.protocol.http import header_parameters, verify_parameters
 from carrel.server.apps import for_models, shows_pages, without_page
+from carrel.server.task_interface import TaskChannel
+from carrel.wire.base import Result
 from carrel.wire.content import TextContent
 from carrel.wire.tools import CallToolResult, Tool, ToolExecution
 
@@ -29,11 +34,43 @@ if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.server.options import TaskSupport
 
-__all__ = ["RemoteTools", "for_peer"]
+__all__ = ["RemoteTools", "ToolTasks", "call_or_task", "for_peer"]
+
+
+class ToolTasks(NamedTuple):
+    """Task support of a tool. ``detaches``: the server decides during the call whether it becomes a task."""
+
+    support: TaskSupport
+    detaches: bool
+
+
+def call_or_task(
+    request: Request, tasks: ToolTasks | None, call: Callable[[Request], Coroutine[Any, Any, Result]]
+) -> MaybeAwaitable[Result]:
+    """Return the result of ``call``, or a result with a task if the call has become a task.
+
+    ``tasks`` is the task support of the tool, or None if it does not support tasks. A task runs all of ``call``.
+
+    Raises:
+        MethodNotFound: the client requested a task, but the tool does not support tasks; or the tool requires a task,
+            but the client did not request one (2025-11-25).
+        MissingCapability: the tool requires a task, but the client did not declare the extension (2026-07-28).
+    """
+    contexts = request.contexts
+    asked = request.call is not None and getattr(request.call.params, "task", None) is not None
+    if contexts is None or (tasks is None and not asked):
+        return call(request)
+
+    def work(channel: Channel) -> Coroutine[Any, Any, Result]:
+        return call(msgspec.structs.replace(request, channel=channel))
+
+    support, detaches = tasks or ToolTasks("forbidden", detaches=False)
+    task = contexts.call_as_task(request, support, work, detaches=detaches)
+    return call(request) if task is None else task
 
 
 class RemoteTools:
-    """Tools of one remote server, as far as calls need to know them."""
+    """Tools of one remote server: their headers and task support, which calls need."""
 
     def __init__(self, client: Client, calls: RemoteCalls) -> None:
         self._client = client
@@ -42,66 +79,71 @@ class RemoteTools:
         self._tasks: dict[str, TaskSupport] = {}
 
     def forget(self) -> None:
-        """Forget the tools: their list has changed."""
+        """Clear the cached headers and task support, as the list of tools has changed."""
         self._headers.clear()
         self._tasks.clear()
 
     @property
     def _extension(self) -> bool:
-        """Whether the server has tasks as of the extension, and decides itself which calls become tasks."""
+        """Whether the server uses the tasks extension, and so decides which calls become tasks."""
         return self._client.session.stateless and TASKS.name in self._client.session.server_extensions
 
-    def listed(self, tools: Sequence[Tool]) -> list[Tool]:
-        """Return tools of the server as they are offered here, and note what calls of them need."""
+    def listed(self, tool: Tool) -> Tool:
+        """Convert a tool of the server for clients, and store its headers and task support for calls."""
         session = self._client.session
-        sessions = not session.stateless and session.capabilities.tasks is not None
-        found = []
-        for tool in tools:
-            execution = tool.execution if sessions else None
-            if self._extension:
-                execution = ToolExecution(task_support="optional")
-            if execution is not None:
-                self._tasks[tool.name] = execution.task_support or "forbidden"
-            try:
-                if headers := header_parameters(tool.input_schema):
-                    self._headers[tool.name] = headers
-            except ValueError:
-                pass  # clients over HTTP leave it out
-            found.append(tool if tool.execution is execution else msgspec.structs.replace(tool, execution=execution))
-        return found
+        execution = tool.execution if not session.stateless and session.capabilities.tasks is not None else None
+        if self._extension:
+            execution = ToolExecution(task_support="optional")
+        if execution is not None:
+            self._tasks[tool.name] = execution.task_support or "forbidden"
+        try:
+            if headers := header_parameters(tool.input_schema):
+                self._headers[tool.name] = headers
+        except ValueError:
+            pass  # HTTP clients ignore such a tool
+        meta = tool.meta
+        if meta is not None and not PAGE_KEYS.isdisjoint(meta):
+            meta = with_page_uris(meta, str)
+        if tool.execution is execution and tool.meta is meta:
+            return tool
+        return msgspec.structs.replace(tool, execution=execution, meta=meta)
 
-    def call(self, name: str, arguments: Raw, request: Request) -> Awaitable[Any]:
-        """Call a tool.
+    def tasks_of(self, name: str) -> ToolTasks | None:
+        """Return the task support of a tool, or None if it does not support tasks or was not listed."""
+        support = self._tasks.get(name, "forbidden")
+        return None if support == "forbidden" else ToolTasks(support, self._extension)
+
+    def call(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[Result]:
+        """Call a tool, as a task if the client and the tool support it.
 
         Raises:
             InvalidParams: the arguments are not an object.
-            HeaderMismatch: the headers of the request do not repeat the arguments that the tool wants there.
+            HeaderMismatch: the headers of the request do not match the arguments that the tool repeats in headers.
         """
+        given = self._checked(name, arguments, request)
+        return call_or_task(request, self.tasks_of(name), lambda inner: self._call(name, given, inner))
+
+    async def run(self, name: str, arguments: Raw, request: Request) -> CallToolResult:
+        """Call a tool, and return its result. The request may have become a task, see ``call_or_task``.
+
+        Raises:
+            InvalidParams, HeaderMismatch: see ``call``.
+        """
+        return await self._call(name, self._checked(name, arguments, request), request)
+
+    def _checked(self, name: str, arguments: Raw, request: Request) -> dict[str, Any]:
         try:
             given = msgspec.json.decode(arguments, type=dict[str, Any])
         except msgspec.ValidationError as error:
             raise InvalidParams(f"Invalid params: arguments: {error}", parameter="arguments") from None
         call = request.call
-        if call is None:
-            return self._call(name, given, request)
-        if call.raw_headers is not None and call.peer.revision.stateless and name in self._headers:
+        if call is not None and call.raw_headers is not None and call.peer.revision.stateless and name in self._headers:
             verify_parameters(self._headers[name], call.raw_headers, given)
-        support = self._tasks.get(name, "forbidden")
-        if request.contexts is not None and (support != "forbidden" or getattr(call.params, "task", None) is not None):
+        return given
 
-            def work(channel: Channel) -> Any:
-                inner = msgspec.structs.replace(request, channel=channel)
-                return self._call(name, given, inner, as_task=True)
-
-            task = request.contexts.call_as_task(request, support, work, detaches=self._extension)
-            if task is not None:
-                return task  # type: ignore[no-any-return]
-        return self._call(name, given, request)
-
-    async def _call(
-        self, name: str, given: dict[str, Any], request: Request, *, as_task: bool = False
-    ) -> CallToolResult:
+    async def _call(self, name: str, given: dict[str, Any], request: Request) -> CallToolResult:
         call = request.call
+        as_task = type(request.channel) is TaskChannel
         waits = call is not None and not as_task and not call.peer.revision.stateless
         asked: list[Relay] = []
 
@@ -111,15 +153,20 @@ class RemoteTools:
             task = await self._client.tasks.start_tool(name, given, required=not as_task, **options)
             if as_task and relay is not None and task.id is not None:
                 relay.detach()
-            return unrelated(await task.result())
+            listening = asyncio.ensure_future(task.listen())  # avoid polling the server for each poll of the client
+            try:
+                return unrelated(await task.result())
+            finally:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
 
         async def send(relay: Relay | None, options: CallOptions) -> CallToolResult:
             try:
                 return await start(relay, options)
             except MCPError as error:
-                if not waits or not required_task(error):
+                if not waits or not requires_task(error):
                     raise
-            # The client has no tasks, or has not asked for one: it waits for that of the server.
+            # The client does not use a task, but the server requires one: wait for the server's task.
             return await start(relay, with_tasks(options))
 
         try:
@@ -127,7 +174,8 @@ class RemoteTools:
         except ProtocolError as error:
             if error.code != MissingCapability.code or call is None or call.peer.revision.stateless:
                 raise
-            # Before 2026-07-28 there is no such error, and a tool that cannot ask fails.
+            # Revisions before 2026-07-28 do not have this error; a tool whose server request fails returns an error
+            # result.
             return CallToolResult(content=[TextContent(error.message)], is_error=True)
         if result.is_error and call is not None and call.peer.revision.stateless:
             missing: MissingCapability | None = next((relay.missing for relay in asked if relay.missing), None)
@@ -137,23 +185,18 @@ class RemoteTools:
 
 
 def for_peer(page: Page[Tool], request: Request) -> Page[Tool]:
-    """Return a page of tools for a client: without those for pages alone, and ``_meta.ui``, if it shows no pages.
+    """Return a page of tools for a client. If it does not show pages, remove ``_meta.ui``, and tools for pages only.
 
     https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
     """
-    pages = {tool.name: tool.meta["ui"] for tool in page.items if tool.meta and "ui" in tool.meta}
-    if not pages or request.call is None or shows_pages(request.call.peer):
+    if request.call is None or shows_pages(request.call.peer):
         return page
-    shown = [
-        without_page(tool)
-        for tool in page.items
-        if for_models(ui if isinstance(ui := pages.get(tool.name), dict) else None)
-    ]
+    shown = [without_page(tool) for tool in page.items if for_models((tool.meta or {}).get("ui"))]
     return msgspec.structs.replace(page, items=shown)
 
 
 def unrelated(result: CallToolResult) -> CallToolResult:
-    """Return the result of a task without the name of the remote server's task in its ``_meta``."""
+    """Remove the id of the remote server's task from ``_meta`` of a result."""
     if result.meta is None or RELATED_TASK not in result.meta:
         return result
     meta = {key: value for key, value in result.meta.items() if key != RELATED_TASK}

@@ -1,4 +1,4 @@
-"""Selection of what a host lists: filters and orders for the entries of all servers."""
+"""Selection: filters and sort orders for the lists of a host."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ ORDERS = ("name", "recency", "priority", "size")
 
 
 class Hosted(msgspec.Struct, Generic[T], frozen=True):
-    """Resource, template, tool, prompt or skill, with the name of the server that has it."""
+    """Resource, template, tool, prompt or skill, with the name of its server."""
 
     server: str
     item: T
 
 
 class Selection(TypedDict, total=False):
-    """Filters and order of a list; all filters have to match.
+    """Filters and sort order of a list. An entry must match all filters.
 
-    ``servers`` and ``tags`` (one of them) select servers. ``audience`` is "user" or "assistant"; what names no audience
-    is for both. ``min_priority`` is 0 to 1; what has no priority has 0. ``mime_type`` is a pattern such as ``text/*``.
-    ``sort``: by name, by recency (the last modified first), by priority or size (the highest first); what does not say
-    comes last. Without it, entries are in the order of the servers' names and of their lists.
+    ``servers`` selects servers by name, ``tags`` servers with at least one of the tags. ``audience`` is "user" or
+    "assistant"; entries without an audience match both. ``min_priority`` is 0 to 1; entries without a priority have 0.
+    ``mime_type`` is a pattern such as ``text/*``. ``sort`` is "name", "recency" (last modified first), "priority" or
+    "size" (highest first); entries without the value come last. Without ``sort``, entries are in the order of the
+    servers' names, and of each server's list.
     """
 
     servers: Collection[str]
@@ -47,7 +48,7 @@ def check(selection: Selection) -> None:
     """Validate a selection.
 
     Raises:
-        ConfigError: there is no such order.
+        ConfigError: there is no such sort order, or ``servers`` or ``tags`` is not a list.
     """
     order = selection.get("sort")
     if order is not None and order not in ORDERS:
@@ -58,13 +59,13 @@ def check(selection: Selection) -> None:
 
 
 def wants_server(selection: Selection, name: str, tags: Collection[str]) -> bool:
-    """Return whether a selection has entries of a server."""
+    """Return whether a selection includes a server."""
     servers, wanted = selection.get("servers"), selection.get("tags")
     return (servers is None or name in servers) and (wanted is None or not set(wanted).isdisjoint(tags))
 
 
 def select(entries: Iterable[Hosted[T]], selection: Selection) -> list[Hosted[T]]:
-    """Return the entries that match the filters, in order. The filters by server are not applied again."""
+    """Return the entries that match the filters, sorted. The filters for servers are not applied here."""
     tests = list(_tests(selection))
     found = [entry for entry in entries if all(test(entry.item) for test in tests)]
     order = selection.get("sort")
@@ -88,7 +89,7 @@ def _tests(selection: Selection) -> Iterable[Callable[[Any], bool]]:
 
 
 def uri_of(item: Any) -> str:
-    """Return the URI, or the template of URIs; empty for what has none."""
+    """Return the URI or URI template of an entry, or an empty text if it has neither."""
     return str(getattr(item, "uri", None) or getattr(item, "uri_template", None) or "")
 
 

@@ -1,4 +1,4 @@
-"""HostTools: the tools of the servers of a host, as a source for ``carrel.agents``; the options of ``Host.tools``."""
+"""HostTools: tool source for ``carrel.agents`` with the tools of a host, and the options of ``Host.tools``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["HostTools", "ToolsOptions", "make_tools", "selection_of"]
 
 
 class ToolsOptions(Selection, total=False):
-    """Options of ``Host.tools``: a selection, and those of ``carrel.agents.tools_of``."""
+    """Options of ``Host.tools``: a selection, and the options of ``carrel.agents.tools_of``."""
 
     approve: Approve | None
     prefix: bool
@@ -27,10 +27,10 @@ class ToolsOptions(Selection, total=False):
 class HostTools:
     """Tools of selected servers. Implements ``carrel.agents.ToolSource``.
 
-    ``list_tools`` and ``call_tool`` are those of the host.
+    ``list_tools`` and ``call_tool`` are the methods of the host.
     """
 
-    #: The host keeps its lists fresh in memory.
+    #: List the tools each time, as the host caches its lists.
     changed = True
 
     def __init__(
@@ -55,8 +55,8 @@ class HostTools:
 
 
 async def make_tools(source: HostTools, format: Any, options: ToolsOptions) -> Any:
-    """Return the tools of a source in a format."""
-    from carrel.agents.formats import tools_of  # few hosts need it
+    """Convert the tools of a source to a format."""
+    from carrel.agents.formats import tools_of  # only imported if needed
 
     return await tools_of(
         source,
@@ -69,6 +69,6 @@ async def make_tools(source: HostTools, format: Any, options: ToolsOptions) -> A
 
 
 def selection_of(options: ToolsOptions) -> Selection:
-    """Return the selection in options."""
+    """Return only the selection from the options."""
     own = ToolsOptions.__annotations__.keys() - Selection.__annotations__.keys()
     return {key: value for key, value in options.items() if key not in own}  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Upkeep of the connection to a remote server: connects, notices that it is lost, and connects again with back-off."""
+"""Upkeep: keeps a client connected to a remote server, and reconnects with exponential backoff."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = ["LISTED", "Status", "StatusName", "Upkeep"]
 log = Log("carrel.host")
 
 StatusName: TypeAlias = Literal["new", "connecting", "ready", "failed", "closed"]
-#: The lists of a server whose changes are watched.
+#: Lists of a server to watch for changes.
 LISTED: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
-#: Seconds between attempts to connect: the first pause, and the longest.
+#: Seconds between attempts to connect: first and maximum pause.
 PAUSES = (0.5, 30.0)
-#: Seconds in which a server that is suspected to be gone has to answer.
+#: Timeout in seconds of the ping that checks the connection.
 PING_PATIENCE = 10.0
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status of a connection; if it has failed, the reason, and when (loop time) it is tried again."""
+    """Status of a connection; if it has failed, the reason, and the event loop time of the next attempt."""
 
     name: StatusName = "new"
     reason: Exception | None = None
@@ -46,12 +46,12 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Upkeep:
-    """Upkeep of one client's connection, by a task between ``begin`` and ``end``.
+    """Keeps a client connected, with a task that runs between ``begin`` and ``end``.
 
     Args:
-        client: the client, which is opened here, and closed by ``end``.
-        limit: seconds that connecting and learning may take.
-        learn: reads the lists of the server that may have changed, after connecting and on notifications.
+        client: the client to open, which ``end`` closes.
+        limit: maximum number of seconds for connecting and reading the lists.
+        learn: reads the given lists, after connecting and on list change notifications.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Upkeep:
         self.limit = limit
         self.status = Status()
         self.observers: list[Callable[[Status], None]] = []
-        """Called after each change of the status, in the event loop."""
+        """Callbacks for status changes, called in the event loop."""
         self._learn = learn
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -70,7 +70,7 @@ class Upkeep:
         self._changed = asyncio.Event()
 
     def begin(self) -> None:
-        """Begin to connect."""
+        """Start to connect."""
         self._ended = False
         self._set(Status("connecting"))
         self.client.session.doubt = self.check
@@ -79,7 +79,7 @@ class Upkeep:
     async def end(self) -> None:
         """Close the connection."""
         task, self._task = self._task, None
-        self._ended = True  # a task group that fails at this moment keeps the cancellation from its parent
+        self._ended = True  # in case a task group fails now and swallows the cancellation
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -94,12 +94,12 @@ class Upkeep:
         return self.status
 
     def check(self) -> None:
-        """Find out whether a server that seemed to be there still answers: a request has failed, or a stream broke."""
+        """Check the connection with a ping, after a request has failed or a stream was interrupted."""
         if self.status.name == "ready":
             self._wake.set()
 
     def retry(self) -> None:
-        """Try to connect again now, if the last attempt has failed; ``settled`` waits for the outcome."""
+        """Reconnect now if the last attempt has failed; ``settled`` waits for the result."""
         if self.status.name == "failed":
             self._set(Status("connecting", self.status.reason))
             self._wake.set()
@@ -143,7 +143,7 @@ class Upkeep:
             except (TimeoutError, RequestTimeout) as error:
                 failure = error if isinstance(error, RequestTimeout) else slow(self.limit)
                 if again and known is not None and known is session.connection:
-                    known.closed(failure)  # it was silent before, too: the next attempt is a new connection
+                    known.closed(failure)  # second timeout in a row: use a new connection for the next attempt
             except MCPError as error:
                 failure = error
             except Exception as error:
@@ -168,10 +168,10 @@ class Upkeep:
             pause = min(longest, pause * 2)
 
     async def _listen(self) -> Watch | None:
-        """Return a watch of the lists, begun before they are learned, so that no change is missed; None without any.
+        """Start to watch the lists before they are read, so that no change is missed. Return None if not supported.
 
         Raises:
-            MCPError: the server does not answer.
+            MCPError: the server does not respond.
         """
         watch = self.client.watch(lists=LISTED)  # type: ignore[arg-type]
         try:
@@ -185,10 +185,10 @@ class Upkeep:
         return watch
 
     async def _stay(self, connection: ClientConnection, watch: Watch | None) -> None:
-        """Follow the changes of the lists until the connection is lost.
+        """Watch the lists until the connection is lost.
 
         Raises:
-            MCPError: it is lost, or the server does not answer any more.
+            MCPError: the connection is lost, or the server no longer responds.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -204,7 +204,7 @@ class Upkeep:
         raise connection.error or TransportError("the connection was lost")
 
     async def _probe(self) -> None:
-        """Ask the server for a sign of life whenever a request has failed."""
+        """Ping the server whenever a request has failed."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -214,7 +214,7 @@ class Upkeep:
         try:
             await self.client.ping(timeout=PING_PATIENCE)
         except (MethodNotFound, PeerError):
-            pass  # an answer, too
+            pass  # an error response also shows that the server responds
 
     async def _follow(self, watch: Watch) -> None:
         damping: Damping[ChangeKind] = Damping()
@@ -227,6 +227,7 @@ class Upkeep:
                         await self._learn(kinds)
                 except TimeoutError:
                     raise slow(self.limit) from None
+                damping.done(kinds)
 
         learning = asyncio.ensure_future(learn())
         following = asyncio.ensure_future(self._take(watch, damping))

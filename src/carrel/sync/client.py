@@ -40,8 +40,8 @@ class Client:
             resources = client.list_resources()
             result = client.read_resource("book://lem/solaris")
 
-    It may be used from several threads, also where an event loop runs already, such as in notebooks. An interrupt
-    (Ctrl-C) cancels the call. What is open when the interpreter exits is closed then.
+    It may be used from several threads, and where an event loop runs already, such as in notebooks. An interrupt
+    (Ctrl-C) cancels the call. Open clients are closed when the interpreter exits.
 
     Handlers may be plain functions, see ``carrel.sync.Handlers``. ``log`` and ``progress`` run in the background event
     loop: they must not block, nor use the client.
@@ -266,7 +266,7 @@ class Client:
 
     def complete(
         self,
-        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference,
+        reference: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference | str,
         argument: str,
         value: str = "",
         context: Mapping[str, str] | None = None,

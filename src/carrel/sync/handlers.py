@@ -23,8 +23,8 @@ SampleAnswer: TypeAlias = CreateMessageResult | str
 class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     """Handlers of server requests, as of ``carrel.client.handlers.Handlers``, which may be plain functions.
 
-    Each call of a plain function has a thread of its own, so that it may block, and use clients itself. ``log`` runs in
-    the event loop, and must do neither.
+    Each call of a plain function runs in a new thread, so it may block and use clients. ``log`` runs in the event loop,
+    and must do neither.
     """
 
     elicit_form: Callable[[Form], FormAnswer | Awaitable[FormAnswer]] | None = None

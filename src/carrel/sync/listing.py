@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Listing(Sequence[T], Generic[T]):
     """List of a server. Iterating over it fetches pages on demand; its length, an index or ``==`` fetch all of them.
 
-    What was fetched is kept, so that it is the same list each time.
+    Fetched pages are kept, so that every iteration returns the same items.
     """
 
     def __init__(self, items: Callable[[], AsyncIterator[T]]) -> None:

@@ -1,7 +1,7 @@
 """Background event loop: one thread that runs everything asynchronous of all synchronous clients of the process.
 
 It starts with the first client, and ends with the interpreter, after the clients that are still open were closed.
-Waiting for it never blocks it: plain functions that are handlers run in threads of their own.
+Plain functions that are handlers run in separate threads, so they never block the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Closing(Protocol):
 
 
 class Background:
-    """Event loop in a thread, and what is open in it."""
+    """Event loop in a thread, with its open clients."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -49,11 +49,11 @@ class Background:
 
     @property
     def here(self) -> bool:
-        """Whether the current thread is that of the loop."""
+        """Whether the current thread is the loop's thread."""
         return threading.get_ident() == self._thread.ident
 
     def end(self) -> None:
-        """Close what is open, cancel what still runs, and end the thread."""
+        """Close the open clients, cancel all tasks, and end the thread."""
 
         async def close() -> None:
             await asyncio.gather(*(one.close() for one in list(self.open)), return_exceptions=True)
@@ -211,5 +211,5 @@ async def call_in_thread(function: Callable[..., T], *arguments: Any) -> T:
 
 
 async def awaited(value: Awaitable[T] | T) -> T:
-    """Return a value, or what it is an awaitable of."""
+    """Return a value, awaited if it is awaitable."""
     return await value if isinstance(value, Awaitable) else value

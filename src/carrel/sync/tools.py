@@ -119,7 +119,7 @@ def tools_of(
 
 
 def waiting(tools: Any) -> Any:
-    """Return tools of a vendor that wait; those of frameworks do already."""
+    """Return blocking versions of a vendor's tools; tools for frameworks block already."""
     return VendorTools(tools) if isinstance(tools, AsyncVendorTools) else tools
 
 

@@ -157,6 +157,7 @@ def test_carrel_toml_has_everything(tmp_path: Path) -> None:
     timeout = 5
     start_timeout = 2.5
     isolation = "client"
+    revision = "2025-11-25"
     tags = ["work", "sql"]
 
     [servers.far]
@@ -168,6 +169,7 @@ def test_carrel_toml_has_everything(tmp_path: Path) -> None:
     assert (shop.command, shop.args, shop.cwd) == ("python", ("shop.py", "--fast"), "${workspaceFolder}")
     assert shop.env == {"KEY": "${input:key}", "PORT": "8080"}
     assert (shop.timeout, shop.start_timeout, shop.isolation, shop.tags) == (5, 2.5, "client", ("work", "sql"))
+    assert shop.revision == "2025-11-25"
     assert shop.inputs["key"].description == "The key"
     assert (far.url, far.transport, far.disabled) == ("https://x/mcp", "sse", True)
 
@@ -201,6 +203,10 @@ def test_variables_mean_what_they_mean_in_their_application(
         ({"command": "x", "args": "secret"}, "args: a list of texts is expected, not a text"),
         ({"command": "x", "env": {"A": ["secret"]}}, "env.A: a text is expected, not a list"),
         ({"command": 5}, "command: a text is expected, not a number"),
+        (
+            {"command": "x", "revision": "2025-11-24"},
+            "there is no revision '2025-11-24'; they are 2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05",
+        ),
         ({"command": "x", "type": "studio"}, "transport: stdio, http or sse is expected; did you mean 'stdio'?"),
         ({"command": "x", "type": "http"}, "the transport is http, which goes with a url"),
         ({"command": "x", "timeout": -1}, "timeout: a number above 0 is expected, not a number"),

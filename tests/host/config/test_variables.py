@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import keyring
 import pytest
 
 from carrel.errors import ConfigError
-from carrel.host.config import Input, Origin, ServerConfig
+from carrel.host.config import Input, Origin, ServerConfig, read_file
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.variables import inputs_of, resolve
 
@@ -129,3 +130,14 @@ async def test_without_the_package_keyring_the_error_says_what_to_install(monkey
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(ConfigError, match=r"needs the package keyring: pip install 'carrel\[keyring\]'"):
         await resolve(config("${input:key}"))
+
+
+async def test_files_that_are_not_regular_are_refused_and_do_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (f"{tmp_path}/pipe", "/dev/zero", str(tmp_path)):
+        with pytest.raises(ConfigError, match=r"cannot be read: it is a (device|folder)"):
+            await resolve(config(f"${{file:{place}}}"))
+    with pytest.raises(ConfigError, match=r"env_file: .*/pipe cannot be read: it is a device"):
+        await resolve(config("x", env_file=f"{tmp_path}/pipe"))
+    file = read_file(tmp_path / "pipe", "cursor")
+    assert "it is a device, a pipe or a socket" in str(file.problems[0])

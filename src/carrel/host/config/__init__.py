@@ -1,4 +1,4 @@
-"""Configurations of servers: read from the files of applications and from carrel.toml, and resolved.
+"""Server configurations, read from carrel.toml and the configuration files of other applications, and resolved.
 
 for file in discover():
     for server in file.servers: ...

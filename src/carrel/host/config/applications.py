@@ -1,6 +1,6 @@
-"""Client applications: locations and formats of the configuration files in which they keep their servers.
+"""Client applications: locations and formats of their configuration files for MCP servers.
 
-Locations and formats, according to the applications' own documentation:
+Locations and formats, according to the documentation of each application:
 
 - Claude Desktop: https://modelcontextprotocol.io/docs/develop/connect-local-servers
 - Claude Code: https://code.claude.com/docs/en/mcp
@@ -26,8 +26,9 @@ __all__ = ["CLIENTS", "URL_KEYS", "Client", "locate"]
 class Client(NamedTuple):
     """Client application.
 
-    ``section`` is the key of its servers, ``workspace`` its file inside a project (None without one), ``url`` the key
-    of a remote server's URL (None if it takes none), ``typed`` whether an entry says its transport.
+    ``section`` is the key of the section with the servers, ``workspace`` the path of the file inside a project (None if
+    not supported), ``url`` the key for the URL of a remote server (None if not supported), ``typed`` whether an entry
+    has a key for the transport.
     """
 
     name: str
@@ -40,16 +41,16 @@ class Client(NamedTuple):
     url: str | None = "url"
 
     def command(self, command: str, arguments: list[str], env: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return the entry of a stdio server, which the application starts itself."""
+        """Return the entry for a stdio server, which the application starts as a process."""
         entry: dict[str, Any] = {"type": "stdio"} if self.typed else {}
         entry |= {"command": command, "args": arguments}
         return entry | {"env": dict(env)} if env else entry
 
     def remote(self, url: str) -> dict[str, Any]:
-        """Return the entry of a running HTTP server.
+        """Return the entry for a running HTTP server.
 
         Raises:
-            ConfigError: the application's file takes no URLs.
+            ConfigError: the application's file does not support URLs.
         """
         if self.url is None:
             raise ConfigError(
@@ -117,7 +118,7 @@ CLIENTS = {
             title="Gemini CLI",
             section="mcpServers",
             workspace=".gemini/settings.json",
-            url="httpUrl",  # "url" is for HTTP+SSE there
+            url="httpUrl",  # there, "url" means HTTP+SSE
             next_step="Start Gemini CLI again; /mcp shows the server.",
         ),
         Client(
@@ -139,17 +140,17 @@ CLIENTS = {
         ),
     )
 }
-#: Keys under which applications keep the URL of a remote server.
+#: Keys that applications use for the URL of a remote server.
 URL_KEYS = tuple(dict.fromkeys(client.url for client in CLIENTS.values() if client.url is not None))
 
 
 def locate(client: Client, platform: str, environment: Mapping[str, str]) -> Path:
-    """Return the path of the user's configuration file of ``client``, which need not exist.
+    """Return the path of the user's configuration file for ``client``. The file may not exist.
 
     ``platform`` is a value of ``sys.platform``, ``environment`` the process's environment variables.
 
     Raises:
-        ConfigError: the environment does not name the home directory.
+        ConfigError: the environment variable for the home directory is not set.
     """
     name = client.name
     if name == "mcp.json":
@@ -173,7 +174,7 @@ def locate(client: Client, platform: str, environment: Mapping[str, str]) -> Pat
     return most_used([folder / "claude_desktop_config.json" for folder in folders])
 
 
-#: Files that are at the same place of the home directory on every system.
+#: Files with the same path below the home directory on every platform.
 IN_HOME = {
     "claude-code": ".claude.json",
     "cursor": ".cursor/mcp.json",
@@ -191,7 +192,7 @@ def home(platform: str, environment: Mapping[str, str]) -> Path:
 
 
 def application_data(platform: str, environment: Mapping[str, str]) -> Path:
-    """Return the folder of application settings."""
+    """Return the platform's folder for application settings."""
     if platform == "darwin":
         return home(platform, environment) / "Library" / "Application Support"
     if platform == "win32":
@@ -212,7 +213,7 @@ def packaged_claude(environment: Mapping[str, str]) -> list[Path]:
 
 
 def most_used(files: list[Path]) -> Path:
-    """Return the most recently modified file (the one the application uses), or else the first likely one."""
+    """Return the most recently modified file, or the first file whose folder exists, or the first file."""
     existing = [file for file in files if file.is_file()]
     if existing:
         return max(existing, key=lambda file: file.stat().st_mtime)

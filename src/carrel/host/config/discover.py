@@ -1,10 +1,10 @@
-"""Discovery of the servers that are configured on this machine, in the files of all applications."""
+"""Discovery of MCP servers that are configured on this machine, in the configuration files of all applications."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,10 +20,10 @@ __all__ = ["discover", "unique"]
 def discover(
     *, workspace: Path | None = None, platform: str = sys.platform, environment: Mapping[str, str] | None = None
 ) -> list[ConfigFile]:
-    """Return the configuration files of applications that exist on this machine, with their servers.
+    """Find the applications' configuration files on this machine, and return them with their servers.
 
-    They are those of the user, and those of the project in ``workspace`` (by default, the working directory).
-    ``environment`` has HOME, XDG_CONFIG_HOME, APPDATA …, by which the files are found.
+    This includes the user's files, and the files of the project in ``workspace`` (by default, the working directory).
+    ``environment`` has the variables for locating the files: HOME, XDG_CONFIG_HOME, APPDATA …
     """
     environment = os.environ if environment is None else environment
     workspace = (Path.cwd() if workspace is None else workspace).absolute()
@@ -44,19 +44,22 @@ def discover(
 
 
 def unique(files: Iterable[ConfigFile]) -> list[ServerConfig]:
-    """Return the servers of files under unique names, without those that are the same in several.
+    """Return the servers in some files under unique names, without duplicates.
 
-    Of different servers with one name, the later gets the name of its application, and a number if need be.
+    If two different servers have the same name, the name of the later server gets the name of its application as a
+    suffix, and a number if necessary.
     """
     found: dict[str, ServerConfig] = {}
+    meanings: set[Hashable] = set()
+    numbers: dict[str, int] = {}
     for file in files:
         for server in file.servers:
-            same = [one for one in found.values() if one.same_as(msgspec.structs.replace(server, name=one.name))]
-            if any(one.name.startswith(server.name) for one in same):
+            if server.meaning in meanings:
                 continue
-            name, number = server.name, 1
+            meanings.add(server.meaning)
+            name, other = server.name, f"{server.name}-{file.application}"
             while name in found:
-                number += 1
-                name = f"{server.name}-{file.application}" + (f"-{number - 1}" if number > 2 else "")
+                number = numbers[other] = numbers.get(other, 0) + 1
+                name = other if number == 1 else f"{other}-{number}"
             found[name] = msgspec.structs.replace(server, name=name)
     return list(found.values())

@@ -1,7 +1,7 @@
-"""Entries of servers: the keys of all applications, read into one ``ServerConfig``.
+"""Parser for server entries, with the keys of all applications, into a ``ServerConfig``.
 
-An entry has the keys of its own application, which do not contradict those of the others, so that there is one reader.
-What differs by application is in ``DIALECTS``.
+The applications use different keys, but the keys do not conflict, so there is one parser for all of them. Differences
+between applications are in ``DIALECTS``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 from carrel.errors import ConfigError
 from carrel.host.config.server_config import Input, Isolation, Origin, ServerConfig, TransportName
 from carrel.near_names import did_you_mean
+from carrel.protocol.revisions import REVISIONS
 
 __all__ = ["DIALECTS", "Dialect", "read_entry", "read_input"]
 
@@ -20,8 +21,8 @@ __all__ = ["DIALECTS", "Dialect", "read_entry", "read_input"]
 class Dialect(NamedTuple):
     """Differences of an application's entries.
 
-    ``expands`` says whether texts have variables, ``bare`` whether ``$VAR`` is one. ``seconds`` is the unit of
-    ``timeout``. ``url`` is the transport of an entry with ``url`` and without a type. ``strict`` refuses unknown keys.
+    ``expands``: texts may have variables; ``bare``: ``$VAR`` is a variable too. ``seconds`` is the unit of ``timeout``
+    in seconds. ``url`` is the default transport if an entry has a URL. ``strict``: unknown keys are errors.
     """
 
     expands: bool = True
@@ -39,7 +40,7 @@ DIALECTS: Mapping[str, Dialect] = {
     "gemini-cli": Dialect(bare=True, seconds=0.001, url="sse"),
     "zed": Dialect(expands=False),
 }
-#: Names of transports in entries.
+#: Transports by their names in entries.
 TRANSPORTS: Mapping[str, TransportName] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -52,10 +53,10 @@ TRANSPORTS: Mapping[str, TransportName] = {
 }
 ISOLATIONS = ("auto", "shared", "client", "principal")
 URLS = ("url", "serverUrl", "httpUrl")
-#: Keys of carrel.toml. Other applications have more of their own.
+#: Keys in carrel.toml. Other applications have additional keys.
 KEYS = (
     *("command", "args", "env", "cwd", "env_file", "url", "headers", "transport", "disabled", "timeout"),
-    *("start_timeout", "isolation", "tags"),
+    *("start_timeout", "isolation", "revision", "tags"),
 )
 BARE = re.compile(r"\$([A-Za-z_]\w*)")
 
@@ -69,10 +70,10 @@ def read_entry(
     inputs: Mapping[str, Input] | None = None,
     workspace: str | None = None,
 ) -> ServerConfig:
-    """Return the configuration in an entry.
+    """Parse an entry.
 
     Raises:
-        ConfigError: the entry is not valid; the message has no values of it.
+        ConfigError: the entry is not valid; the message contains no values of the entry.
     """
     if not isinstance(entry, dict):
         raise ConfigError(f"an object with a command or a url is expected, not {kind_of(entry)}")
@@ -106,6 +107,7 @@ def read_entry(
         timeout=timeout,
         start_timeout=start_timeout,
         isolation=cast("Isolation", isolation),
+        revision=_revision(fields),
         tags=fields.texts("tags"),
         inputs=inputs or {},
         origin=origin,
@@ -114,10 +116,10 @@ def read_entry(
 
 
 def read_input(given: Any) -> Input:
-    """Return an input in the form of VS Code: ``promptString`` or ``pickString``.
+    """Parse an input in VS Code's format: ``promptString`` or ``pickString``.
 
     Raises:
-        ConfigError: it has no id, or is of another type, such as the output of a command of VS Code.
+        ConfigError: the input has no id, or an unsupported type, such as the output of a VS Code command.
     """
     if not isinstance(given, dict) or not isinstance(given.get("id"), str):
         raise ConfigError("inputs: an object with an id is expected")
@@ -136,7 +138,7 @@ def read_input(given: Any) -> Input:
 
 
 def _command(fields: _Fields, entry: dict[str, Any]) -> tuple[str | None, tuple[str, ...], dict[str, str]]:
-    """Return the program, its arguments and environment. The program may be a list, or an object (old Zed)."""
+    """Return the command, its arguments and environment. The command may be a list, or an object (old Zed versions)."""
     command = entry.get("command")
     if isinstance(command, dict):
         fields = _Fields(command, fields.dialect)
@@ -172,6 +174,13 @@ def _transport(fields: _Fields, dialect: Dialect, url_key: str | None) -> Transp
     return transport
 
 
+def _revision(fields: _Fields) -> str | None:
+    revision = fields.text("revision")
+    if revision is not None and revision not in REVISIONS:
+        raise ConfigError(f"there is no revision {revision[:40]!r}; they are {', '.join(REVISIONS)}")
+    return revision
+
+
 def _timeouts(fields: _Fields, dialect: Dialect) -> tuple[float | None, float | None]:
     timeout, start = fields.number("timeout", dialect.seconds), fields.number("start_timeout")
     if timeout is None:
@@ -182,7 +191,7 @@ def _timeouts(fields: _Fields, dialect: Dialect) -> tuple[float | None, float | 
 
 
 class _Fields:
-    """Fields of an entry, by type. Texts are given in Carrel's own syntax of variables."""
+    """Typed access to the fields of an entry. Variables in texts are converted to Carrel's syntax."""
 
     def __init__(self, entry: Mapping[str, Any], dialect: Dialect) -> None:
         self.entry = entry
@@ -199,7 +208,7 @@ class _Fields:
     def _own(self, text: str) -> str:
         if not self.dialect.expands:
             return text.replace("${", "$${")
-        return BARE.sub(r"${\1:-$\1}", text) if self.dialect.bare else text  # what is not set stays as it is there
+        return BARE.sub(r"${\1:-$\1}", text) if self.dialect.bare else text  # unset variables stay unchanged
 
     def text(self, key: str) -> str | None:
         value = self.entry.get(key)
@@ -245,7 +254,7 @@ class _Fields:
 
 
 def plain(value: str | float) -> str:
-    """Return a value as the text that a program gets: 8080 for 8080.0, as JSON numbers are read as floats."""
+    """Convert a value to text for a command: 8080.0 becomes 8080, as JSON numbers are parsed as floats."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -257,7 +266,7 @@ def kind_of(value: Any) -> str:
 
 
 def near(entry: Mapping[str, Any], wanted: tuple[str, ...]) -> str:
-    """Return a hint about a key that is spelled much like one that is wanted."""
+    """Return a hint if an entry has a key with a spelling similar to a missing key."""
     for key in entry:
         hint = did_you_mean(key, wanted)
         if hint:

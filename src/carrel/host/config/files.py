@@ -1,4 +1,4 @@
-"""Configuration files of a host: the servers in them, as they are now, and whether they have changed."""
+"""ConfigFiles: reads the servers in a host's configuration files, and detects changes of the files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = Log("carrel.host")
 
 
 class ConfigFiles:
-    """Configuration files, with servers that were ``given`` besides them."""
+    """Configuration files, plus ``given`` servers."""
 
     def __init__(self, given: Iterable[ServerConfig], paths: Iterable[Path | str]) -> None:
         self.given = list(given)
@@ -28,15 +28,15 @@ class ConfigFiles:
 
     @property
     def changed(self) -> bool:
-        """Whether a file has changed since they were read."""
+        """Whether a file has changed since the last read."""
         return stamps_of(self.paths) != self._stamps
 
     def read(self, current: Iterable[ServerConfig]) -> list[ServerConfig]:
-        """Return all servers: those that were given, and those in the files, as they are now.
+        """Read the files, and return all servers: the given servers, and the servers in the files.
 
-        One of the ``current`` servers whose entry, or whose file, cannot be read any more stays as it is.
+        If the entry or the file of a ``current`` server has become invalid, keep the server's configuration.
         """
-        self._stamps = stamps_of(self.paths)  # first: a change while they are read is seen later
+        self._stamps = stamps_of(self.paths)  # first, so that a change during the read is detected later
         read = [read_file(path) for path in self.paths]
         self.problems = [problem for file in read for problem in file.problems]
         for problem in self.problems:

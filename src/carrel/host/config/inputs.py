@@ -1,4 +1,4 @@
-"""Inputs of configurations: values that the user is asked for once, and that the keyring keeps."""
+"""Inputs: values for configurations that the user enters once, stored in the keyring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from carrel.host.config.server_config import Input, ServerConfig
 
 __all__ = ["AskInput", "InputStore", "Inputs", "key_of"]
 
-#: Asks the user for an input, which a server needs, and returns the value; None if the user declines.
+#: Prompts the user for an input that a server needs. Returns the value, or None if the user declines.
 AskInput: TypeAlias = Callable[[Input, ServerConfig], Awaitable[str | None]]
 
 
@@ -19,26 +19,26 @@ class InputStore(Protocol):
     """Store of texts by name. ``carrel.security.client.KeyringStore`` is one."""
 
     async def get(self, name: str) -> str | None:
-        """Return the text of a name; None if there is none."""
+        """Return the text stored under a name, or None."""
 
     async def put(self, name: str, text: str) -> None:
         """Store a text under a name."""
 
     async def delete(self, name: str) -> None:
-        """Delete the text of a name, if there is one."""
+        """Delete the text stored under a name, if any."""
 
 
 class Inputs:
-    """Values of inputs: from the store, else asked for with ``ask`` and put there.
+    """Values of inputs. A value that is not in the store is requested from the user with ``ask``, and stored.
 
-    ``store`` is the keyring of the operating system by default, which needs the extra ``keyring``.
+    By default, ``store`` is the keyring of the operating system, which requires the extra ``keyring``.
     """
 
     def __init__(self, ask: AskInput | None = None, store: InputStore | None = None) -> None:
         self._ask = ask
         self._store = store
         self._asking = asyncio.Lock()
-        """One question at a time, and each only once."""
+        """Serializes the prompts, so that the user enters each input only once."""
 
     @property
     def store(self) -> InputStore:
@@ -59,10 +59,10 @@ class Inputs:
         return self._store
 
     async def value(self, id: str, server: ServerConfig) -> str:
-        """Return the value of an input that a server names.
+        """Return the value of an input that a server uses.
 
         Raises:
-            ConfigError: it is not defined, or there is no value and no way to ask for one.
+            ConfigError: there is no stored value, and the user cannot be prompted or declines; or storing it fails.
         """
         key = key_of(id, server)
         async with self._asking:
@@ -81,10 +81,10 @@ class Inputs:
             return given
 
     async def forget(self, id: str, server: ServerConfig) -> None:
-        """Forget the value of an input, so that it is asked for again."""
+        """Delete the stored value of an input, so that the user is prompted again."""
         await self.store.delete(key_of(id, server))
 
 
 def key_of(id: str, server: ServerConfig) -> str:
-    """Return the name of an input in the store: inputs belong to the file that names them."""
+    """Return the name of an input in the store. Inputs are separate for each configuration file."""
     return f"input {id} of {server.origin.file if server.origin is not None else server.name}"

@@ -1,8 +1,8 @@
-"""JSON with comments (JSONC): parser and in-place editor that keeps the rest of the text byte for byte.
+"""JSON with comments (JSONC): parser and in-place editor that preserves the rest of the text byte for byte.
 
 Decoding and re-encoding a user's configuration file would lose comments, trailing commas, indentation and order, so
-``put`` and ``remove`` find the offset of a change and edit only that. Offsets come from ``json``, which is given the
-text with spaces in place of comments and trailing commas.
+``put`` and ``remove`` find the offset of a change and edit only this part. Offsets come from the ``json`` module, which
+parses the text with comments and trailing commas replaced by spaces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINE_WIDTH = 100
 
 STRING = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 COMMENT = re.compile(rf"{STRING}|(?P<comment>//[^\r\n]*|/\*(?:[^*]|\*(?!/))*\*/|/\*)|(?P<constant>NaN|-?Infinity)")
-#: A comma before a bracket, unless there is nothing before that comma.
+#: A trailing comma: a comma before a closing bracket, and after a value.
 TRAILING = re.compile(rf"{STRING}|[\[{{,:]\s*,|(?P<comma>,)(?=\s*[}}\]])")
 #: Comments on the rest of a line.
 LINE_COMMENTS = re.compile(r"(?:[ \t]*/\*(?:[^*]|\*(?!/))*\*/)*(?:[ \t]*//[^\r\n]*)?")
@@ -81,7 +81,7 @@ class Document:
         self.start = skip(self.plain, 0)
 
     def members(self, start: int) -> list[Member] | None:
-        """Return the members of the object at an offset; None if it is not an object."""
+        """Return the members of the object at an offset, or None if the value is not an object."""
         if self.plain[start] != "{":
             return None
         found: list[Member] = []
@@ -96,7 +96,7 @@ class Document:
         return found
 
     def find(self, start: int, key: str) -> Member | None:
-        """Return the member with a key; of duplicates, the last, as other parsers do."""
+        """Return the member with a key. Of duplicates, return the last, like other parsers."""
         return next((member for member in reversed(self.members(start) or ()) if member.key == key), None)
 
     def end(self, start: int) -> int:
@@ -109,7 +109,7 @@ class Document:
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def starts_line(self, at: int) -> bool:
-        """Return whether there are only spaces before an offset on its line."""
+        """Return whether an offset is preceded only by spaces on its line."""
         return not self.text[self.text.rfind("\n", 0, at) + 1 : at].strip(" \t")
 
 
@@ -147,7 +147,7 @@ def put(text: str, path: tuple[str, ...], value: Any) -> str:
 
 
 def remove(text: str, path: tuple[str, ...]) -> str:
-    """Return ``text`` without the member at ``path``; ``text`` itself if there is none.
+    """Return ``text`` without the member at ``path``, or ``text`` unchanged if there is no such member.
 
     Raises:
         JsoncError: the text is not JSON with comments.
@@ -167,7 +167,7 @@ def remove(text: str, path: tuple[str, ...]) -> str:
 
 
 class Style:
-    """Layout of a document (line ends, indentation, spaces), applied to added text."""
+    """Layout of a document (line endings, indentation, spaces), to apply to added text."""
 
     def __init__(self, document: Document) -> None:
         text, first = document.text, next(iter(document.members(document.start) or ()), None)

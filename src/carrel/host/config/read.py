@@ -1,4 +1,4 @@
-"""Reading configuration files of applications, and carrel.toml.
+"""Parser for carrel.toml and the configuration files of other applications.
 
     mcpServers          Claude Desktop, Claude Code (its projects too), Cursor, Windsurf, Gemini CLI, .mcp.json
     servers, inputs     VS Code
@@ -6,7 +6,7 @@
     [mcp_servers.NAME]  Codex
     [servers.NAME]      carrel.toml, with [inputs.ID]
 
-An entry that is not valid is a problem; the others are read all the same.
+An invalid entry is reported as a problem; the other entries are still read.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from carrel.host.config.entries import read_entry, read_input
 from carrel.host.config.jsonc import Document, JsoncError
 from carrel.host.config.server_config import ConfigFile, Input, Origin, Problem, ServerConfig
 from carrel.near_names import did_you_mean
+from carrel.regular_file import read_regular
 
 __all__ = ["application_of", "read_file"]
 
-#: Section of the servers in carrel.toml, and of the inputs in it and in VS Code's files.
+#: Section with the servers in carrel.toml; section with the inputs in carrel.toml and in VS Code's files.
 SERVERS, INPUTS = "servers", "inputs"
-#: Sections of servers, and the application that is assumed where only the section says which it is.
+#: Sections with servers, and the application to assume if only the section identifies it.
 SECTIONS = {"mcpServers": "mcp.json", "servers": "vscode", "context_servers": "zed", "mcp_servers": "codex"}
-#: Names of files, and of folders that they are in, that say which application they are of.
+#: File names, and below folder names, that identify the application.
 NAMES = {
     "carrel.toml": "carrel",
     "claude_desktop_config.json": "claude-desktop",
@@ -38,13 +39,13 @@ NAMES = {
     ".mcp.json": "claude-code",
     "mcp_config.json": "windsurf",
 }
-#: Files that are in the folder of their project, as far as their names say so.
+#: Names of files that are in a project's folder.
 IN_PROJECT = ("carrel.toml", ".mcp.json", "mcp.json")
 FOLDERS = {".vscode": "vscode", ".cursor": "cursor", ".zed": "zed", "zed": "zed", ".gemini": "gemini-cli"}
 
 
 def application_of(file: Path) -> str | None:
-    """Return the application that a file is of, by its name and folder; None if they do not say."""
+    """Identify the application of a file by its name and folder, or return None."""
     if file.name in NAMES:
         return NAMES[file.name]
     if file.suffix == ".toml":
@@ -53,10 +54,10 @@ def application_of(file: Path) -> str | None:
 
 
 def read_file(file: Path, application: str | None = None, *, workspace: str | None = None) -> ConfigFile:
-    """Read the servers in a configuration file. A file that does not exist has none.
+    """Read the servers in a configuration file. If the file does not exist, there are no servers.
 
-    ``application`` is a name of ``applications.CLIENTS`` or "carrel"; None to tell it by the file. ``workspace`` is the
-    folder of the project that the file is in; carrel.toml and .mcp.json are in that folder.
+    ``application`` is a key of ``applications.CLIENTS`` or "carrel"; None detects it from the file. ``workspace`` is
+    the project folder of the file; for carrel.toml and .mcp.json, the default is the folder of the file.
     """
     file = file.absolute()
     application = application or application_of(file)
@@ -64,7 +65,7 @@ def read_file(file: Path, application: str | None = None, *, workspace: str | No
         workspace = str(file.parent.parent if file.parent.name in FOLDERS else file.parent)
     reader = _Reader(file, application or "mcp.json", workspace)
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_regular(file).decode("utf-8-sig")
     except FileNotFoundError:
         return reader.result()
     except OSError as error:
@@ -82,7 +83,7 @@ def read_file(file: Path, application: str | None = None, *, workspace: str | No
 
 
 class _Reader:
-    """Reader of one file, which collects servers and problems."""
+    """Reader for one file, which collects servers and problems."""
 
     def __init__(self, file: Path, application: str, workspace: str | None) -> None:
         self.file = file
@@ -159,7 +160,7 @@ class _Reader:
             return
         for name, entry in entries.items():
             if self.application == "zed" and isinstance(entry, dict) and not {"command", "url"} & entry.keys():
-                continue  # settings of an extension of Zed, which knows the command itself
+                continue  # settings of a Zed extension, which provides the command
             origin = Origin(self.application, str(self.file), lines.get(name))
             if name in disabled and isinstance(entry, dict):
                 entry = {**entry, "disabled": True}
@@ -174,12 +175,17 @@ class _Reader:
 
 
 def lines_of(document: Document, path: tuple[str, ...]) -> dict[str, int]:
-    """Return the lines of the members of the object at a path."""
+    """Return the line numbers of the members of the object at a path."""
     start = document.start
     for key in path:
         member = document.find(start, key)
         if member is None:
             return {}
         start = member.value
-    members = document.members(start) or ()
-    return {member.key: document.text.count("\n", 0, member.start) + 1 for member in members}
+    lines: dict[str, int] = {}
+    line, place = 1, 0
+    for member in document.members(start) or ():
+        line += document.text.count("\n", place, member.start)
+        place = member.start
+        lines[member.key] = line
+    return lines

@@ -1,6 +1,7 @@
-"""Secrets in configurations: found by their names and by what they look like, and replaced by variables.
+"""Secrets in configurations: detected by name and by format, and replaced by variables.
 
-Rather one too many than one too few: what is replaced needs a value from elsewhere, what is missed is copied in clear.
+False positives are better than false negatives: a replaced text only needs a value from elsewhere, but a missed secret
+is copied in plain text.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from carrel.host.config.server_config import ServerConfig
 
 __all__ = ["Replace", "hide", "table_of"]
 
-#: Returns the variable that takes the place of a secret, which is given with a name for it.
+#: Returns the variable that replaces a secret. The arguments are a name for the secret, and the secret.
 Replace: TypeAlias = Callable[[str, str], str]
 
 SECRET_NAME = re.compile(
     r"(?i)key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|(?:^|[_-])(?:pat|pass)$"
 )
-#: Names whose values are places of secrets, and not secrets.
+#: Names whose values are the locations of secrets, not secrets.
 PLACE_NAME = re.compile(r"(?i)[_-](?:file|path|dir|url|uri|host|type)$")
-#: Values with the prefix of a known kind of key, or with many digits among letters.
+#: Values with the prefix of a known type of key, or with digits mixed with letters.
 SECRET_VALUE = re.compile(
     r"(?:sk|pk|rk|ghp|gho|ghs|xox[abeprs]|glpat|github_pat|AKIA|AIza|eyJ)[-_A-Za-z0-9]{12,}"
     r"|(?=[\w-]*\d[\w-]*\d[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}"
@@ -31,9 +32,9 @@ SECRET_VALUE = re.compile(
 #: User name and password in a URL.
 USER = re.compile(r"(?<=://)[^/@\s:]+:([^/@\s]+)(?=@)")
 VARIABLE = re.compile(r"\$\{[^{}]*\}")
-#: Headers that say nothing about who asks.
+#: Headers that never contain credentials.
 PLAIN_HEADERS = ("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version")
-#: Words that may stand beside a variable in a header.
+#: Words that may occur next to a variable in a header.
 SCHEMES = re.compile(r"(?i)\b(?:bearer|basic|token)\b")
 HEADER_OPTIONS = ("--header", "-H")
 SETTING = re.compile(r"(--?)?(?P<name>[\w.-]+)=(?P<value>.+)", re.DOTALL)
@@ -41,7 +42,7 @@ QUERY = re.compile(r"(?<=[?&])(?P<name>[^=&#]+)=(?P<value>[^&#]+)")
 
 
 def hide(server: ServerConfig, replace: Replace) -> ServerConfig:
-    """Return a configuration with the secrets in its arguments, environment, headers and URL replaced."""
+    """Replace the secrets in the arguments, environment, headers and URL of a configuration."""
     env = {name: _env(name, text, replace) for name, text in server.env.items()}
     headers = {name: _header(name, text, replace) for name, text in server.headers.items()}
     args = tuple(
@@ -64,7 +65,7 @@ def _header(name: str, text: str, replace: Replace) -> str:
 
 
 def _argument(before: str, text: str, replace: Replace) -> str:
-    """Return an argument, which may be the value of the option before it."""
+    """Replace the secrets in an argument, which may be the value of the previous argument (an option)."""
     if before in HEADER_OPTIONS:
         name, colon, value = text.partition(":")
         return f"{name}: {_header(name, value.strip(), replace)}" if colon else text
@@ -88,7 +89,7 @@ def _url(url: str, replace: Replace) -> str:
 
 
 def _values(name: str, text: str, replace: Replace) -> str:
-    """Return a text in which what looks like a secret is replaced, outside of variables."""
+    """Replace everything in a text that looks like a secret, except in variables."""
 
     def password(found: re.Match[str]) -> str:
         secret = found[1]
@@ -106,12 +107,12 @@ def _named(name: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return what is written in clear: the text without variables."""
+    """Return a text without its variables."""
     return VARIABLE.sub("", text).strip()
 
 
 def table_of(server: ServerConfig) -> Mapping[str, object]:
-    """Return the entry of a server in carrel.toml, without what is the default there."""
+    """Return a server's entry for carrel.toml, without default values."""
     given: dict[str, object] = {
         "command": server.command,
         "args": list(server.args),
@@ -125,6 +126,7 @@ def table_of(server: ServerConfig) -> Mapping[str, object]:
         "timeout": server.timeout,
         "start_timeout": server.start_timeout,
         "isolation": server.isolation if server.isolation != "auto" else None,
+        "revision": server.revision,
         "tags": list(server.tags),
     }
     return {key: value for key, value in given.items() if value}

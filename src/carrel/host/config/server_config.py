@@ -1,8 +1,9 @@
-"""ServerConfig: how to start or reach one server, whatever file and application it comes from."""
+"""ServerConfig: how to start or connect to one server, independent of the application and its file format."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -14,10 +15,12 @@ __all__ = ["ConfigFile", "Input", "Isolation", "Origin", "Problem", "ServerConfi
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 Isolation: TypeAlias = Literal["auto", "shared", "client", "principal"]
+#: Matches an input variable in a text.
+INPUT = re.compile(r"\$\{input:([^{}]*)\}")
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a configuration was read: the application, its file, and the line, if it is known."""
+    """Source of a configuration: the application, its file, and the line number if known."""
 
     application: str
     file: str
@@ -28,7 +31,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """Value that a configuration asks the user for: ``${input:ID}``. ``options`` are the choices, if there are any."""
+    """Value that the user has to enter for ``${input:ID}`` in a configuration. ``options`` are the choices, if any."""
 
     id: str
     description: str | None = None
@@ -40,25 +43,26 @@ class Input(msgspec.Struct, frozen=True):
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration of one server: a command to start, or a URL.
 
-    Texts may hold ``${VAR}``, ``${VAR:-default}``, ``${env:VAR}``, ``${input:ID}``, ``${workspaceFolder}`` and
-    ``${userHome}``, which ``resolve`` replaces when the server is connected to; ``$${`` stands for ``${``.
+    Texts may contain ``${VAR}``, ``${VAR:-default}``, ``${env:VAR}``, ``${input:ID}``, ``${workspaceFolder}`` and
+    ``${userHome}``, which ``resolve`` replaces when the host connects to the server; ``$${`` is an escape for ``${``.
 
     Args:
         name: name of the server, unique within a host.
         command, args, env, cwd: the program to start, its arguments, environment variables and working directory.
-        env_file: file of more environment variables, a ``KEY=VALUE`` on each line.
-        url, headers: the server to reach over HTTP.
-        transport: "stdio", "http" (Streamable HTTP, or HTTP+SSE where that is refused) or "sse".
-        disabled: the server is listed, and not connected to.
-        timeout: seconds that an answer may take; None for the default of the host.
-        start_timeout: seconds that connecting may take; None for the default of the host.
-        isolation: sessions of a gateway: "shared" for one for all of its clients, "client" for one per session of a
-            client, "principal" for one per authenticated caller, "auto" for "shared" where the server is stateless
-            (2026-07-28) and "client" elsewhere.
-        tags: words to select servers by.
-        inputs: the inputs that texts name.
-        origin: where the configuration comes from.
-        workspace: folder that ``${workspaceFolder}`` stands for.
+        env_file: file with additional environment variables, one ``KEY=VALUE`` per line.
+        url, headers: URL of an HTTP server, and headers to send.
+        transport: "stdio", "http" (Streamable HTTP, with a fallback to HTTP+SSE) or "sse".
+        disabled: list the server, but do not connect to it.
+        timeout: timeout of a request in seconds; None for the default of the host.
+        start_timeout: timeout for connecting in seconds; None for the default of the host.
+        isolation: upstream sessions of a gateway: "shared" for one session for all clients, "client" for one per client
+            session, "principal" for one per authenticated caller, "auto" for "shared" if the server is stateless
+            (2026-07-28), and "client" otherwise.
+        revision: the only protocol revision to use; None for the newest revision that both sides support.
+        tags: words for selecting servers.
+        inputs: the inputs that texts refer to.
+        origin: source of the configuration.
+        workspace: value of ``${workspaceFolder}``.
     """
 
     name: str
@@ -74,6 +78,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     start_timeout: float | None = None
     isolation: Isolation = "auto"
+    revision: str | None = None
     tags: tuple[str, ...] = ()
     inputs: Mapping[str, Input] = {}
     origin: Origin | None = None
@@ -86,20 +91,37 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"server {self.name!r}: a url is reached with the transport http or sse")
 
     def __repr__(self) -> str:
-        return f"ServerConfig({self.name!r}, {self.shown!r})"  # no arguments and values, which may be secret
+        return f"ServerConfig({self.name!r}, {self.shown!r})"  # omit arguments and values, which may be secret
 
     @property
     def shown(self) -> str:
-        """The program, or the URL up to its query: what may be shown."""
+        """The command, or the URL without its query, for display."""
         return self.command or (self.url or "").partition("?")[0]
 
     def same_as(self, other: ServerConfig) -> bool:
-        """Return whether both describe the same server, wherever they were read."""
-        return msgspec.structs.replace(self, origin=None) == msgspec.structs.replace(other, origin=None)
+        """Return whether both configurations describe the same server, regardless of their source."""
+        return self.meaning == other.meaning
+
+    @property
+    def meaning(self) -> Hashable:
+        """A value that is equal for configurations of the same server, regardless of their source.
+
+        Inputs and the project folder are included only if a text refers to them.
+        """
+        single = (self.command, self.cwd, self.url, self.env_file)
+        texts = "\0".join((*filter(None, single), *self.args, *self.env.values(), *self.headers.values()))
+        inputs = {id: self.inputs.get(id) for id in INPUT.findall(texts)}
+        relative = any(path is not None and not Path(path).is_absolute() for path in (self.cwd, self.env_file))
+        workspace = self.workspace if relative or "${workspaceFolder" in texts or "${file:" in texts else None
+        plain = msgspec.structs.replace(self, origin=None, inputs=inputs, workspace=workspace)
+        return tuple(
+            tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+            for value in msgspec.structs.astuple(plain)
+        )
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Error in a configuration file: of one entry, or of the whole file. It holds no values of the file."""
+    """Error in a configuration file: in one entry, or in the whole file. It contains no values of the file."""
 
     file: str
     message: str
@@ -112,7 +134,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ConfigFile(msgspec.Struct, frozen=True):
-    """Configuration file that was read: its servers, and what is wrong with the others."""
+    """Result of reading a configuration file: its valid servers, and the problems."""
 
     application: str
     file: Path

@@ -1,4 +1,4 @@
-"""Stamps of configuration files, which differ when a file has changed on disk."""
+"""Stamps of configuration files, for detecting changes on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 def stamps_of(files: Iterable[Path]) -> list[Stamp]:
-    """Return for each file what tells its versions apart; None for a file that is not there."""
+    """Return the modification time, size and inode of each file, or None for a missing file."""
     return [_stamp_of(file) for file in files]
 
 

@@ -1,8 +1,8 @@
-"""Variables in configurations: replaced when a server is connected to, so that no secret is kept in a configuration.
+"""Variables in configurations, replaced when the host connects to a server, so that configurations hold no secrets.
 
 ${VAR}  ${env:VAR}       environment variable; an error if it is not set
 ${VAR:-default}          the same, with a default for one that is not set or empty
-${input:ID}              value that the user is asked for once
+${input:ID}              value that the user has to enter once
 ${workspaceFolder}       folder of the project; ${workspaceFolderBasename} its name
 ${userHome}              home directory; ${/} or ${pathSeparator} what separates folders
 $${                      the characters ${
@@ -21,17 +21,18 @@ import msgspec
 from carrel.errors import ConfigError
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.server_config import ServerConfig
+from carrel.regular_file import read_regular
 
 __all__ = ["inputs_of", "resolve"]
 
 VARIABLE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<name>[^{}]*)\}")
 NAME = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][\w()]*)(?::-(?P<default>.*))?", re.DOTALL)
-#: A line of a file of environment variables.
+#: Matches a line in a file with environment variables.
 ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*")
 
 
 def inputs_of(server: ServerConfig) -> list[str]:
-    """Return the ids of the inputs that a configuration names, each once."""
+    """Return the ids of the inputs that a configuration refers to, without duplicates."""
     found = [name.removeprefix("input:") for _, name in _names(server) if name.startswith("input:")]
     return list(dict.fromkeys(found))
 
@@ -42,7 +43,7 @@ async def resolve(
     """Return a configuration with all variables replaced.
 
     Raises:
-        ConfigError: a variable has no value; the message names it, and where it is.
+        ConfigError: a variable has no value; the message has its name and location.
     """
     environment = os.environ if environment is None else environment
     workspace = server.workspace or str(Path.cwd())
@@ -104,10 +105,10 @@ async def resolve(
 
 
 def read_env_file(file: Path) -> dict[str, str]:
-    """Return the environment variables in a file: a ``KEY=VALUE`` on each line, values maybe in quotes.
+    """Read the environment variables in a file: one ``KEY=VALUE`` per line, with or without quotes around the value.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     found: dict[str, str] = {}
     for line in read_text("env_file", file).splitlines():
@@ -120,22 +121,25 @@ def read_env_file(file: Path) -> dict[str, str]:
 
 
 def read_text(place: str, file: Path) -> str:
-    """Return the text of a file, without the line break at its end.
+    """Return the text of a file, without the final line break.
 
     Raises:
-        ConfigError: it cannot be read; ``place`` says what names it.
+        ConfigError: the file cannot be read; ``place`` is the location of the reference for the message.
     """
     try:
-        return file.expanduser().read_text(encoding="utf-8-sig").removesuffix("\n").removesuffix("\r")
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"{place}: {file} cannot be read") from None
+        text = read_regular(file.expanduser()).decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise ConfigError(f"{place}: {file} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{place}: {file} cannot be read: it is not UTF-8 text") from None
+    return text.removesuffix("\n")
 
 
 def read_keyring(place: str, name: str) -> str:
     """Return the entry SERVICE/NAME of the keyring.
 
     Raises:
-        ConfigError: there is none, or the package keyring is not installed.
+        ConfigError: there is no such entry, or the package keyring is not installed.
     """
     try:
         import keyring
@@ -156,7 +160,7 @@ def _absolute(folder: str | None, workspace: str) -> str | None:
 
 
 def _names(server: ServerConfig) -> list[tuple[str, str]]:
-    """Return the variables of a configuration, without ``${`` and ``}``, each with the place of its text."""
+    """Return the variables in a configuration, without ``${`` and ``}``, each with its location."""
     return [
         (place, found["name"])
         for place, text in _texts(server)
@@ -166,7 +170,7 @@ def _names(server: ServerConfig) -> list[tuple[str, str]]:
 
 
 def _texts(server: ServerConfig) -> list[tuple[str, str]]:
-    """Return the texts of a configuration that may hold variables, with their places."""
+    """Return the texts of a configuration that may contain variables, with their locations."""
     found = [("args", text) for text in server.args]
     found += [(f"env.{key}", text) for key, text in server.env.items()]
     found += [(f"headers.{key}", text) for key, text in server.headers.items()]
