@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import base64
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -489,7 +490,7 @@ def embedded(uri: str, text: str, mime_type: str = "text/plain") -> EmbeddedReso
     return EmbeddedResource(TextResourceContents(uri, text, mime_type=mime_type))
 
 
-if __name__ == "__main__":
+def main() -> int:
     parser = argparse.ArgumentParser(description="Start the conformance suite's fixture server.")
     parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default: 8000)")
     parser.add_argument("--stdio", action="store_true", help="speak over standard input and output instead")
@@ -498,3 +499,8 @@ if __name__ == "__main__":
         app.run()
     else:
         app.run(transport="http", port=arguments.port, on_started=lambda url: print(f"Listening on {url}", flush=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,8 +6,10 @@ import json
 import re
 import runpy
 import subprocess
+import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from carrel.protocol.revisions import REVISIONS
 from support.http_server import over_http
 from support.parties import node_environment, node_modules, node_program
 
-__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "fixture", "listed", "run", "run_against", "run_client"]
+__all__ = ["EXCEPTIONS", "RUNS", "Outcome", "fixture", "forking", "listed", "run", "run_against", "run_client"]
 
 HERE = Path(__file__).parent
 #: Scenarios that are expected to fail, and why.
@@ -66,7 +68,8 @@ def run(name: str, results: Path, only: str | None = None) -> dict[str, Outcome]
     app = fixture()
     if only is not None:
         app.endpoint.description.revisions = {only: REVISIONS[only]}
-    return run_against(app, name, results)
+    with over_http(app) as origin:
+        return run_against(f"{origin}/mcp", name, results)
 
 
 def fixture() -> Server[Any]:
@@ -75,13 +78,12 @@ def fixture() -> Server[Any]:
     return app
 
 
-def run_against(app: Server[Any], name: str, results: Path) -> dict[str, Outcome]:
-    """Do one of ``RUNS`` against a server, and return the outcome of each scenario."""
-    with over_http(app) as origin:
-        command = suite("server", "--url", f"{origin}/mcp", "--output-dir", str(results), *RUNS[name])
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, env=node_environment(), cwd=results
-        )
+def run_against(url: str, name: str, results: Path) -> dict[str, Outcome]:
+    """Do one of ``RUNS`` against the server at a URL, and return the outcome of each scenario."""
+    command = suite("server", "--url", url, "--output-dir", str(results), *RUNS[name])
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, env=node_environment(), cwd=results
+    )
     outcomes = {
         found[1]: outcome_of(json.loads((directory / "checks.json").read_text(encoding="utf-8")))
         for directory in results.iterdir()
@@ -90,6 +92,18 @@ def run_against(app: Server[Any], name: str, results: Path) -> dict[str, Outcome
     if not outcomes:
         raise AssertionError(f"the suite has no results:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return outcomes
+
+
+@contextmanager
+def forking(module: str, folder: Path, *, at_once: int) -> Iterator[list[str]]:
+    """Give the command of a program that calls ``main`` of a module here, without the time for its imports."""
+    program, link = str(HERE / "forking.py"), str(folder / "socket")
+    command = [sys.executable, program, "--serve", link, module, str(at_once)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"listening\n"
+        yield [sys.executable, "-S", "-E", program, link]
+        process.kill()
 
 
 def run_client(which: Sequence[str], command: str, results: Path) -> dict[str, Outcome]:

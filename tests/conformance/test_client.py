@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import shlex
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.suite import Outcome, listed, run_client
+from conformance.suite import Outcome, forking, listed, run_client
 
 HERE = Path(__file__).parent
 LISTS = tomllib.loads((HERE / "client_scenarios.toml").read_text(encoding="utf-8"))
@@ -27,12 +26,8 @@ Runs = dict[tuple[str, ...], "Future[dict[str, Outcome]]"]
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The command of a client."""
-    program, link = str(HERE / "forking.py"), str(tmp_path_factory.mktemp("client") / "socket")
-    with subprocess.Popen([sys.executable, program, link, str(AT_ONCE)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"listening\n"
-        yield f"{sys.executable} -S -E {program} {link}"
-        process.kill()
+    with forking("client", tmp_path_factory.mktemp("client"), at_once=AT_ONCE) as command:
+        yield shlex.join(command)
 
 
 @pytest.fixture(scope="module")

@@ -1,25 +1,26 @@
-"""The conformance suite's server scenarios through a gateway, at every revision of the server and of the client.
+"""The conformance suite's server scenarios through ``carrel gateway``, at every revision of server and client.
 
-The gateway reaches the fixture server over stdio, over HTTP and in memory. The suite offers 2025-11-25 whatever it is
-told, so that a gateway for clients of an older revision speaks that one alone.
+The configuration names the revision of the server, which the gateway reaches over HTTP or starts on stdio. The suite
+offers 2025-11-25 whatever it is told, so that a gateway for clients of an older revision speaks that one alone.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
+import json
+import re
+import subprocess
+import threading
 import tomllib
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from carrel import Server
-from carrel.host.remote import RemoteProvider
 from carrel.protocol.revisions import REVISIONS
-from conformance.suite import Outcome, fixture, run_against
+from conformance.suite import Outcome, fixture, forking, run_against
 from support.http_server import over_http
 
 HERE = Path(__file__).parent
@@ -27,65 +28,107 @@ EXCEPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = tomllib.loads(
     (HERE / "gateway.toml").read_text(encoding="utf-8")
 )
 STATELESS, TASKS_SINCE = "2026-07-28", "2025-11-25"
-#: How the gateway reaches the server, where it is not in memory, by the revisions of the server and of the client.
-TRANSPORTS: Mapping[tuple[str, str], str] = {
-    ("2026-07-28", "2026-07-28"): "http",
-    ("2025-11-25", "2026-07-28"): "stdio",
-    ("2026-07-28", "2025-11-25"): "stdio",
-    ("2025-11-25", "2025-11-25"): "http",
-    ("2025-06-18", "2025-11-25"): "stdio",
-    ("2025-03-26", "2025-11-25"): "http",
-    ("2024-11-05", "2025-11-25"): "stdio",
-    ("2025-06-18", "2025-06-18"): "http",
-}
-SKILLS = ["skills-directory", "skills-enumeration", "skills-manifest"]
-#: Runs of the suite: the revision of the server, that of the client, and which run it is, those that take long first.
-CASES = [
-    (far, near, near if near != STATELESS or far >= TASKS_SINCE else "2026-07-28 without extensions")
-    for near in sorted(REVISIONS, reverse=True)
-    for far in sorted(REVISIONS, reverse=True)
-]
-CASES += [(STATELESS, STATELESS, run) for run in SKILLS]
+SKILLS = ("skills-directory", "skills-enumeration", "skills-manifest")
 #: How many runs of the suite go on at the same time. They wait most of the time.
 AT_ONCE = 4
 
 
-def through_a_gateway(far: str, near: str, run: str, results: Path) -> dict[str, Outcome]:
-    """Do a run of the suite against a gateway to the fixture server."""
-    with contextlib.ExitStack() as stack:
-        target: Any = fixture()
-        transport = "memory" if run in SKILLS else TRANSPORTS.get((far, near), "memory")
-        if transport == "http":
-            target = stack.enter_context(over_http(target)) + "/mcp"
-        elif transport == "stdio":
-            target = [sys.executable, str(HERE / "server.py"), "--stdio"]
-        gateway: Server[Any] = Server("carrel-conformance", version="1.0")
-        gateway.skills()
-        gateway.add_provider(RemoteProvider(target, name="fixture", revision=far))
-        if near != STATELESS:
-            gateway.endpoint.description.revisions = {near: REVISIONS[near]}
+class Case(NamedTuple):
+    """A run of the suite: revision of the server and of the client, how the server is reached, and which run it is."""
+
+    far: str
+    near: str
+    transport: str
+    run: str
+
+
+def cases() -> Iterator[Case]:
+    """Yield all runs, the longest first: clients of the two newest revisions through both transports."""
+    revisions = sorted(REVISIONS, reverse=True)
+    for row, near in enumerate(revisions):
+        for column, far in enumerate(revisions):
             run = "2025-11-25"
-        return run_against(gateway, run, results)
+            if near == STATELESS:
+                run = near if far >= TASKS_SINCE else "2026-07-28 without extensions"
+            both = ("http", "stdio") if row < 2 else (("http", "stdio")[(row + column) % 2],)
+            yield from (Case(far, near, transport, run) for transport in both)
+    yield from (Case(STATELESS, STATELESS, "http", run) for run in SKILLS)
+
+
+CASES = list(cases())
+Runs = Callable[[Case], dict[str, Outcome]]
+
+
+@contextmanager
+def listening(command: list[str]) -> Iterator[str]:
+    """Run a command that writes its URL on standard error, and give that URL."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            said += line
+            if found := re.search(r"ready at (http://\S+)", line):
+                break
+        else:
+            raise AssertionError(said)
+        rest = threading.Thread(target=process.stderr.read)
+        rest.start()
+        try:
+            yield found[1]
+        finally:
+            process.terminate()
+            rest.join()
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[tuple[str, str, str], Future[Any]]]:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {case: pool.submit(through_a_gateway, *case, tmp_path_factory.mktemp("run")) for case in CASES}
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The runs of the suite that the selected tests need, under way."""
+    needed = [
+        item.callspec.params["case"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
+    ]
+
+    def through_a_gateway(case: Case) -> dict[str, Outcome]:
+        folder = tmp_path_factory.mktemp("run")
+        server: dict[str, Any] = {"url": url} if case.transport == "http" else {"command": program[0]}
+        if case.transport == "stdio":
+            server["args"] = [*program[1:], "--stdio"]
+        file = folder / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": {"fixture": {**server, "revision": case.far}}}))
+        with listening([*gateway, case.near, str(file), "--http", "0"]) as reached:
+            (folder / "results").mkdir()
+            return run_against(reached, case.run, folder / "results")
+
+    with ExitStack() as stack:
+        url = stack.enter_context(over_http(fixture())) + "/mcp"
+        program = stack.enter_context(forking("server", tmp_path_factory.mktemp("server"), at_once=10_000))
+        gateway = stack.enter_context(forking("gateway", tmp_path_factory.mktemp("gateway"), at_once=10_000))
+        pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
+        running = {case: pool.submit(through_a_gateway, case) for case in needed}
+
+        def outcomes_of(case: Case) -> dict[str, Outcome]:
+            """Return the outcomes of a run; if some are unexpected, those of another: the suite has time limits."""
+            outcomes = running[case].result()
+            return outcomes if failed(outcomes).keys() == expected(case, outcomes) else through_a_gateway(case)
+
+        yield outcomes_of
+
+
+def failed(outcomes: Mapping[str, Outcome]) -> dict[str, tuple[str, ...]]:
+    """Return the complaints about the scenarios that did not pass."""
+    return {name: each.complaints for name, each in outcomes.items() if each.complaints or not each.passed}
+
+
+def expected(case: Case, outcomes: Mapping[str, Outcome]) -> set[str]:
+    """Return the scenarios of a run that a side cannot have."""
+    revisions, servers = EXCEPTIONS["revisions"], EXCEPTIONS["servers"]
+    cannot = {name for each in (case.far, case.near, "any") for name in revisions.get(each, ())}
+    return (cannot | servers.get(case.far, {}).keys()) & outcomes.keys()
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_scenarios_pass_through_a_gateway_unless_a_side_cannot_have_them(
-    case: tuple[str, str, str], runs: Mapping[tuple[str, str, str], Future[dict[str, Outcome]]]
-) -> None:
-    far, near, _ = case
-    outcomes = runs[case].result()
-    failed = {
-        scenario: outcome.complaints
-        for scenario, outcome in outcomes.items()
-        if outcome.complaints or not outcome.passed
-    }
-    revisions, servers = EXCEPTIONS["revisions"], EXCEPTIONS["servers"]
-    cannot = {name for each in (far, near, "any") for name in revisions.get(each, ())} | servers.get(far, {}).keys()
-    assert set(failed) == cannot & outcomes.keys(), failed
-    assert len(outcomes) >= (1 if "skills" in case[2] else 30)
+def test_scenarios_pass_through_a_gateway_unless_a_side_cannot_have_them(case: Case, runs: Runs) -> None:
+    outcomes = runs(case)
+    assert failed(outcomes).keys() == expected(case, outcomes), failed(outcomes)
+    assert len(outcomes) >= (1 if case.run in SKILLS else 30)

@@ -8,13 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
+from unittest.mock import patch
 
 from carrel import Client, Context, Server
 from carrel.client.extensions import ClientExtension
 from carrel.client.handlers import Handlers
+from carrel.client.options import ClientOptions
 from carrel.errors import MCPError, PeerError, ProtocolError, ResourceNotFound, URLElicitationRequired
-from carrel.host.remote import RemoteProvider
+from carrel.gateway import Gateway
+from carrel.gateway.grants import Grants
+from carrel.host.config import ServerConfig
+from carrel.host.hosted_server import HostedServer
+from carrel.host.relayed import relaying
 from carrel.protocol.extensions.ui import UI
 from carrel.wire.client_features import CreateMessageResult, ElicitResult, Root, ToolUseContent
 from carrel.wire.completion import PromptReference, ResourceTemplateReference
@@ -22,7 +28,7 @@ from carrel.wire.content import AudioContent, ResourceLink, TextContent
 from golden import app as golden_app
 from golden import asking, pages, skills, tasks
 
-__all__ = ["PROBES", "Probe", "behind", "directly", "far_server", "probed"]
+__all__ = ["PROBES", "Probe", "behind", "directly", "far_server", "gateway_to", "probed"]
 
 #: Seconds that a probe may take.
 PATIENCE = 60.0
@@ -83,6 +89,12 @@ def far_server() -> Server:
         """Return a key of the request's _meta."""
         return str(context.meta.get("com.example/trace"))
 
+    @app.tool(structured=False, task="optional")
+    async def step(context: Context) -> None:
+        """Report progress."""
+        await context.report_progress(1)
+        await context.report_progress(2)
+
     @app.tool(structured=False)
     async def large() -> str:
         """Return a text of a megabyte."""
@@ -125,12 +137,22 @@ async def directly(revision: str) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
+async def gateway_to(far: Server[Any], revision: str, **app: Any) -> AsyncIterator[Server[Any]]:
+    """Give the app of a gateway as ``carrel gateway`` makes it for a server with a URL, in this process."""
+
+    async def new_client(hosted: HostedServer, **given: Unpack[ClientOptions]) -> Client:
+        return Client(far, **{**relaying(given), "revision": revision, "http": None})
+
+    config = ServerConfig(name="far", url="http://127.0.0.1:1/mcp", transport="http")
+    with patch.object(HostedServer, "new_client", new_client):
+        async with Gateway([config], grants=Grants, app=app) as gateway:
+            yield gateway.app
+
+
+@asynccontextmanager
 async def behind(far: str, near: str) -> AsyncIterator[Client]:
     """Give a client of one revision of a gateway to the server, which speaks another."""
-    gateway = Server("gateway", page_size=5)
-    gateway.skills()
-    gateway.add_provider(RemoteProvider(far_server(), name="far", revision=far))
-    async with Client(gateway, **options(near)) as client:
+    async with gateway_to(far_server(), far, page_size=5) as app, Client(app, **options(near)) as client:
         yield client
 
 
@@ -198,6 +220,12 @@ async def progress(client: Client) -> bool:
     seen: list[Any] = []
     await client.call_tool("count", {"upto": 3}, progress=lambda *report: seen.append(report[:2]))
     return seen == [(1, 3), (2, 3), (3, 3)]
+
+
+async def task_progress(client: Client) -> bool:
+    seen: list[Any] = []
+    await client.call_tool("step", progress=lambda *report: seen.append(report[0]))
+    return seen == [1, 2]
 
 
 async def progress_messages(client: Client) -> bool:
@@ -394,6 +422,7 @@ PROBES: Mapping[str, Probe] = {
     "completion with context": context,
     "progress": progress,
     "progress messages": progress_messages,
+    "progress of tools with tasks": task_progress,
     "logging": logging,
     "cancellation": cancellation,
     "subscriptions": subscriptions,
@@ -415,10 +444,10 @@ PROBES: Mapping[str, Probe] = {
     "sampling": sampling,
     "sampling with tools": sampling_with_tools,
     "forms": forms,
-    "choices of several": choices,
-    "several questions": rounds,
-    "pages": url_pages,
-    "pages that are required": url_required,
+    "multiple choice": choices,
+    "several server requests at once": rounds,
+    "URL elicitation": url_pages,
+    "errors that require URL elicitation": url_required,
     "tasks": call_as_task,
     "apps": apps,
     "skills": agent_skills,

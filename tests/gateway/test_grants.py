@@ -19,7 +19,7 @@ from carrel.gateway import grants as grants_module
 from carrel.gateway.browser_login import LOGIN, IssuerLogin
 from carrel.gateway.gateway import Gateway
 from carrel.gateway.grants import Grants
-from carrel.gateway.vault import KEYS, Vault, VaultKeys
+from carrel.gateway.vault import KEY_NAME, KEYS, Vault, VaultKeys
 from carrel.gateway.visits import CALLBACK, START, Visits
 from carrel.host.config.server_config import ServerConfig
 from carrel.protocol.principal import Principal
@@ -330,7 +330,7 @@ async def test_grants_are_kept_encrypted_for_the_next_run_and_a_revoked_one_asks
     seen = "".join(team.seen)
     tokens = re.findall(r"Bearer ([\w.-]+)", seen)
     assert tokens
-    for secret in (*tokens, "refresh_token", "access_token", "ann", auth.issuer):
+    for secret in (*tokens, "refresh_token", "access_token", '"ann"', auth.issuer):
         assert secret.encode() not in kept
     async with gateway_to(team, tmp_path, files) as place, AsyncExitStack() as stack:
         ann = await stack.enter_async_context(place.client("ann", NEWEST, Browser(auth, "ann").visit))
@@ -373,6 +373,26 @@ async def test_a_key_is_made_once_or_comes_from_the_environment():
     assert await given.get("name") is None
     with pytest.raises(ConfigError, match="64 hexadecimal digits"):
         VaultKeys((), store, {KEYS: "abc"})
+
+
+async def test_a_key_that_many_users_need_at_the_same_time_is_made_once():
+    class Slow(MemoryStore):
+        async def get(self, name):
+            await asyncio.sleep(0)
+            return await super().get(name)
+
+        async def put(self, name, text):
+            puts.append(name)
+            await asyncio.sleep(0)
+            await super().put(name, text)
+
+    puts = []
+    store = Slow()
+    keys = VaultKeys((), store, {})
+    await asyncio.gather(*(Vault(store, keys, user).put("name", user) for user in ("ann", "ben", "eve")))
+    assert puts.count(KEY_NAME) == 1
+    later = VaultKeys((), store, {})
+    assert [await Vault(store, later, user).get("name") for user in ("ann", "ben", "eve")] == ["ann", "ben", "eve"]
 
 
 def test_the_public_url_is_https_or_on_this_machine():
@@ -513,6 +533,28 @@ async def test_a_server_that_lists_for_all_asks_its_users_when_they_call(auth):
                 assert [tool.name for tool in await client.list_tools()] == ["whoami"]
                 assert await text(client) == "ann"
                 assert await text(client) == "ann"
+
+
+async def test_servers_of_one_name_at_two_urls_share_no_grant(auth, team):
+    asked = []
+
+    async def visit(page):
+        asked.append(page.url)
+        back = await asyncio.to_thread(auth.browse, page.url, "ann")
+        return (await asyncio.to_thread(httpx2.get, back)).status_code == 200
+
+    grants = Grants(store=MemoryStore(), keys=[KEY])
+    with Team(auth).serve() as other:
+        async with AsyncExitStack() as stack:
+            for url in (team.url, other.url):
+                config = ServerConfig(name="team", url=url, transport="http")
+                gateway = await stack.enter_async_context(Gateway([config], grants=grants))
+                client = Client(gateway.app, handlers=Handlers(elicit_url=visit))
+                await stack.enter_async_context(client)
+                await client.list_tools()
+                assert "logged in" in await text(client, "team_login")
+                assert await text(client) == "ann"
+    assert len(asked) == 2
 
 
 async def test_grants_in_memory_are_bounded_and_those_in_use_stay(monkeypatch):

@@ -13,7 +13,7 @@ from carrel import Client, Context, Server
 from carrel.errors import PeerError, TaskCancelled
 from carrel.host.remote import RemoteProvider
 from carrel.transports.memory import MemoryPeer, connect
-from gateway.features import HANDLERS, text_of
+from gateway.features import HANDLERS, gateway_to, text_of
 from golden import pages
 
 SESSION, LATEST = "2025-11-25", "2026-07-28"
@@ -73,9 +73,7 @@ class Far(Server[Any]):
 
 @asynccontextmanager
 async def between(far: Server[Any], revision: str, near: str) -> AsyncIterator[MemoryPeer]:
-    gateway: Server[Any] = Server("gateway")
-    gateway.add_provider(RemoteProvider(far, name="far", revision=revision))
-    async with connect(gateway, revision=near) as peer:
+    async with gateway_to(far, revision) as gateway, connect(gateway, revision=near) as peer:
         peer.capabilities = EVERYTHING
         yield peer
 
@@ -97,7 +95,9 @@ async def test_questions_of_a_stateless_server_keep_their_keys_and_come_together
 async def test_calls_that_clients_have_left_do_not_keep_others_from_being_asked() -> None:
     app = Far()
     gateway: Server[Any] = Server("gateway")
-    gateway.add_provider(RemoteProvider(app, name="far", revision=SESSION))
+    provider = RemoteProvider(app, name="far", revision=SESSION)
+    provider.reserve()  # stateless clients over HTTP are taken for one
+    gateway.add_provider(provider)
     async with connect(gateway, revision=LATEST) as one, connect(gateway, revision=LATEST) as two:
         one.capabilities = two.capabilities = EVERYTHING
         left = (await call(one, "greet"))["result"]
@@ -114,9 +114,11 @@ async def test_calls_that_clients_have_left_do_not_keep_others_from_being_asked(
 @pytest.mark.parametrize(("far", "near"), ERAS)
 async def test_a_task_that_is_cancelled_is_cancelled_on_the_server(far: str, near: str) -> None:
     app = Far()
-    gateway: Server[Any] = Server("gateway")
-    gateway.add_provider(RemoteProvider(app, name="far", revision=far))
-    async with Client(gateway, revision=near, handlers=HANDLERS) as client, asyncio.timeout(60):
+    async with (
+        gateway_to(app, far) as gateway,
+        Client(gateway, revision=near, handlers=HANDLERS) as client,
+        asyncio.timeout(60),
+    ):
         task = await client.tasks.start_tool("work")
         assert task.id is not None
         await app.begun.wait()
@@ -126,12 +128,20 @@ async def test_a_task_that_is_cancelled_is_cancelled_on_the_server(far: str, nea
             await task.result()
 
 
+async def test_the_result_of_a_task_does_not_wait_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 3600.0
+    monkeypatch.setattr("carrel.server.tasks.formats.POLL_INTERVAL", int(hour * 1000))
+    monkeypatch.setattr("carrel.client.tasks.LONGEST", hour)
+    async with gateway_to(Far(), LATEST) as gateway, Client(gateway, revision=SESSION) as client, asyncio.timeout(60):
+        task = await client.tasks.start_tool("long")
+        assert task.id is not None
+        assert (await task.result()).text == "done"
+
+
 @pytest.mark.parametrize("near", ["2024-11-05", "2025-03-26", "2025-06-18"])
 @pytest.mark.parametrize("far", [SESSION, LATEST])
 async def test_clients_without_tasks_wait_for_those_of_the_server(far: str, near: str) -> None:
-    gateway: Server[Any] = Server("gateway")
-    gateway.add_provider(RemoteProvider(Far(), name="far", revision=far))
-    async with Client(gateway, revision=near) as client:
+    async with gateway_to(Far(), far) as gateway, Client(gateway, revision=near) as client:
         assert await text_of(client, "long") == "done"
 
 
@@ -166,9 +176,11 @@ async def test_the_questions_of_a_task_go_to_its_client(far: str, near: str) -> 
     async def confirm(context: Context) -> str:
         return str((await context.elicit("Who?", FORM, key="who")).data["name"])
 
-    gateway: Server[Any] = Server("gateway")
-    gateway.add_provider(RemoteProvider(app, name="far", revision=far))
-    async with Client(gateway, revision=near, handlers=HANDLERS) as client, asyncio.timeout(60):
+    async with (
+        gateway_to(app, far) as gateway,
+        Client(gateway, revision=near, handlers=HANDLERS) as client,
+        asyncio.timeout(60),
+    ):
         tasks = await asyncio.gather(*(client.tasks.start_tool("confirm", handlers=HANDLERS) for _ in range(3)))
         results = await asyncio.gather(*(task.result() for task in tasks))
     assert [result.text for result in results] == ["Ada"] * 3
@@ -176,9 +188,7 @@ async def test_the_questions_of_a_task_go_to_its_client(far: str, near: str) -> 
 
 @pytest.mark.parametrize(("far", "near"), ERAS)
 async def test_clients_that_show_no_pages_see_no_tools_for_pages_alone(far: str, near: str) -> None:
-    gateway: Server[Any] = Server("gateway")
-    gateway.add_provider(RemoteProvider(pages.build(), name="far", revision=far))
-    async with Client(gateway, revision=near) as client:
+    async with gateway_to(pages.build(), far) as gateway, Client(gateway, revision=near) as client:
         listed = {tool.name: tool.meta for tool in await client.list_tools()}
     assert listed == {"time": None}
 

@@ -1,17 +1,38 @@
 """Gateway: many servers of any revision as one server of every revision."""
 
-import typing
+from typing import TYPE_CHECKING
 
-if typing.TYPE_CHECKING:
+from carrel.late import late
+
+if TYPE_CHECKING:
+    from carrel.gateway.browser_login import IssuerLogin
     from carrel.gateway.gateway import Gateway
+    from carrel.gateway.grants import Grants
+    from carrel.gateway.isolation import IsolatedProvider
+    from carrel.gateway.sessions import SessionLimits
+    from carrel.gateway.tool_search import ToolSearch
+    from carrel.gateway.visits import Visits
 
-__all__ = ["Gateway"]
+__all__ = [
+    "Gateway",
+    "Grants",
+    "IsolatedProvider",
+    "IssuerLogin",
+    "SessionLimits",
+    "ToolSearch",
+    "Visits",
+]
 
+#: Modules that are imported when their names are first used.
+MODULES = {
+    "carrel.gateway.browser_login": ("IssuerLogin",),
+    "carrel.gateway.gateway": ("Gateway",),
+    "carrel.gateway.grants": ("Grants",),
+    "carrel.gateway.isolation": ("IsolatedProvider",),
+    "carrel.gateway.sessions": ("SessionLimits",),
+    "carrel.gateway.tool_search": ("ToolSearch",),
+    "carrel.gateway.visits": ("Visits",),
+}
 
-def __getattr__(name: str) -> typing.Any:
-    if name != "Gateway":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from carrel.gateway.gateway import Gateway  # imported on first use: names need no client
-
-    globals()[name] = Gateway
-    return Gateway
+if not TYPE_CHECKING:
+    __getattr__ = late(__name__, MODULES)

@@ -1,9 +1,10 @@
-"""GatewayCatalog: catalog of the servers of a gateway, which finds the server of a name or URI by an index."""
+"""GatewayCatalog: catalog of a gateway's servers, with an index that maps names and URIs to servers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw, Struct
@@ -15,13 +16,14 @@ from carrel.catalog.registry import Kind
 from carrel.catalog.routes import valid_uri
 from carrel.errors import InvalidParams, MCPError, MethodNotFound, ProviderUnavailable, ResourceError, ResourceNotFound
 from carrel.gateway.list_ahead import ListAhead
+from carrel.gateway.look_alikes import LookAlike
 from carrel.gateway.names import NameKind, Names
 from carrel.gateway.upstream import MAX_URIS, Upstream, key_of
 from carrel.host.catalog import HostCatalog
-from carrel.host.remote import NEEDED
+from carrel.host.remote import NEEDED, RemoteProvider
 from carrel.log import Log
 from carrel.protocol.methods import SUBSCRIBE
-from carrel.uri.template import UriTemplate, UriTemplateError
+from carrel.uri.template import UriTemplate, UriTemplateError, shared_template
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult
 from carrel.wire.resources import ReadResourceResult, ResourceTemplate
@@ -37,13 +39,19 @@ log = Log("carrel.gateway")
 
 T = TypeVar("T")
 
-#: Seconds that the servers have to answer for a URI that is not known.
+#: Seconds to wait for the first response to a request for an unknown URI, which goes to all servers.
 ANY_PATIENCE = 15.0
-#: Seconds that the other servers have to answer, after the first one has, for a URI that is not known.
+#: Seconds to wait for the other servers after the first response to a request for an unknown URI.
 OTHERS_PATIENCE = 2.0
-#: What is offered to clients while it is not known what a server offers.
+#: Seconds that a request waits while changed lists are read.
+NAMES_PATIENCE = 3.0
+#: Maximum number of indexed templates per server: each URI is matched against all of them.
+MAX_TEMPLATES = 200
+#: Maximum number of look-alikes in the log.
+MAX_LOGGED = 100
+#: Methods that are offered to clients while a server is not connected yet.
 USUAL = NEEDED.keys() - {"complete", "search", "watch"}
-#: The list that tells clients that names of a kind are others.
+#: List change that clients are notified of when names of a kind have changed.
 LIST_OF: Mapping[NameKind, ListName] = {
     "tool": "tools_list_changed",
     "prompt": "prompts_list_changed",
@@ -61,16 +69,16 @@ class _Known(Container[str]):
 
 
 class GatewayCatalog(HostCatalog):
-    """Catalog of the servers of a gateway: ``Upstream`` is what it has of each.
+    """Catalog of the servers of a gateway, with one ``Upstream`` per server.
 
-    ``settle`` is awaited before names are looked up that are not known: it connects to servers that are idle.
-    ``waits`` returns whether there are servers of which it is not known yet what they offer.
+    ``settle`` connects to idle servers; it is awaited before an unknown name is looked up.
+    ``waits`` returns whether some server has not connected yet, so that its names are unknown.
     """
 
     name = "gateway"
     catch_all = True
     guards = True
-    """Subscriptions ask ``shows``, which knows what is ambiguous."""
+    """``shows`` is called before each subscription, as it rejects ambiguous URIs."""
 
     def __init__(self, names: Names, settle: Callable[[], Awaitable[None]], waits: Callable[[], bool]) -> None:
         super().__init__()
@@ -82,80 +90,113 @@ class GatewayCatalog(HostCatalog):
         self._waits = waits
         self._templates: dict[str, Sequence[ResourceTemplate]] = {}
         self._patterns: dict[str, list[tuple[str, UriTemplate]]] = {}
-        """Servers and their templates, by the scheme of the templates; "" for those that begin with a variable."""
+        """Servers and their templates, by scheme; "" for templates that begin with a variable."""
         self._learning: dict[str, asyncio.Task[None]] = {}
+        self._due: dict[str, tuple[dict[ListName, None], dict[RemoteProvider, None]]] = {}
+        """Changed lists, and sessions with new names, that have to be read, by server."""
+        self._logged: set[LookAlike] = set()
 
     # What servers have
 
     def offers(self, method: str) -> bool:
-        """Return whether a server offers what a method needs, or may turn out to."""
+        """Return whether a server implements a method, or might implement it once connected."""
         return super().offers(method) or (method in USUAL and self._waits())
 
     def publish(
         self, provider: Provider, changes: Iterable[Change], lists: ListChanges, recipients: Recipients | None = None
     ) -> None:
-        """Take over what a server has now, and pass on that its lists have changed."""
-        if lists and recipients is None and isinstance(provider, Upstream):
-            provider.learn(lists)
-            if "resources_list_changed" in lists and self.get(provider.name) is provider:
-                self._learn_later(provider)
+        """Schedule reading a server's changed lists, and report the changes."""
+        if lists and recipients is None and isinstance(provider, Upstream) and self.get(provider.name) is provider:
+            self._learn_later(provider, lists)
         self._offering.clear()
         self._report(changes, lists, recipients=recipients)
 
     def announce(self, kind: NameKind) -> None:
-        """Notify clients that names are not what they were."""
+        """Notify clients that names have changed."""
         self._report((), {LIST_OF[kind]: None})
 
     def take(self, name: str) -> Provider:
         """Remove a server.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: there is no such server.
         """
         learning = self._learning.pop(name, None)
         if learning is not None:
             learning.cancel()
+        self._due.pop(name, None)
         if self._templates.pop(name, None) is not None:
             self._index_templates()
         return super().take(name)
 
-    def _learn_later(self, upstream: Upstream) -> None:
-        before = self._learning.get(upstream.name)
-        if before is not None:
-            before.cancel()
-        task = self._learning[upstream.name] = asyncio.ensure_future(self._learn(upstream))
-        task.add_done_callback(
-            lambda _: self._learning.get(upstream.name) is task and self._learning.pop(upstream.name)
-        )
+    def learn_session(self, upstream: Upstream, provider: RemoteProvider) -> None:
+        """Schedule reading the names that a server has in one of its sessions."""
+        self._learn_later(upstream, (), provider)
+
+    def _learn_later(
+        self, upstream: Upstream, lists: Iterable[ListName], session: RemoteProvider | None = None
+    ) -> None:
+        due = self._due.setdefault(upstream.name, ({}, {}))
+        due[0].update(dict.fromkeys(lists))
+        if session is not None:
+            due[1][session] = None
+        if upstream.name not in self._learning:
+            task = self._learning[upstream.name] = asyncio.ensure_future(self._learn(upstream))
+            task.add_done_callback(
+                lambda _: self._learning.get(upstream.name) is task and self._learning.pop(upstream.name)
+            )
 
     async def _learn(self, upstream: Upstream) -> None:
-        """Learn the templates of a server, by which its URIs are found, and its skills."""
+        """Read the names of a server, its resource templates, and its skills."""
+        while (due := self._due.pop(upstream.name, None)) is not None:
+            lists, sessions = due
+            await upstream.learn(lists.keys())
+            for session in sessions:
+                await upstream.learn_from(session)
+            self._log_look_alikes()
+            if "resources_list_changed" in lists and await self._learn_resources(upstream):
+                self._report((), {"resources_list_changed": None})
+
+    async def _learn_resources(self, upstream: Upstream) -> bool:
+        """Read the templates and skills of a server, and return whether that succeeded."""
         try:
             if upstream.offers("list_templates"):
                 found = await upstream.templates()
-                self.names.replace("template", upstream.name, [template.uri_template for template in found])
-                self._templates[upstream.name] = found
+                await upstream.learn_templates(found[:MAX_TEMPLATES], found)
+                self._templates[upstream.name] = found[:MAX_TEMPLATES]
                 self._index_templates()
             if upstream.offers("list_skills"):
                 await upstream.list_skills(Request(limit=1000))
         except MCPError as error:
             log.debug("%s: its templates are not known: %s", upstream.name, error)
-        else:
-            self._report((), {"resources_list_changed": None})
+            return False
+        return True
 
-    async def settled(self) -> None:
-        """Wait until what the connected servers have is known."""
+    def _log_look_alikes(self) -> None:
+        """Log each name that looks like another server's name, once."""
+        for kind, found in islice(self.names.look_alikes(), MAX_LOGGED):
+            if found not in self._logged and len(self._logged) < MAX_LOGGED:
+                self._logged.add(found)
+                log.warning(
+                    "the %s %s of %s looks like %s of %s",
+                    *(kind, ascii(found.name), found.server, ascii(found.like), found.other),
+                )
+
+    async def settled(self, timeout: float | None = None) -> None:
+        """Wait until the changed lists of the connected servers have been read, for at most ``timeout`` seconds."""
         while self._learning:
-            await asyncio.wait(list(self._learning.values()))
+            _, waiting = await asyncio.wait(list(self._learning.values()), timeout=timeout)
+            if waiting and timeout is not None:
+                return
 
     # Looking up
 
     def _owner(self, kind: NameKind, name: str) -> Provider | None:
-        """Return the server of a name; None if none is known to have it.
+        """Return the server of a name, or None if no server is known to have it.
 
         Raises:
-            InvalidParams: several have it.
-            ProviderUnavailable: it is not connected.
+            InvalidParams: several servers have it.
+            ProviderUnavailable: its server is not connected.
         """
         found = self.names.find(kind, name)
         if found is not None:
@@ -178,7 +219,7 @@ class GatewayCatalog(HostCatalog):
         return bool(self.names.holders(kind, name)) or self.names.find(kind, name) is not None or self._waits()
 
     def find_named(self, kind: Kind, name: str) -> Provider | None:
-        """Return the server of a tool or prompt; None if there is none, or more than one."""
+        """Return the server of a tool or prompt, or None if no server or several servers have it."""
         found = self.names.find(kind, name)
         return None if found is None else self.get(found[0])
 
@@ -190,7 +231,7 @@ class GatewayCatalog(HostCatalog):
                 self._patterns.setdefault(scheme, []).append((server, pattern))
 
     def matching(self, uri: str, *, plain: bool = False) -> set[str]:
-        """Return the servers with a template that matches a URI; ``plain``: that clients see without a prefix."""
+        """Return the servers with a template that matches a URI; ``plain``: only templates without a prefix."""
         if not self._patterns:
             return set()
         patterns = self._patterns.get(uri.partition(":")[0], []) + self._patterns.get("", [])
@@ -203,10 +244,10 @@ class GatewayCatalog(HostCatalog):
         }
 
     def find_uri(self, uri: str) -> Provider | None:
-        """Return the server of a client's URI; None if any may have it.
+        """Return the server of a client's URI, or None if any server might have it.
 
         Raises:
-            InvalidParams: it is not a URI, or several servers have it.
+            InvalidParams: the URI is not valid, or several servers have it.
             ProviderUnavailable: its server is not connected.
         """
         normal = valid_uri(uri)
@@ -223,9 +264,9 @@ class GatewayCatalog(HostCatalog):
         return None
 
     def may_own(self, provider: Provider, uri: str) -> bool:
-        """Return whether a URI in normal form may be one of a server.
+        """Return whether a normalized URI may belong to a server.
 
-        A URI that is not unique any more stays that of all its servers for those who have subscribed to it.
+        A URI that several servers have by now belongs to each of them, so that existing subscriptions keep working.
         """
         try:
             found = self.find_uri(uri)
@@ -236,7 +277,7 @@ class GatewayCatalog(HostCatalog):
     # Requests
 
     async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return a page of the resource templates. A server that learns them gets those that are known."""
+        """Return a page of the resource templates. Requests without a client get the templates read so far."""
         if request.call is not None:
             return await super().list_templates(request)
         known = [(self.get(server), templates) for server, templates in self._templates.items()]
@@ -247,7 +288,7 @@ class GatewayCatalog(HostCatalog):
 
         Raises:
             ResourceNotFound: no server has it, or it is hidden from the caller.
-            InvalidParams: it is not a URI, or several servers have it.
+            InvalidParams: the URI is not valid, or several servers have it.
         """
         if request.view is not None and not request.view.allows("read", uri):
             raise ResourceNotFound(uri)
@@ -268,11 +309,12 @@ class GatewayCatalog(HostCatalog):
         return await self._ask_any(uri, ask)
 
     async def _ask_any(self, uri: str, ask: Callable[[Provider], MaybeAwaitable[T]]) -> T:
-        """Ask all servers for a URI that none of them has listed, and remember which one has it.
+        """Send a request for an unlisted URI to all servers, and remember which server has it.
 
         Raises:
-            InvalidParams: several have it.
-            MCPError: all of them refuse: the first error that says more than that there is no such resource.
+            InvalidParams: several servers have it.
+            ResourceNotFound: no server has it.
+            MCPError: every server failed: the first error that is not a ``ResourceError`` or ``ProviderUnavailable``.
         """
 
         async def one(provider: Provider) -> T:
@@ -308,10 +350,10 @@ class GatewayCatalog(HostCatalog):
         ) or (ResourceNotFound(uri))
 
     async def shows(self, uri: str, request: Request) -> bool:
-        """Return whether a resource can be subscribed to: the caller may, and it is of one server, which can tell.
+        """Return whether the caller may subscribe to a resource, and its server supports subscriptions.
 
         Raises:
-            MCPError: it cannot be, where the request is for this one resource alone.
+            MCPError: subscribing is not possible, and the request is a subscription to this resource only.
         """
         if request.view is not None and not request.view.allows("subscribe", uri):
             return False
@@ -324,6 +366,10 @@ class GatewayCatalog(HostCatalog):
                 raise
             return False
         return found is None or await resolved(found.shows(uri, request))
+
+    async def accepts(self, uri: str, request: Request) -> bool:
+        """Return whether a resource can be subscribed to, as ``shows`` does."""
+        return await self.shows(uri, request)
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> MaybeAwaitable[CallToolResult | Struct | bytes]:
         """Call a tool.
@@ -358,6 +404,7 @@ class GatewayCatalog(HostCatalog):
             owner = None
         if owner is None:
             await self._settle()
+            await self.settled(NAMES_PATIENCE)
             owner = self._owner(kind, name)
         return await resolved(ask(owner or self._none))
 
@@ -380,7 +427,7 @@ class GatewayCatalog(HostCatalog):
         name: str = reference.name if isinstance(reference, PromptReference) else reference.uri
         owner = self._owner(kind, name)
         if owner is None and not prompt and self.names.find("uri", key_of(name)) is not None:
-            return Completion([])  # a URI without variables: nothing is left to complete
+            return Completion([])  # a URI without variables has nothing to complete
         view = request.view
         if view is not None and owner is not None:
             shown = view.allows("get", name) if prompt else may_reach(view, "complete", UriTemplate(name))
@@ -390,13 +437,13 @@ class GatewayCatalog(HostCatalog):
         return await resolved(owner.complete(reference, argument, value, context, request))
 
     async def merge(self, listing: str, request: Request, method: Callable[[Provider], Any]) -> Page[Any]:
-        """Return a page of a list across servers, in the order of their names. They are asked in parallel.
+        """Return a page of a list across servers, in the order of their names. The servers are queried in parallel.
 
         Raises:
-            InvalidCursor: the cursor was not given out for this list.
+            InvalidCursor: the cursor is not from this list.
         """
         await self._settle()
-        ahead = ListAhead(self.providers, request, method)
+        ahead = ListAhead(self.providers, request, method, self.away)
         try:
             return await super().merge(listing, request, ahead.list_of)
         finally:
@@ -406,6 +453,6 @@ class GatewayCatalog(HostCatalog):
 def _parsed(server: str, templates: Iterable[ResourceTemplate]) -> Iterable[UriTemplate]:
     for template in templates:
         try:
-            yield UriTemplate(template.uri_template)
+            yield shared_template(template.uri_template)
         except UriTemplateError as error:
             log.warning("%s: %s is not a URI template: %s", server, template.uri_template, error)

@@ -1,4 +1,4 @@
-"""Gateway: many servers of any revision as one server of every revision.
+"""Gateway: combines many servers of any revision into one server that speaks every revision.
 
 async with Gateway(files=["mcp.json"]) as gateway:
     await gateway.app.run_async("http", port=8000)
@@ -7,10 +7,13 @@ async with Gateway(files=["mcp.json"]) as gateway:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Unpack
+
+import msgspec
 
 from carrel.catalog.provider import Provider
 from carrel.client.options import ClientOptions
@@ -24,7 +27,7 @@ from carrel.gateway.status import STATUS_URI, merged_instructions, status_of, ta
 from carrel.gateway.upstream import Upstream
 from carrel.host.changes import HostChanges
 from carrel.host.config.inputs import Inputs
-from carrel.host.config.server_config import ServerConfig
+from carrel.host.config.server_config import Problem, ServerConfig
 from carrel.host.host import Host
 from carrel.host.hosted_server import HostedServer
 from carrel.host.relayed import RELAYED
@@ -39,12 +42,12 @@ __all__ = ["Gateway", "HostOptions"]
 
 log = Log("carrel.gateway")
 
-#: Seconds that entering a gateway waits for its servers; the others appear later, with a change of the lists.
+#: Seconds that entering a gateway waits for its servers. Slower servers appear later, with list change notifications.
 START_PATIENCE = 5.0
 
 
 class HostOptions(ClientOptions, total=False):
-    """Options of the host of a gateway, which are those of ``Host``."""
+    """Options that a gateway passes to its ``Host``."""
 
     lazy: bool
     start_timeout: float
@@ -53,31 +56,33 @@ class HostOptions(ClientOptions, total=False):
 
 
 class Gateway:
-    """Gateway to many servers: a ``Host`` of them, and a ``Server`` over what they offer.
+    """Gateway that combines many MCP servers into one: a ``Host`` for the servers, and a ``Server`` for the clients.
 
-    Use it as an async context manager; within it, run ``app`` on any transports. Entering waits until the servers are
+    Use it as an async context manager, and run ``app`` on any transports inside. Entering waits until the servers are
     ready or have failed, for at most ``enter_timeout`` seconds.
 
     Args:
-        configs, files: the servers, as of ``Host``; changes of the files apply while the gateway is open.
-        name, instructions: what the gateway says of itself. Instructions of the servers follow its own.
-        prefix: "auto": names that several servers have are prefixed; "always": all are; "never": a name that two
+        configs, files: the servers, as in ``Host``; the files are watched for changes while the gateway is open.
+        name, instructions: name and instructions of the gateway. The instructions of the servers are appended.
+        prefix: "auto": prefix names that several servers have; "always": prefix all names; "never": a name that two
             servers have is an error.
-        only: names of the servers that are used, of those in ``configs`` and ``files``; without it, all.
-        status: offer the resource ``carrel://gateway/servers``, which says how the servers are.
-        enter_timeout: seconds that entering waits for servers; the others appear when they are ready.
-        upstream: returns the provider that answers for a server; without it, one with the sessions that ``isolation``
-            in its configuration asks for.
+        only: names of the servers to use from ``configs`` and ``files``; by default, all.
+        revisions: protocol revisions by server name; they override the revisions in the configuration.
+        status: offer the resource ``carrel://gateway/servers``, which has the state of each server.
+        enter_timeout: seconds that entering waits for servers; slower servers appear once they are ready.
+        upstream: returns the provider for a server; by default, a provider with one session per isolation key, as
+            ``isolation`` in the server's configuration says.
         sessions: limits on the sessions with each server.
-        grants: grants of users at the servers that want a login, or (where no pages are served) a function that
-            makes them; without it, users do not log in there.
-        credentials_of: returns the credentials of a caller at a server, where it has some of its own.
-        face: returns what is offered in place of the merged provider, such as a transform over it.
-        app: options of the server, as of ``Server``: ``version``, ``limits``, ``gate``, ``state`` and others.
-        options: options of the host: ``lazy``, ``credentials``, ``inputs``, and those of its clients.
+        grants: grants of users at servers that require a login, or a function that creates them (if no pages are
+            served); without it, users cannot log in at servers.
+        credentials_of: returns a caller's personal credentials for a server, or None.
+        face: returns the provider to offer instead of the merged provider, such as a transform of it.
+        app: options of ``Server``: ``version``, ``limits``, ``gate``, ``state`` and others.
+        options: options of the host (``lazy``, ``credentials``, ``inputs``) and of its clients, such as the
+            ``revision`` for servers whose configuration does not set one.
 
     Raises:
-        ConfigError: an option makes no sense.
+        ConfigError: an option is not valid.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Gateway:
         instructions: str | None = None,
         prefix: PrefixMode = "auto",
         only: Iterable[str] = (),
+        revisions: Mapping[str, str] = MappingProxyType({}),
         status: bool = True,
         enter_timeout: float = START_PATIENCE,
         upstream: Callable[[HostedServer], Provider] | None = None,
@@ -100,14 +106,15 @@ class Gateway:
         **options: Unpack[HostOptions],
     ) -> None:
         self.names = Names(prefix, self._renamed)
-        """Which server has which names."""
+        """Names of the servers' tools, prompts and URIs."""
         self.catalog = GatewayCatalog(self.names, self._settle, self._is_waiting)
-        """What the servers offer, as one provider."""
+        """Merged provider for all servers."""
         options.setdefault("handlers", RELAYED)
         options.setdefault("start_timeout", PATIENCE)
         providers = Providers(sessions, grants, credentials_of)
         options.setdefault("credentials", providers.shared_credentials)
         self._only = tuple(only)
+        self._revisions = dict(revisions)
         self._files = [Path(file) for file in files]
         self._lazy = options.get("lazy", False)
         self.host = GatewayHost(
@@ -121,7 +128,7 @@ class Gateway:
         )
         """The servers."""
         self.app: Server[Any] = Server(name, **{"version": VERSION, **(app or {})})
-        """The server that clients talk to."""
+        """The server that clients connect to."""
         self._instructions = instructions
         self._provider_of = upstream
         self._providers = providers
@@ -133,7 +140,7 @@ class Gateway:
         self._collisions: set[tuple[NameKind, str]] = set()
         self.app.skills()
         self.face: Provider = self.catalog if face is None else face(self.catalog)
-        """What is offered: the catalog, or what ``face`` makes of it."""
+        """Provider that clients see: the catalog, or the result of ``face``."""
         self.app.add_provider(self.face)
         if grants is not None and not callable(grants) and grants.visits is not None:
             grants.visits.add_routes(self.app)
@@ -154,7 +161,7 @@ class Gateway:
         self._changes = self.host.watch()
         await self.host.__aenter__()
         try:
-            missing = [name for name in self._only if name not in self.host.servers]
+            missing = [name for name in (*self._only, *self._revisions) if name not in self.host.servers]
             if missing:
                 self.host.server(missing[0])
             await self.catalog.settled()
@@ -175,16 +182,21 @@ class Gateway:
         await self.close()
 
     def status(self) -> str:
-        """Return how the servers are, as JSON."""
-        return status_of(self.host.servers.values(), self.names, self._saved)
+        """Return the status of the servers as JSON."""
+        return status_of(self.host.servers.values(), self.names, self._saved, self._problems)
 
     def table(self) -> str:
-        """Return how the servers are, as lines for people."""
-        return table_of(self.host.servers.values(), self.names, self._saved)
+        """Return the status of the servers as a text table."""
+        return table_of(self.host.servers.values(), self.names, self._saved, self._problems)
+
+    @property
+    def _problems(self) -> list[Problem]:
+        """Problems in the used entries of the configuration files."""
+        return [problem for problem in self.host.problems if not self._only or problem.entry in self._only]
 
     @property
     def _saved(self) -> str | None:
-        """Saving by tool search, in words; None without it, and until the tools have been read."""
+        """Text about the tokens saved by tool search; None without tool search, or before the tools have been read."""
         from carrel.gateway.tool_search import ToolSearch
 
         return self.face.saved if isinstance(self.face, ToolSearch) else None
@@ -199,7 +211,7 @@ class Gateway:
         await self._providers.close()
 
     def wanted(self, configs: Iterable[ServerConfig]) -> list[ServerConfig]:
-        """Return the configurations that are used, and take note of their names."""
+        """Return the configurations to use, and register their names."""
         chosen = []
         for config in configs:
             if self._only and config.name not in self._only:
@@ -207,7 +219,8 @@ class Gateway:
             if "gateway" in config.args and any(_same_file(arg, file) for arg in config.args for file in self._files):
                 log.warning("%s is left out: it is a gateway to the same file, and would start itself", config.name)
                 continue
-            chosen.append(config)
+            revision = self._revisions.get(config.name, config.revision)
+            chosen.append(msgspec.structs.replace(config, revision=revision))
         self.names.servers([config.name for config in chosen])
         return chosen
 
@@ -217,7 +230,7 @@ class Gateway:
             return self._face(server, self._provider_of(server))
         provider = self._isolated[server.name] = self._providers.of(server)
         face = self._face(server, provider)
-        provider.learned = face.learn_from
+        provider.learned = partial(self.catalog.learn_session, face)
         provider.begin(UpstreamEvents(self.catalog, face))
         return face
 
@@ -236,7 +249,7 @@ class Gateway:
             self._say_collisions(kind)
 
     def _say_collisions(self, kind: NameKind) -> None:
-        """Log the names of a kind that several servers have by now, each once while they have it."""
+        """Log each name that several servers have now, once until the collision ends."""
         shared = {(each, name): servers for each, name, servers in self.names.shared() if each == kind}
         for key, servers in shared.items():
             if key not in self._collisions:
@@ -247,10 +260,10 @@ class Gateway:
         self._collisions = {key for key in self._collisions if key[0] != kind} | shared.keys()
 
     def _check_names(self) -> None:
-        """Check that no name is that of two servers.
+        """Check that each name belongs to one server only.
 
         Raises:
-            ConfigError: one is.
+            ConfigError: two servers have the same name for something.
         """
         for kind, name, servers in self.names.shared():
             raise ConfigError(
@@ -258,21 +271,21 @@ class Gateway:
             )
 
     async def _settle(self) -> None:
-        """Connect to the servers that are idle, as a gateway has to know what they have."""
+        """Connect to the idle servers, and read their lists: a gateway needs their names."""
         if self._lazy and any(server.state == "idle" for server in self.host.servers.values()):
             async with self._settling:
                 await asyncio.gather(*(self.host.wake(name) for name in list(self.host.servers)))
                 await self.catalog.settled()
 
     def _is_waiting(self) -> bool:
-        """Return whether there is a server of which it is not known yet what it offers."""
+        """Return whether a server is idle or connecting, so that its names are unknown."""
         return any(server.state in ("idle", "connecting") for server in self.host.servers.values())
 
     def _describe(self) -> None:
         self.app.endpoint.description.instructions = merged_instructions(self._instructions, self.host.servers.values())
 
     async def _follow(self) -> None:
-        """Follow the states of the servers: say which are empty or have failed, and keep the instructions fresh."""
+        """Watch the states of the servers: log empty and failed servers, and update the instructions."""
         assert self._changes is not None
         async for change in self._changes:
             self._describe()
@@ -282,7 +295,7 @@ class Gateway:
             self._say(server)
 
     def _say(self, server: HostedServer) -> None:
-        """Log that a server is empty or has failed, once until it is otherwise."""
+        """Log that a server is empty or has failed, once per change of its state."""
         state = "empty" if server.empty else server.state
         if state == "connecting" or self._said.get(server.name) == state:
             return
@@ -294,7 +307,7 @@ class Gateway:
 
 
 class GatewayHost(Host):
-    """Host of a gateway, which uses some servers of its configuration."""
+    """Host of a gateway, which may use only some of the configured servers."""
 
     def __init__(self, gateway: Gateway, configs: Iterable[ServerConfig], **options: Any) -> None:
         super().__init__(configs, **options)
@@ -309,7 +322,7 @@ class GatewayHost(Host):
 
 
 def _same_file(argument: str, file: Path) -> bool:
-    """Return whether an argument of a program names a file."""
+    """Return whether a command-line argument is the path of a file."""
     try:
         return Path(argument).expanduser().resolve() == file.expanduser().resolve()
     except (OSError, RuntimeError, ValueError):

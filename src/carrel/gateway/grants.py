@@ -1,7 +1,8 @@
-"""Grants: credentials of principals at the upstreams of a gateway, each principal its own.
+"""Grants: per-principal credentials for the upstreams of a gateway.
 
-The token of a caller is for the gateway, and goes no further. Where an upstream wants a token, its user is asked to log
-in there (URL mode elicitation); the grant is kept encrypted, renewed, and used for this principal alone.
+A caller's token is for the gateway only, and is never passed through to an upstream. If an upstream requires a token,
+the user is asked to log in there (URL mode elicitation). The grant is stored encrypted, refreshed, and used for this
+principal only.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/security_best_practices#token-passthrough
 """
@@ -31,7 +32,7 @@ __all__ = ["Grant", "Grants"]
 log = Log("carrel.gateway")
 
 T = TypeVar("T")
-#: How many grants are kept in memory besides those in use.
+#: Maximum number of grants in memory. Grants in use are never evicted.
 MAX_GRANTS = 1000
 
 
@@ -39,13 +40,13 @@ class Grants:
     """Grants of all principals.
 
     Args:
-        visits: pages for users on the gateway's HTTP server; None for a gateway on stdio, whose one user has the
+        visits: pages for users on the gateway's HTTP server; None for a gateway on stdio, whose single user has a
             browser on this machine.
-        store: where grants are kept, encrypted; by default as those of clients (keyring, or files).
-        keys: keys of 32 bytes; the first one encrypts, all of them decrypt. By default those of the environment
-            (``CARREL_GATEWAY_KEYS``), or one that is made once and kept in ``store``.
-        patience: seconds for a user to log in.
-        oauth: returns further options of ``OAuth`` for the upstream of a name, such as a registered client.
+        store: store for the encrypted grants; by default the same as for clients (keyring, or files).
+        keys: keys of 32 bytes; the first key encrypts, every key decrypts. By default the keys in the environment
+            variable ``CARREL_GATEWAY_KEYS``, or a key that is generated once and kept in ``store``.
+        patience: seconds that a user has to log in.
+        oauth: returns additional options of ``OAuth`` by upstream name, such as a registered client.
     """
 
     def __init__(
@@ -62,24 +63,26 @@ class Grants:
         self._keys = VaultKeys(keys, self._store)
         self._patience = patience
         self._oauth = oauth
-        self._grants: dict[tuple[str, str | None], Grant] = {}
+        self._grants: dict[tuple[str, str, str | None], Grant] = {}
+        self._registering: dict[tuple[str, str], asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, upstream: str, url: str, principal: Principal | None) -> Grant:
-        """Return the grant of a principal at an upstream, whether it has been given or not."""
-        key = (upstream, None if principal is None else principal.id)
+        """Return the ``Grant`` of a principal at an upstream, also if the user has not logged in yet."""
+        key = (upstream, url, None if principal is None else principal.id)
         found = self._grants.pop(key, None)
         if found is None:
             self._make_room()
             account = "" if principal is None else principal.id
             vault = Vault(self._store, self._keys, account)
             options = {} if self._oauth is None else dict(self._oauth(upstream))
-            found = Grant(self, upstream, url, principal, vault, self._patience, options)
-        self._grants[key] = found  # the last ones are those in use
+            registering = self._registering.setdefault((upstream, url), asyncio.Lock())
+            found = Grant(self, upstream, url, principal, vault, self._patience, options, registering)
+        self._grants[key] = found  # most recently used last
         return found
 
     def _make_room(self) -> None:
-        """Drop the grants that were not used for longest, and that no session uses. They stay in the store."""
+        """Evict the least recently used grants that no session uses. They stay in the store."""
         for key, grant in list(self._grants.items()):
             if len(self._grants) < MAX_GRANTS:
                 return
@@ -90,23 +93,24 @@ class Grants:
                 task.add_done_callback(self._closing.discard)
 
     async def revoke(self, upstream: str, url: str, principal: Principal | None) -> bool:
-        """Revoke and forget the grant of a principal, and return whether there was one.
+        """Revoke and delete the grant of a principal, and return whether it existed.
 
-        The next request asks the user again. Where the authorization server does not revoke it, that is logged.
+        On the next request, the user has to log in again. If the authorization server does not revoke the grant, a
+        warning is logged.
         """
         return await self.of(upstream, url, principal).forget()
 
     async def close(self) -> None:
-        """Close connections, and give up logins that are under way."""
+        """Close connections, and cancel logins in progress."""
         grants, self._grants = list(self._grants.values()), {}
         await asyncio.gather(*(grant.shut() for grant in grants), *self._closing)
 
 
 class Grant:
-    """Grant of one principal at one upstream: credentials for ``HTTPOptions(auth=…)`` of the clients of that principal.
+    """Grant of one principal at one upstream, to pass as ``HTTPOptions(auth=…)`` to the principal's clients.
 
-    When the upstream refuses a request, and the grant cannot be renewed, the client whose request that is gets asked:
-    ``LoginRequired`` where it cannot be.
+    If the upstream rejects a request and the grant cannot be refreshed, the client that sent the request is asked to
+    have its user log in. If the client does not support this, ``LoginRequired`` is raised.
     """
 
     def __init__(
@@ -118,6 +122,7 @@ class Grant:
         vault: Vault,
         patience: float,
         options: dict[str, Any],
+        registering: asyncio.Lock,
     ) -> None:
         self.upstream = upstream
         self._url = url
@@ -130,33 +135,34 @@ class Grant:
             options = {"authorize": self._authorize, "redirect_uri": self._visits.redirect_uri, **options}
         named = {"client_name": "Carrel gateway", "store": vault, "account": account, "patience": patience}
         self._auth = OAuth(**{**named, **options})
+        self._auth.registering = registering
         self._page: str | None = None
         self._visit: Visit | None = None
         self._waiting = asyncio.Event()
         self._refusal: tuple[str, int, Sequence[str], str | None] | None = None
         self._told: list[tuple[RequestContext, str]] = []
         self.given: list[Callable[[], object]] = []
-        """Called when the user has logged in."""
+        """Callbacks for when the user has logged in."""
 
     @property
     def busy(self) -> bool:
-        """Whether a session uses it, or its user is logging in."""
+        """Whether a session uses this grant, or its user is logging in."""
         return bool(self.given) or self._waiting.is_set() or self._auth.work is not None
 
     # Interface for transports
 
     @property
     def principal(self) -> str:
-        """Identifier by which cached responses are kept apart."""
+        """Identifier that separates cached responses."""
         return self._auth.principal
 
     @property
     def extensions(self) -> Mapping[str, Mapping[str, Any]]:
-        """Extensions that clients with such credentials declare."""
+        """Extensions that clients with these credentials declare."""
         return self._auth.extensions
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the authorization headers for one request; none while there is no grant."""
+        """Return the authorization headers for one request, or no headers before the user has logged in."""
         return await self._auth.headers(url, method)
 
     async def refused(
@@ -169,36 +175,36 @@ class Grant:
         sent: Mapping[str, str] | None = None,
         nonce: str | None = None,
     ) -> bool:
-        """Get or renew the grant after a refusal, and return whether the request should be made again.
+        """Get or refresh the grant after a request was rejected, and return whether to retry the request.
 
         Raises:
-            LoginRequired: the user has to log in, and cannot be asked by the client.
-            URLElicitationRequired: the user has to log in, and the client makes its request again after that.
+            LoginRequired: the user has to log in, but the client does not support URL mode elicitation.
+            URLElicitationRequired: the user has to log in, after which the client has to retry its request.
         """
         self._refusal = (url, status, challenges, revision)
         return await self._with_user(self._auth.refused(url, status, challenges, revision, sent=sent, nonce=nonce))
 
     async def close(self) -> None:
-        """Do nothing: all sessions of the principal use the grant. ``shut`` closes it."""
+        """No-op: all sessions of the principal share this grant. ``shut`` closes it."""
 
     async def shut(self) -> None:
-        """Close connections, and give up a login that is under way."""
+        """Close connections, and cancel a login in progress."""
         await self._auth.close()
 
     # Logging in
 
     async def log_in(self) -> None:
-        """Ask the user to log in, without another refusal of the upstream before.
+        """Ask the user to log in, without another request to the upstream first.
 
         Raises:
-            LoginRequired, URLElicitationRequired: as of ``refused``.
+            LoginRequired, URLElicitationRequired: see ``refused``.
         """
         url, status, challenges, revision = self._refusal or (self._url, 401, (), None)
         if not await self._auth.headers(url):
             await self._with_user(self._auth.refused(url, status, challenges, revision))
 
     async def forget(self) -> bool:
-        """Revoke and forget the grant, and return whether there was one. That it is not revoked is logged."""
+        """Revoke and delete the grant, and return whether it existed. Log a warning if it cannot be revoked."""
         try:
             return await self._auth.revoke(self._url)
         except NotRevoked as error:
@@ -206,9 +212,9 @@ class Grant:
             return True
 
     async def _with_user(self, work: Awaitable[T]) -> T:
-        """Return the result of work that may need the user, who is asked then.
+        """Return the result of ``work``, and ask the user to log in if the work needs it.
 
-        The work of ``OAuth`` goes on when this is cancelled: users may log in after the request has ended.
+        If this is cancelled, ``OAuth`` continues in the background: users may log in after the request has ended.
         """
         working = asyncio.ensure_future(work)
         waiting = asyncio.ensure_future(self._waiting.wait())
@@ -225,10 +231,10 @@ class Grant:
             await asyncio.gather(working, waiting, return_exceptions=True)
 
     async def _ask(self) -> None:
-        """Ask the client whose request is in progress to show the page to the user.
+        """Send a URL mode elicitation for the login page to the client whose request is in progress.
 
         Raises:
-            LoginRequired: it cannot, or the user does not want to.
+            LoginRequired: the client does not support it, or the user declines.
         """
         page, relay = self._page, RELAY.get()
         assert page is not None
@@ -259,7 +265,7 @@ class Grant:
     # Functions of OAuth
 
     async def _authorize(self, url: str) -> str:
-        """Wait for the user at the pages of the gateway, and return the URL to which the browser came back."""
+        """Let the user log in through the gateway's pages, and return the URL to which the browser was redirected."""
         assert self._visits is not None
         visit = self._visits.begin(self.upstream, self._principal, url)
         self._begin(self._visits.start_url(visit), visit)
@@ -269,7 +275,7 @@ class Grant:
             self._end(visit)
 
     async def _open(self, url: str) -> None:
-        """Have the user open the authorization page itself; a server on this machine waits for the browser."""
+        """Have the user open the authorization page directly; a local HTTP server waits for the redirect."""
         self._begin(url, None)
         try:
             await asyncio.get_running_loop().create_future()  # until OAuth has the response
@@ -290,7 +296,7 @@ class Grant:
             work.add_done_callback(lambda task: self._finish(visit, outcome_of(task)))
 
     def _finish(self, visit: Visit | None, outcome: str | None) -> None:
-        """Tell the browser, and the clients that were asked, that the login is over."""
+        """Notify the browser, and the clients that were asked, that the login has ended."""
         if visit is not None and self._visits is not None:
             self._visits.end(visit, outcome)
         told, self._told = self._told, []
@@ -302,7 +308,7 @@ class Grant:
 
 
 def outcome_of(task: asyncio.Task[None]) -> str | None:
-    """Return what went wrong in a login; None if nothing did."""
+    """Return the error message of a login, or None if it succeeded."""
     if task.cancelled():
         return "The login was given up."
     error = task.exception()

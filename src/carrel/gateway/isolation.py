@@ -1,10 +1,10 @@
-"""IsolatedProvider: a remote server with a session of its own for each client, or each principal, of a gateway.
+"""IsolatedProvider: a remote server with one upstream session per client, or per principal, of a gateway.
 
     app.add_provider(IsolatedProvider(["python", "notes.py"], name="notes", isolation="client"))
 
-Servers of the revisions with a handshake may keep state per session. With ``shared``, all clients have one session;
-with ``client``, each session of a client has its own; with ``principal``, each authenticated principal. ``auto`` is
-``shared`` for stateless servers (2026-07-28), and ``client`` for all others.
+Servers of revisions with a handshake may keep state per session. With ``shared``, all clients share one upstream
+session; with ``client``, there is one per client session; with ``principal``, one per authenticated principal. ``auto``
+means ``shared`` for stateless servers (2026-07-28), and ``client`` for all other servers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from carrel.catalog.provider import (
     Hit,
     Interest,
     ListChanges,
+    MaybeAwaitable,
     Page,
     Provider,
     Request,
@@ -33,11 +34,13 @@ from carrel.client.options import ClientOptions
 from carrel.errors import ConfigError, MCPError, ProviderUnavailable
 from carrel.gateway.session_events import BaseOwner, SessionEvents, log_to
 from carrel.gateway.sessions import AllInterest, Mode, SessionLimits, UpstreamSession, UpstreamSessions, key_of
-from carrel.host.relayed import RELAYED
+from carrel.host.relayed import RELAYED, RELAYED_EXTENSIONS
 from carrel.host.remote import LIST_PATIENCE, PATIENCE, RemoteProvider
+from carrel.host.remote_tools import call_or_task
 from carrel.host.upkeep import Status
 from carrel.log import Log
 from carrel.protocol.connection import State
+from carrel.wire.base import Result
 from carrel.wire.completion import Completion, PromptReference, ResourceTemplateReference
 from carrel.wire.prompts import GetPromptResult, Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -53,21 +56,23 @@ __all__ = ["Connect", "IsolatedProvider"]
 log = Log("carrel.gateway")
 
 T = TypeVar("T")
-#: Returns a client of the upstream, not open yet, with the credentials of a principal.
+#: Returns an unopened client for the upstream, with the credentials of a principal.
 Connect = Callable[["Principal | None"], Awaitable[Client]]
 
 
 class IsolatedProvider(Provider):
-    """Provider of what a remote server offers, in a session for each of those that ``isolation`` keeps apart.
+    """Provider for a remote server, with one upstream session per isolation key.
 
-    The session of ``base`` is shared with ``isolation="shared"``. Else it says what the server has, for requests of no
-    client; and the first client to come gets it as its own, unless ``personal`` says that sessions differ by their
-    credentials. ``target`` and ``options`` are those of ``RemoteProvider``, for a server that is not behind a host;
-    with ``base``, ``connect`` returns the clients of further sessions.
+    If ``isolation`` is "shared", all clients use the session of ``base``. Otherwise, the session of ``base`` handles
+    requests without a client, and the first client takes it as its session, unless ``personal`` is true (each session
+    has its own credentials). ``target`` and ``options`` are passed to ``RemoteProvider`` if there is no ``base`` from a
+    host. With ``base``, ``connect`` returns the clients for additional sessions.
 
     Raises:
         ConfigError: an option is not valid.
     """
+
+    extensions = RELAYED_EXTENSIONS
 
     def __init__(
         self,
@@ -96,16 +101,16 @@ class IsolatedProvider(Provider):
         self.base = base
         self.name = name or base.name
         self.sessions = UpstreamSessions(self.name, limits, self._open, self._close)
-        """Sessions besides that of ``base``."""
+        """Sessions of clients or principals. The first one may use ``base``."""
         self.tool_names: Container[str] = _Any(self, lambda provider: provider.tool_names)
         self.prompt_names: Container[str] = _Any(self, lambda provider: provider.prompt_names)
         self.exact: Container[str] = _Any(self, lambda provider: provider.exact)
         self._isolation = isolation
         self._connect = connect
         self.learned: Callable[[RemoteProvider], object] | None = None
-        """Called when the provider of a session has learned what the server has there."""
+        """Callback for when the lists of a session have been read."""
         self.personal = personal
-        """Whether callers have credentials of their own."""
+        """Whether each caller has separate credentials."""
         self._start_timeout = start_timeout
         self._events: Events | None = None
         self._interest: Interest | None = None
@@ -119,7 +124,7 @@ class IsolatedProvider(Provider):
 
     @property
     def mode(self) -> Mode | None:
-        """How sessions are kept apart; None while that depends on a server that has not been reached yet."""
+        """How sessions are isolated; None if this depends on a server that has not been connected to yet."""
         if self._isolation == "client" or self._isolation == "principal":
             return self._isolation
         if self.personal:
@@ -132,39 +137,39 @@ class IsolatedProvider(Provider):
 
     @property
     def guards(self) -> bool:  # type: ignore[override]
-        """Whether ``shows`` is asked before a subscription: it opens the session that the changes come from."""
+        """Whether ``shows`` is called before each subscription, to open the session that reports the changes."""
         return self.mode != "shared"
 
     @property
     def catch_all(self) -> bool:  # type: ignore[override]
-        """Whether it is asked for URIs of no provider."""
+        """Whether this provider handles URIs that match no provider."""
         return self.offers("read_resource")
 
     def providers(self) -> Iterable[RemoteProvider]:
-        """Return the provider of each session, that of ``base`` first."""
+        """Return the provider of each session; ``base`` comes first."""
         yield self.base
         for session in self.sessions:
             if session.provider is not None and session.provider is not self.base:
                 yield session.provider
 
     def offers(self, method: str) -> bool:
-        """Return whether the server offers what a method needs."""
+        """Return whether the server has the capability for a method, in any session."""
         return any(provider.offers(method) for provider in self.providers())
 
     # Starting and stopping
 
     async def start(self, events: Events) -> None:
-        """Connect to the server, and learn what it has.
+        """Connect to the server, and read its lists.
 
         Raises:
-            ConfigError: it refuses, or its program is not installed.
+            ConfigError: the server rejects the connection, or its program is not installed.
         """
         self.begin(events)
         if self._owns_base:
             await self.base.start(SessionEvents(self._publish_base))
 
     def begin(self, events: Events) -> None:
-        """Begin, with a ``base`` that a host starts and stops."""
+        """Start with a ``base`` that a host starts and stops."""
         self._events = events
         self.base.upkeep.observers.append(self._observe)
         self._observe(self.base.upkeep.status)
@@ -186,10 +191,10 @@ class IsolatedProvider(Provider):
         if self.mode is not None:
             self._decided.set()
         if status.name == "failed":
-            self.adoptable = not self.personal and self.adopted is None  # its next session is a new one
+            self.adoptable = not self.personal and self.adopted is None  # a reconnect opens a new session
 
     def _publish_base(self, changes: Iterable[Change], lists: ListChanges) -> None:
-        """Report changes of ``base``: to all where it is shared or was connected, else to its owner."""
+        """Report changes of ``base``: to all clients if it is shared or has just connected, else to its owner."""
         if self._events is None:
             return
         mode = self.mode
@@ -199,7 +204,7 @@ class IsolatedProvider(Provider):
             self._events.publish(changes, lists, BaseOwner(None if self.adopted is None else self.adopted.key))
 
     def publish_session(self, session: UpstreamSession, changes: Iterable[Change], lists: ListChanges) -> None:
-        """Report changes that a session has brought, to its owner."""
+        """Report changes of a session to its owner."""
         if lists and self.learned is not None and session.provider is not None:
             self.learned(session.provider)
         if self._events is not None and session.is_open:
@@ -208,42 +213,45 @@ class IsolatedProvider(Provider):
     # Sessions
 
     async def _open(self, session: UpstreamSession, principal: Principal | None) -> None:
-        """Connect a session, and learn what the server has in it. Whether that has failed, its provider says."""
+        """Connect a session, and read its lists. The status of its provider tells whether this has failed."""
         if self.adoptable and self.base.upkeep.status.name == "ready":
             self.adoptable = False
             self.adopted = session
             session.provider = self.base
         else:
             client = await self._connect(principal)
-            provider = RemoteProvider(client, name=self.name, start_timeout=self._start_timeout)
+            provider = RemoteProvider(
+                client, name=self.name, start_timeout=self._start_timeout, entries=self.base.entries
+            )
             session.provider = provider
             self.opening(session, provider, principal)
             provider.begin(SessionEvents(partial(self.publish_session, session)))
             await provider.upkeep.settled()
+        session.provider.reserve()
         log_to(session.provider, session.log if session.key.connection is not None else None)
         session.is_open = True
         if self._interest is not None:
             self._follow(session)
 
     def opening(self, session: UpstreamSession, provider: RemoteProvider, principal: Principal | None) -> None:
-        """Do what a subclass has to do before a session is connected."""
+        """Hook for subclasses, called before a session is connected."""
 
     async def _close(self, session: UpstreamSession) -> None:
         provider = session.provider
         if session.forget is not None:
             session.forget()
         if provider is self.base:
-            self.adopted = None  # what the server keeps for this session is of no other client
+            self.adopted = None  # no other client may see the server's state for this session
             log_to(self.base, None)
         elif provider is not None:
             await provider.stop()
 
     async def _enter(self, request: Request) -> UpstreamSession | None:
-        """Return the session for a request, until ``_leave``; None for the shared one.
+        """Acquire the session for a request, or None for the shared session. ``_leave`` releases it.
 
         Raises:
             ServerUnavailable: there are too many sessions.
-            MCPError: it cannot be opened.
+            MCPError: the session cannot be opened.
         """
         mode = self.mode
         if mode is None:
@@ -271,10 +279,10 @@ class IsolatedProvider(Provider):
 
     @asynccontextmanager
     async def session(self, request: Request) -> AsyncIterator[UpstreamSession | None]:
-        """Give the session for a request; None for the shared one.
+        """Yield the session for a request, or None for the shared session.
 
         Raises:
-            MCPError: it cannot be opened.
+            MCPError: the session cannot be opened.
         """
         session = await self._enter(request)
         try:
@@ -300,16 +308,16 @@ class IsolatedProvider(Provider):
     async def serve(
         self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]], *, repeatable: bool = True
     ) -> T:
-        """Return the answer to a request, in the session for it; ``repeatable``: handling it twice does no harm."""
+        """Return the response to a request, sent in its session; ``repeatable``: the request is safe to retry."""
         return await self._ask(request, lambda provider: ask(provider, request))
 
     async def _list(self, request: Request, method: str, *arguments: Any) -> Page[Any]:
-        """Return a page of a list in the session of a request. Its cursors are of use in no other session."""
+        """Return a page of a list in the session of a request. Its cursors are valid in this session only."""
         try:
             async with asyncio.timeout(LIST_PATIENCE):
                 session = await self._enter(request)
         except TimeoutError:
-            raise ProviderUnavailable(self.name) from None  # lists of others do not wait for it
+            raise ProviderUnavailable(self.name) from None  # do not delay the lists of other servers
         try:
             provider = self._provider(session)
             if session is None:
@@ -332,7 +340,7 @@ class IsolatedProvider(Provider):
         return await self._list(request, "list_templates")
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a resource. Caches must not give them to other callers, whatever the server says."""
+        """Return the contents of a resource. Unless the session is shared, their cache scope is always private."""
         result = await self.serve(request, lambda one, inner: one.read_resource(uri, inner))
         return result if self.mode == "shared" else msgspec.structs.replace(result, cache_scope="private")
 
@@ -345,7 +353,7 @@ class IsolatedProvider(Provider):
         return await self._list(request, "search", query)
 
     async def shows(self, uri: str, request: Request) -> bool:
-        """Return True, and open the session from which a subscriber gets the changes."""
+        """Return True, and open the session that reports changes to the subscriber."""
         try:
             async with self.session(request):
                 return True
@@ -380,9 +388,17 @@ class IsolatedProvider(Provider):
         """Return a page of the server's tools."""
         return await self._list(request, "list_tools")
 
-    async def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult | msgspec.Struct:
-        """Call a tool, and return its result."""
-        return await self.serve(request, lambda one, inner: one.call_tool(name, arguments, inner), repeatable=False)
+    def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> MaybeAwaitable[Result]:
+        """Call a tool, and return its result, or a result with its task.
+
+        The session stays in use until the task has ended.
+        """
+        tasks = next((found for provider in self.providers() if (found := provider.tasks_of(name)) is not None), None)
+        return call_or_task(request, tasks, lambda inner: self.run_tool(name, arguments, inner))
+
+    async def run_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
+        """Call a tool, and return its result. The request may have become a task: see ``call_or_task``."""
+        return await self.serve(request, lambda one, inner: one.run_tool(name, arguments, inner), repeatable=False)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the server's prompts."""
@@ -395,7 +411,7 @@ class IsolatedProvider(Provider):
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes of the shared session; those of the others are reported to their owners as events."""
+        """Yield changes of the shared session. Changes of other sessions are reported to their owners as events."""
         await self._decided.wait()
         self._interest = interest
         shared = AllInterest(interest)
@@ -409,14 +425,14 @@ class IsolatedProvider(Provider):
         yield ()
         while True:
             await interest.wait()
-            _ = interest.uris  # what transforms keep of earlier subscriptions is renewed
+            _ = interest.uris  # transforms update their copy of the subscriptions when this is read
             shared.notify()
             for session in self.sessions:
                 if session.interest is not None:
                     session.interest.notify()
 
     async def _follow_base(self, interest: Interest, listens: asyncio.Event) -> None:
-        """Pass the changes of the shared session on to all clients."""
+        """Report the changes of the shared session to all clients."""
         try:
             async for batch in self.base.watch(interest):
                 listens.set()
@@ -426,7 +442,7 @@ class IsolatedProvider(Provider):
             listens.set()
 
     def _follow(self, session: UpstreamSession) -> None:
-        """Pass the changes of a session on to its owner."""
+        """Report the changes of a session to its owner."""
         assert self._interest is not None
         session.interest = _interest = session.interest_in(self._interest)
         provider = self._provider(session)
@@ -448,7 +464,7 @@ def _connector(target: Target | None, options: ClientOptions) -> Connect:
 
 
 class _Any(Container[str]):
-    """Names or URIs of a server in any of its sessions."""
+    """Names or URIs that a server has in at least one session."""
 
     def __init__(self, isolated: IsolatedProvider, names_of: Callable[[RemoteProvider], Container[str]]) -> None:
         self._isolated = isolated

@@ -1,37 +1,50 @@
-"""ListAhead: asks the servers of a page of a list in parallel, so that several that hang cost it the time of one."""
+"""ListAhead: prefetches the lists of several servers in parallel, so that their timeouts do not add up."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Page, Provider, Request
+from carrel.errors import InvalidCursor, MCPError, ProviderUnavailable
+from carrel.log import Log
+from carrel.printable import printable
 
 __all__ = ["ListAhead"]
 
-#: How many servers are asked besides the one whose turn it is.
+log = Log("carrel.gateway")
+
+#: Seconds that a server has for its part of a page. Sending and decoding a long list takes time.
+PART_PATIENCE = 20.0
+#: Number of servers to prefetch from, after the current server.
 AHEAD = 16
 
 
 class ListAhead:
-    """Lists of providers for one page that is merged of them, each asked before its turn comes.
+    """Prefetched lists of the providers for one merged page.
 
-    ``method`` returns the list of a provider. A provider whose turn comes with less room on the page than it has
-    entries is asked again, for what there is room for: its cursor says where that ends.
+    ``method`` returns the list method of a provider. ``away`` has the names of unavailable providers. If a provider
+    has more entries than fit on the page, its list is requested again with a lower limit, to get a cursor that points
+    to the last entry on the page.
     """
 
     def __init__(
-        self, providers: Sequence[Provider], request: Request, method: Callable[[Provider], Callable[[Request], Any]]
+        self,
+        providers: Sequence[Provider],
+        request: Request,
+        method: Callable[[Provider], Callable[[Request], Any]],
+        away: Container[str] = (),
     ) -> None:
         self._providers = list(providers)
         self._request = request
         self._method = method
+        self._away = away
         self._asked: dict[str, asyncio.Task[Page[Any]]] = {}
 
     def list_of(self, provider: Provider) -> Callable[[Request], Any]:
-        """Return the list of a provider whose turn it is."""
+        """Return the list method for a provider, which is the next provider on the page."""
 
         async def listed(part: Request) -> Page[Any]:
             self._ask_ahead(provider)
@@ -52,11 +65,33 @@ class ListAhead:
                 self._asked[each.name] = asyncio.ensure_future(self._ask(each, part))
 
     async def _ask(self, provider: Provider, part: Request) -> Page[Any]:
-        page: Page[Any] = await resolved(self._method(provider)(part))
-        return page
+        """Return a provider's part of the page. Any error is logged, and only this part is left out.
+
+        Raises:
+            ProviderUnavailable: the part is not available.
+            InvalidCursor: the client's cursor is not from this server.
+        """
+        try:
+            async with asyncio.timeout(PART_PATIENCE):
+                page: Page[Any] = await resolved(self._method(provider)(part))
+            return page
+        except ProviderUnavailable:
+            raise
+        except InvalidCursor as error:
+            if part.cursor is not None:
+                raise
+            raise ProviderUnavailable(provider.name) from error
+        except (MCPError, TimeoutError) as error:
+            log.warning(
+                "%s: its part of a list is left out: %s", provider.name, printable(error) or "no answer in time"
+            )
+            raise ProviderUnavailable(provider.name) from error
+        except Exception as error:
+            log.exception("%s: its part of a list is left out", provider.name)
+            raise ProviderUnavailable(provider.name) from error
 
     async def close(self) -> None:
-        """Give up what was asked for and has no room on the page."""
+        """Cancel the requests whose results do not fit on the page."""
         for task in self._asked.values():
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)

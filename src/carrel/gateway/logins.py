@@ -1,14 +1,15 @@
-"""LoginProvider: an isolated remote server at which each principal logs in, when the server wants that."""
+"""LoginProvider: an isolated remote server where each principal logs in, if the server requires it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Container
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from carrel.catalog.provider import Page, Request, RequestContext
+from carrel.catalog.provider import Contexts, Page, Request, RequestContext
 from carrel.errors import LoginRequired
 from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.no_grant import FOR_CLIENT
@@ -30,11 +31,11 @@ T = TypeVar("T")
 
 
 class LoginProvider(IsolatedProvider):
-    """Provider of what a remote server offers to each principal, with the grant of that principal.
+    """Provider for a remote server, with one session and one grant per principal.
 
-    Sessions are apart from the moment that the server wants a login. A principal who has not logged in has one tool,
-    ``NAME_login``. ``grant_of`` returns the grant of a principal, which is to be the ``auth`` of the clients that
-    ``connect`` returns; that of ``base`` is ``NoGrant``. The other arguments are those of ``IsolatedProvider``.
+    Sessions are separate once the server requires a login. A principal who has not logged in sees one tool,
+    ``NAME_login``. ``grant_of`` returns the grant of a principal, to pass as ``auth`` to the clients that ``connect``
+    returns. ``base`` must use ``NoGrant``. The other arguments are the same as for ``IsolatedProvider``.
     """
 
     def __init__(self, *, grant_of: Callable[[Principal | None], Grant], **options: Any) -> None:
@@ -42,7 +43,7 @@ class LoginProvider(IsolatedProvider):
         self._grant_of = grant_of
         self._logins = Relays()
         self.login_tool = f"{self.name}_login"
-        """Name of the tool by which users log in, in the lists of those who have not."""
+        """Name of the login tool, which users see in place of other tools until they log in."""
         self._named = self.tool_names
         self.tool_names = _WithLogin(self, self.tool_names)
 
@@ -57,13 +58,13 @@ class LoginProvider(IsolatedProvider):
         super()._observe(status)
 
     def _separate(self) -> None:
-        """Give each caller a session of its own from now on."""
+        """Open a separate session for each caller from now on."""
         self.personal, self.adoptable = True, False
         for session in self.sessions:
             self.sessions.drop(session)
 
     def opening(self, session: UpstreamSession, provider: RemoteProvider, principal: Principal | None) -> None:
-        """Have a session connect again as soon as its user has logged in."""
+        """Have a session reconnect as soon as its user has logged in."""
         given = self._grant_of(principal).given
         given.append(provider.upkeep.retry)
         session.forget = lambda: given.remove(provider.upkeep.retry)
@@ -73,11 +74,12 @@ class LoginProvider(IsolatedProvider):
     async def serve(
         self, request: Request, ask: Callable[[RemoteProvider, Request], Awaitable[T]], *, repeatable: bool = True
     ) -> T:
-        """Return the answer to a request during which the client may be asked to have its user log in."""
+        """Return the response to a request. If the server requires it, ask the client to have its user log in first."""
         if request.contexts is None or request.call is None:
             return await super().serve(request, ask, repeatable=repeatable)
         async with request.contexts.open(request, repeatable=repeatable) as context:
-            inner = msgspec.structs.replace(request, contexts=_Opened(context))
+            inner = copy(request)
+            inner.contexts = _Opened(context)
             FOR_CLIENT.set(True)
             apart = self.personal
             try:
@@ -85,7 +87,7 @@ class LoginProvider(IsolatedProvider):
             except LoginRequired:
                 if apart:
                     raise
-            if not self.personal:  # the session has no credentials, and as the server has refused, nothing was done
+            if not self.personal:  # the server has rejected a request without credentials, so retrying it is safe
                 self._separate()
             return await self._ask_user(inner, ask)
 
@@ -118,27 +120,29 @@ class LoginProvider(IsolatedProvider):
     # Tools
 
     async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return a page of the server's tools; for a caller who has to log in first, the tool for that."""
+        """Return a page of the server's tools, or only the login tool if the caller has to log in first."""
         if self.personal:
             async with self.session(request) as session:
                 if session is not None and needs_login(self._provider(session)):
                     return self._login_page()
         try:
             return await super().list_tools(request)
-        except LoginRequired:  # the server does not accept the grant any more
+        except LoginRequired:  # the server no longer accepts the grant
             return self._login_page()
 
     def _login_page(self) -> Page[Tool]:
         words = f"Log in at {self.name}. Its other tools are available after that."
         return Page([Tool(name=self.login_tool, description=words, input_schema={"type": "object"})], scope="private")
 
-    async def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult | msgspec.Struct:
-        """Call a tool, and return its result. Where a login is needed, and clients cannot show pages, that says how."""
+    async def run_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
+        """Call a tool, and return its result. If a login fails or is not possible, return an error result with the
+        reason.
+        """
 
-        async def call(provider: RemoteProvider, inner: Request) -> CallToolResult | msgspec.Struct:
+        async def call(provider: RemoteProvider, inner: Request) -> CallToolResult:
             if not self._is_login(name):
-                return await provider.call_tool(name, arguments, inner)
-            if needs_login(provider):  # again, as the server does not accept the grant
+                return await provider.run_tool(name, arguments, inner)
+            if needs_login(provider):  # the server does not accept the new grant
                 raise LoginRequired(f"{self.name} still refuses: {provider.upkeep.status.reason}")
             return CallToolResult(content=[TextContent(f"You are logged in at {self.name}. List the tools again.")])
 
@@ -148,18 +152,18 @@ class LoginProvider(IsolatedProvider):
             return CallToolResult(content=[TextContent(str(error))], is_error=True)
 
     def _is_login(self, name: str) -> bool:
-        """Return whether a name is that of the tool for logins, or that without the name of the server as a prefix."""
+        """Return whether a name is the login tool's name, with or without the prefix of the server."""
         return name == self.login_tool or (name == "login" and name not in self._named)
 
 
 def needs_login(provider: RemoteProvider) -> bool:
-    """Return whether a server cannot be connected to, as a user has to log in there."""
+    """Return whether connecting to a server fails because a user has to log in."""
     status = provider.upkeep.status
     return status.name in ("failed", "connecting") and isinstance(status.reason, LoginRequired)
 
 
 class _WithLogin(Container[str]):
-    """Names of the tools of a server, and of the tool for logins."""
+    """Names of a server's tools, plus the login tool."""
 
     def __init__(self, provider: LoginProvider, names: Container[str]) -> None:
         self._provider = provider
@@ -169,13 +173,16 @@ class _WithLogin(Container[str]):
         return name in self._names or (name == self._provider.login_tool and self._provider.personal)
 
 
-class _Opened:
-    """Context of a request that is open already: several parts of its handling use it, one after the other."""
+class _Opened(Contexts):
+    """Contexts for a request with an open context, which the login and then the request itself use."""
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
 
     @asynccontextmanager
     async def open(self, request: Request, *, repeatable: bool) -> AsyncIterator[RequestContext]:
-        """Give the context."""
+        """Yield the context."""
         yield self._context
+
+    def call_as_task(self, *_: Any, **__: Any) -> None:
+        """Return None: whether the call is a task was decided before its context was opened."""

@@ -1,4 +1,4 @@
-"""Credentials of the session of no principal, with a server at which users log in for themselves."""
+"""Placeholder credentials for a session without a principal, if users log in at the server individually."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from carrel.errors import LoginRequired
 __all__ = ["FOR_CLIENT", "NoGrant"]
 
 FOR_CLIENT: ContextVar[bool] = ContextVar("for_client", default=False)
-"""Whether a request of a client is in progress that may tell the user to log in."""
+"""Whether a client's request is in progress, whose error may contain the URL of the login page."""
 
 
 class NoGrant:
-    """Credentials of the session of no principal: where a grant is needed, there is none."""
+    """Credentials for a session without a principal: send no headers, and raise LoginRequired on status 401."""
 
     principal = ""
     extensions: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -38,10 +38,10 @@ class NoGrant:
         sent: Mapping[str, str] | None = None,
         nonce: str | None = None,
     ) -> bool:
-        """Refuse, if the upstream wants authorization.
+        """Raise LoginRequired if the upstream requires authorization; otherwise, return False: do not retry.
 
         Raises:
-            LoginRequired: it does.
+            LoginRequired: the upstream responded with status 401.
         """
         if status == 401:
             raise LoginRequired(f"{self._upstream} needs its users to log in, each for themselves")

@@ -1,4 +1,4 @@
-"""Providers of the servers of a gateway: with the sessions and the credentials that each of them needs."""
+"""Creates the provider for each server of a gateway, with the required sessions and credentials."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["GivenGrants", "OfPrincipal", "Own", "Providers", "UpstreamEvents"]
 
 GivenGrants: TypeAlias = "Grants | Callable[[], Grants]"
-"""Grants, or a function that makes them on first use: what OAuth needs takes a while to load."""
+"""Grants, or a function that creates them on first use, as the OAuth modules are slow to import."""
 Own: TypeAlias = Credentials | str | Mapping[str, str] | None
-"""Credentials of one principal: for a URL a token, headers or ``Credentials``, for a command environment variables."""
+"""Credentials of one principal: a token, headers or ``Credentials`` for a URL; environment variables for a command."""
 OfPrincipal = Callable[["Principal | None", ServerConfig], Own]
-"""Returns the credentials of a principal at a server. None: those of its configuration, or a grant."""
+"""Returns the credentials of a principal at a server, or None to use a grant or the configured credentials."""
 
 
 class Providers:
-    """Makes the provider of each server of a gateway. ``grants`` are of those at which users log in themselves."""
+    """Factory for the providers of a gateway's servers. ``grants`` are used at servers where each user logs in."""
 
     def __init__(
         self, limits: SessionLimits, grants: GivenGrants | None = None, credentials: OfPrincipal | None = None
@@ -44,7 +44,7 @@ class Providers:
         self._credentials = credentials
 
     def of(self, server: HostedServer) -> IsolatedProvider:
-        """Return the provider of a server that is being connected to."""
+        """Return the provider for a server whose connection has begun."""
         provider: IsolatedProvider
         config, base = server.config, server.provider
 
@@ -81,19 +81,19 @@ class Providers:
         return provider
 
     def grants(self) -> Grants:
-        """Return the grants of users."""
+        """Return the users' grants. Create them on first use."""
         assert self._grants is not None
         if callable(self._grants):
             self._grants = self._grants()
         return self._grants
 
     async def close(self) -> None:
-        """Close the connections of the grants, and give up logins that are under way."""
+        """Close the connections of the grants, and cancel logins in progress."""
         if self._grants is not None and not callable(self._grants):
             await self._grants.close()
 
     def shared_credentials(self, config: ServerConfig) -> Credentials | None:
-        """Return the credentials of the session of no principal."""
+        """Return the credentials for the session without a principal."""
         if config.url is None or (self._grants is None and self._credentials is None):
             return None
         return NoGrant(config.name)
@@ -115,12 +115,12 @@ class Providers:
 
 
 def own_isolation(config: ServerConfig, *, personal: bool) -> Isolation:
-    """Return how sessions are kept apart: where callers have credentials of their own, at least by principal."""
+    """Return the isolation of sessions. If callers have separate credentials, it is "principal" instead of "shared"."""
     return "principal" if personal and config.isolation == "shared" else config.isolation
 
 
 class UpstreamEvents:
-    """Events of the sessions of a server, for the catalog in which it is."""
+    """Reports the events of a server's sessions to the catalog that contains the server."""
 
     def __init__(self, catalog: Registry, face: Transform) -> None:
         self._catalog = catalog
@@ -132,6 +132,6 @@ class UpstreamEvents:
         lists: Iterable[ListName] | ListChanges = (),
         recipients: Recipients | None = None,
     ) -> None:
-        """Report changes, as they are seen from outside."""
+        """Report changes, with the names and URIs that clients see."""
         face = self._face
         self._catalog.publish(face, face.changed(changes), face.changed_lists(list_changes(lists)), recipients)

@@ -1,4 +1,4 @@
-"""Events of the sessions with a remote server: changes of lists and resources, log messages; and for whom they are."""
+"""Events of the sessions with a remote server (changes of lists and resources, log messages) and their recipients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BaseOwner", "SessionEvents", "log_to"]
 
 
 class BaseOwner(msgspec.Struct, frozen=True):
-    """Owner of the session of ``base``, if it has one."""
+    """Owner of the ``base`` session, if any: the recipient of its changes."""
 
     key: Any
 
@@ -44,8 +44,8 @@ class SessionEvents:
 
 
 def log_to(provider: RemoteProvider, owner: Callable[[LogMessage], bool] | None) -> None:
-    """Pass log messages of a server that no call has caused on to the owner of its session; None for no owner."""
+    """Send log messages without a call to the owner of the session, or to no one if ``owner`` is None."""
     handlers = provider.client.session.handlers
     handler = handlers.log_of(None)
-    if getattr(handler, "func", handler) is pass_log:  # and not that of an application
+    if getattr(handler, "func", handler) is pass_log:  # not a handler of the application
         handlers.change_log(pass_log if owner is None else partial(pass_log, owner=owner))

@@ -1,4 +1,4 @@
-"""Sessions with one upstream: one for each key, opened on first use, closed when idle, and limited in number."""
+"""Sessions with one upstream: one per key, opened on first use, closed when idle, and limited in number."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ log = Log("carrel.gateway")
 
 Mode: TypeAlias = Literal["shared", "client", "principal"]
 
-#: How many log messages that no call has caused wait for a client that does not read, the latest.
+#: Maximum number of queued log messages (without a call) for a client that does not read. The latest are kept.
 MAX_UNSENT = 100
 #: Characters of the tag that binds a cursor to its session.
 TAG = 16
 
 
 class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits on the sessions with one upstream, and so on its processes, where it is a command.
+    """Limits on the sessions with one upstream, and so on its processes if it is a command.
 
-    ``max_sessions`` is for all of them, ``max_sessions_per_principal`` for those of one authenticated principal;
-    ``idle_seconds`` is how long one is kept without requests and subscriptions.
+    ``max_sessions`` is the total limit, ``max_sessions_per_principal`` the limit per authenticated user, across all of
+    the user's OAuth clients. A session without requests and subscriptions is closed after ``idle_seconds``.
     """
 
     max_sessions: int = 100
@@ -50,7 +50,7 @@ class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionKey(msgspec.Struct, frozen=True):
-    """Owner of a session with an upstream: a principal, and the connection of its client, if sessions are by client."""
+    """Owner of a session with an upstream: a principal, and the client's connection if isolation is "client"."""
 
     mode: Mode
     principal: str | None
@@ -70,14 +70,14 @@ class SessionKey(msgspec.Struct, frozen=True):
         return f"SessionKey({self.mode!r}, {self.principal!r}, client={self.connection is not None})"
 
     def include(self, connection: Connection) -> bool:
-        """Return whether a connection is of the owner: changes are for the clients of these connections."""
+        """Return whether a connection belongs to the owner, so that it receives the changes of the session."""
         return key_of(self.mode, connection.principal, connection) == self
 
 
 def key_of(mode: Mode, principal: Principal | None, connection: Connection) -> SessionKey:
-    """Return the owner of the session for requests of a client.
+    """Return the owner of the session for a client's requests.
 
-    A stateless request over HTTP is a connection by itself: its client has no session, so that its principal counts.
+    Each stateless HTTP request has a separate connection and no client session, so only its principal counts.
     """
     subject = None if principal is None else principal.id
     has_session = mode == "client" and connection.channel is not None
@@ -85,7 +85,7 @@ def key_of(mode: Mode, principal: Principal | None, connection: Connection) -> S
 
 
 class OwnInterest(Interest):
-    """Resources that the owner of a session has subscribed to."""
+    """Resources to which the owner of a session has subscribed."""
 
     def __init__(self, outer: Interest, owner: Recipients) -> None:
         super().__init__()
@@ -94,16 +94,16 @@ class OwnInterest(Interest):
 
     @property
     def uris(self) -> Collection[str]:
-        """URIs with a subscription of the owner."""
+        """URIs to which the owner has subscribed."""
         return self._outer.of(self._owner)
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
-        """Do nothing: they are those of the server."""
+        """No-op: the server sets the URIs."""
 
 
 class AllInterest(Interest):
-    """Resources that any client has subscribed to, for the shared session."""
+    """Resources to which any client has subscribed, for the shared session."""
 
     def __init__(self, outer: Interest) -> None:
         super().__init__()
@@ -111,49 +111,51 @@ class AllInterest(Interest):
 
     @property
     def uris(self) -> Collection[str]:
-        """URIs with a subscription."""
+        """URIs with at least one subscription."""
         return self._outer.uris
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
-        """Do nothing: they are those of the server."""
+        """No-op: the server sets the URIs."""
 
 
 class UpstreamSession:
-    """Session with an upstream, for one owner. ``provider`` is there once ``opening`` is done."""
+    """Session with an upstream, for one owner. ``provider`` is set once ``opening`` is done."""
 
     def __init__(self, key: SessionKey, name: str) -> None:
         self.key = key
         self.provider: RemoteProvider | None = None
         self.opening: asyncio.Task[None] | None = None
+        self.user: str | None = None
+        """User whose session limit it counts toward."""
         self.is_open = False
-        """Whether it has been opened: its lists are announced from then on."""
+        """Whether it has been opened. After that, changes of its lists are reported."""
         self.users = 0
-        """Requests in progress."""
+        """Number of requests in progress."""
         self.used = 0.0
-        """Time of the event loop of the last request."""
+        """Event loop time of the last request."""
         self.interest: OwnInterest | None = None
         self.following: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.on_close: Callable[[], object] | None = None
         self.forget: Callable[[], object] | None = None
-        """Called when it is closed."""
+        """Callback for when the session is closed."""
         self._logged = 0
-        if key.connection is None:  # the same for each replica, and after the session was closed and opened again
+        if key.connection is None:  # the same on each replica, and after the session is reopened
             self._tag = sha256(msgspec.json.encode((name, key.mode, key.principal))).hexdigest()[:TAG]
         else:
             self._tag = os.urandom(TAG // 2).hex()
 
     @property
     def busy(self) -> bool:
-        """Whether it must not be closed: requests are in progress, or wait for a client, or there are subscriptions."""
+        """Whether the session is in use: it has requests in progress or waiting for a client, or subscriptions."""
         parked = self.provider is not None and self.provider.parked > 0
         return self.users > 0 or parked or (self.interest is not None and bool(self.interest.uris))
 
     def log(self, message: LogMessage) -> bool:
-        """Pass a log message that no call has caused on to the client that owns the session, if it wants that level.
+        """Send a log message without a call to the client that owns the session, if it has set a matching log level.
 
-        Returns whether it was passed on. To stateless clients messages come only for their requests.
+        Return whether it was sent. Stateless clients receive log messages only for their requests.
         https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-message-notifications
         """
         connection = self.key.connection
@@ -168,18 +170,18 @@ class UpstreamSession:
         return True
 
     def interest_in(self, outer: Interest) -> OwnInterest:
-        """Return the interest of the owner in resources."""
+        """Return the resources to which the owner has subscribed."""
         return OwnInterest(outer, self.key)
 
     def cursor_out(self, cursor: str | None) -> str | None:
-        """Return a cursor of the upstream as one that is of use in this session only."""
+        """Turn a cursor of the upstream into a cursor that is valid in this session only."""
         return None if cursor is None else f"{self._tag}{cursor}"
 
     def cursor_in(self, cursor: str | None) -> str | None:
-        """Return the cursor of the upstream.
+        """Turn a client's cursor into the cursor of the upstream.
 
         Raises:
-            InvalidCursor: it was given out in another session.
+            InvalidCursor: the cursor is from another session.
         """
         if cursor is None:
             return None
@@ -189,10 +191,11 @@ class UpstreamSession:
 
 
 class UpstreamSessions:
-    """Sessions with one upstream by their owners.
+    """Sessions with one upstream, by owner.
 
-    ``open`` connects a session; ``close`` ends it. A session that is not ``busy`` is closed when it has been idle for
-    too long, when the client's own session ends, and when another one needs its place: the longest idle goes first.
+    ``open`` connects a session; ``close`` ends it. A session is closed when the client's session ends. A session that
+    is not ``busy`` is closed when it has been idle for too long. If a limit is reached, the session that has been idle
+    for the longest time is closed.
     """
 
     def __init__(
@@ -216,10 +219,10 @@ class UpstreamSessions:
         return iter(list(self._sessions.values()))
 
     def enter(self, key: SessionKey, principal: Principal | None) -> UpstreamSession:
-        """Return the session of an owner, which is in use until ``leave``. A new one begins to be opened.
+        """Return the session of an owner, which stays in use until ``leave``. Start to open a session if needed.
 
         Raises:
-            ServerUnavailable: there are too many sessions, and all of them are in use.
+            ServerUnavailable: there are too many sessions, and all are in use.
         """
         session = self._sessions.get(key)
         if session is None:
@@ -228,15 +231,17 @@ class UpstreamSessions:
         return session
 
     def leave(self, session: UpstreamSession) -> None:
-        """End the use of a session by one request."""
+        """Release a session after a request."""
         session.users -= 1
         session.used = asyncio.get_running_loop().time()
         if session.timer is None:
             self._wait(session, self.limits.idle_seconds)
 
     def _begin(self, key: SessionKey, principal: Principal | None) -> UpstreamSession:
-        self._make_room(key)
+        user = None if principal is None else principal.user
+        self._make_room(user)
         session = self._sessions[key] = UpstreamSession(key, self.name)
+        session.user = user
         if key.connection is not None:
             session.on_close = lambda: self.drop(session)
             key.connection.closing = [*(key.connection.closing or ()), session.on_close]
@@ -248,14 +253,14 @@ class UpstreamSessions:
         if not task.cancelled() and task.exception() is not None:
             self.drop(session)  # the next request tries again
 
-    def _make_room(self, key: SessionKey) -> None:
-        """Close the sessions that are idle for the longest time, where there are too many of them.
+    def _make_room(self, user: str | None) -> None:
+        """Close the session that has been idle for the longest time if a limit is reached.
 
         Raises:
-            ServerUnavailable: all of them are in use.
+            ServerUnavailable: all sessions are in use.
         """
         limits = self.limits
-        own = [one for one in self if key.principal is not None and one.key.principal == key.principal]
+        own = [one for one in self if user is not None and one.user == user]
         for sessions, most in ((own, limits.max_sessions_per_principal), (list(self), limits.max_sessions)):
             if len(sessions) < most:
                 continue
@@ -267,10 +272,10 @@ class UpstreamSessions:
             log.info("%s: a session is closed, as another one needs its place", self.name)
             self.drop(idle)
             if sessions is own:
-                return  # there is room for another one of all, too
+                return  # this makes room under the total limit too
 
     def _wait(self, session: UpstreamSession, seconds: float) -> None:
-        """Look after some time whether a session is idle for too long."""
+        """Schedule a check for whether a session has been idle for too long."""
         if self._sessions.get(session.key) is session:
             session.timer = asyncio.get_running_loop().call_later(seconds, self._expire, session)
 
@@ -285,7 +290,7 @@ class UpstreamSessions:
             self.drop(session)
 
     def drop(self, session: UpstreamSession) -> None:
-        """Close a session, in the background. Closing twice does no harm."""
+        """Close a session in the background. No-op if it is already closed."""
         if self._sessions.get(session.key) is not session:
             return
         del self._sessions[session.key]
@@ -309,7 +314,7 @@ class UpstreamSessions:
             log.exception("%s: a session could not be closed", self.name)
 
     async def ended(self) -> None:
-        """Wait until the sessions that are being closed are."""
+        """Wait until all closing sessions are closed."""
         while self._ending:
             await asyncio.gather(*self._ending, return_exceptions=True)
 

@@ -1,27 +1,36 @@
-"""Status of the servers of a gateway: as JSON, as a table, and their instructions in one text."""
+"""Status of the servers of a gateway as JSON and as a table, and their merged instructions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from carrel.columns import aligned
 from carrel.gateway.names import Names
+from carrel.host.config.server_config import Problem
 from carrel.host.hosted_server import HostedServer
 from carrel.printable import printable
 
 __all__ = ["STATUS_URI", "merged_instructions", "status_of", "table_of"]
 
 STATUS_URI = "carrel://gateway/servers"
-#: How much of the instructions of one server is passed on, and of all of them, in characters.
+#: Maximum length of the instructions of one server, and of all servers together, in characters.
 MAX_INSTRUCTIONS = 2000
 MAX_ALL_INSTRUCTIONS = 16_000
+#: Maximum number of look-alike names to show.
+MAX_LOOK_ALIKES = 100
+#: Members of the status that are null for an invalid entry of a configuration file.
+UNKNOWN = (
+    *("retryInSeconds", "prefix", "server", "revision", "isolation"),
+    *("tools", "prompts", "resources", "templates"),
+)
 
 
 def merged_instructions(own: str | None, servers: Iterable[HostedServer]) -> str | None:
-    """Return the instructions of a gateway: its own, and those of each server under its name."""
+    """Return the gateway's instructions, followed by each server's instructions under a heading with its name."""
     parts = [own] if own else []
     room = MAX_ALL_INSTRUCTIONS
     for server in sorted(servers, key=lambda one: one.name):
@@ -35,7 +44,7 @@ def merged_instructions(own: str | None, servers: Iterable[HostedServer]) -> str
 
 
 def entry_of(server: HostedServer, names: Names) -> dict[str, Any]:
-    """Return what is known of a server."""
+    """Return the status of one server as a JSON object."""
     ready = server.state == "ready"
     info = server.info
     return {
@@ -54,28 +63,47 @@ def entry_of(server: HostedServer, names: Names) -> dict[str, Any]:
     }
 
 
-def status_of(servers: Iterable[HostedServer], names: Names, saved: str | None = None) -> str:
-    """Return how the servers of a gateway are, as JSON; ``saved``: what tool search saves."""
+def entries_of(servers: Iterable[HostedServer], names: Names, problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Return the status of the servers, and of invalid entries in configuration files, by name."""
+    found = {server.name: entry_of(server, names) for server in servers}
+    for problem in problems:
+        if problem.entry is not None and problem.entry not in found:
+            unknown = dict.fromkeys(UNKNOWN)
+            found[problem.entry] = {"name": problem.entry, "state": "failed", "reason": problem.message, **unknown}
+    return [found[name] for name in sorted(found)]
+
+
+def status_of(
+    servers: Iterable[HostedServer], names: Names, saved: str | None = None, problems: Iterable[Problem] = ()
+) -> str:
+    """Return the status of a gateway's servers as JSON; ``saved`` is a text about the tokens saved by tool search."""
     found: dict[str, Any] = {
-        "servers": [entry_of(server, names) for server in sorted(servers, key=lambda one: one.name)],
+        "servers": entries_of(servers, names, problems),
         "collisions": [{"kind": kind, "name": name, "servers": list(having)} for kind, name, having in names.shared()],
+        "lookAlikes": [
+            {"kind": kind, "name": found.name, "server": found.server, "like": found.like, "of": found.other}
+            for kind, found in islice(names.look_alikes(), MAX_LOOK_ALIKES)
+        ],
     }
     if saved is not None:
         found["toolSearch"] = saved
     return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
 
 
-def table_of(servers: Iterable[HostedServer], names: Names, saved: str | None = None) -> str:
-    """Return how the servers of a gateway are, as lines for people; ``saved``: what tool search saves."""
+def table_of(
+    servers: Iterable[HostedServer], names: Names, saved: str | None = None, problems: Iterable[Problem] = ()
+) -> str:
+    """Return the status of a gateway's servers as a text table; ``saved`` is as in ``status_of``."""
     rows = [("SERVER", "STATE", "REVISION", "TOOLS", "PROMPTS", "RESOURCES", "")]
-    for server in sorted(servers, key=lambda one: one.name):
-        entry = entry_of(server, names)
+    for entry in entries_of(servers, names, problems):
         counts = ["-" if entry[key] is None else str(entry[key]) for key in ("tools", "prompts", "resources")]
-        reason = "it offers nothing" if server.empty else (server.cause or "")
-        rows.append(
-            (printable(server.name, 40), entry["state"], server.revision or "-", *counts, printable(reason, 200))
-        )
+        reason = "it offers nothing" if entry["state"] == "empty" else (entry["reason"] or "")
+        name, revision = printable(entry["name"], 40), entry["revision"] or "-"
+        rows.append((name, entry["state"], revision, *counts, printable(reason, 200)))
     lines = aligned(rows, None)
+    for kind, found in islice(names.look_alikes(), MAX_LOOK_ALIKES):
+        seen = f"{found.name!a} of {printable(found.server, 40)}", f"{found.like!a} of {printable(found.other, 40)}"
+        lines.append(f"look-alike: the {kind} {seen[0]} looks like {seen[1]}")
     if saved is not None:
         lines.append(f"tool search: {saved}")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
-"""Index of tools: finds those that a query describes, by BM25 over their names, titles, descriptions and arguments.
+"""ToolIndex: full-text search for tools, with BM25 over names, titles, descriptions and arguments.
 
-Fields count with different weights, and each is normalized by its own length (BM25F): a word in a name says more than
-one in a long description. Tools whose name is the query, or begins with it, come before all others.
+Each field has a weight and is normalized by its length (BM25F): a word in a name counts more than a word in a long
+description. Tools whose name equals the query, or begins with it, are ranked first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from carrel.wire.tools import Tool
 
 __all__ = ["Found", "ToolIndex"]
 
-#: Weight of each field, and how much its length counts (the b of BM25).
+#: Weight of each field, and its length normalization (b in BM25).
 FIELDS: Mapping[str, tuple[float, float]] = {
     "name": (3.0, 0.4),
     "title": (2.0, 0.4),
@@ -26,17 +26,17 @@ FIELDS: Mapping[str, tuple[float, float]] = {
     "arguments": (0.8, 0.6),
     "about": (0.4, 0.6),
 }
-#: Saturation of repeated terms (the k1 of BM25).
+#: Saturation of repeated terms (k1 in BM25).
 SATURATION = 1.2
-#: What a term counts that only begins with a term of the query, is spelled much like it, or means the same.
+#: Weights of inexact matches: an indexed term that begins with a query term, has a similar spelling, or is a synonym.
 BEGINS, ALIKE, SAME = 0.5, 0.6, 0.4
-#: Most terms of a query that are looked up, and most terms of the index that begin with one of them.
+#: Maximum number of query terms to look up, and of indexed terms that begin with a query term.
 MAX_TERMS, MAX_BEGINNINGS = 32, 20
-#: Fewest letters of a term that others may begin with.
+#: Minimum length of a query term for prefix matches.
 SHORTEST = 3
-#: Characters of a description that are indexed.
+#: Maximum number of indexed characters of a description.
 INDEXED = 4000
-#: Words that say nothing about which tool is meant; a query that has only these is taken as it is.
+#: Stop words, which are ignored in a query unless it has no other words.
 STOP_WORDS = frozenset(
     terms_of(
         "a about all an and any are as at be by can could do does for from get give have how i in into is it its let "
@@ -44,7 +44,7 @@ STOP_WORDS = frozenset(
         "when where which who will with would you your"
     )
 )
-#: Words that people and authors of tools use for the same thing.
+#: Synonyms that users and authors of tools use, one group per line.
 SYNONYMS = """
 create make add new insert
 delete remove erase forget cancel
@@ -72,11 +72,11 @@ class Document(NamedTuple):
     tool: Tool
     fields: Mapping[str, Counter[str]]
     key: str
-    """Its name without case, underscores and dashes."""
+    """Name of the tool in lower case, with letters and digits only."""
 
 
 class Found(NamedTuple):
-    """Tool that a query describes. ``named``: the name is the query, or begins with it."""
+    """Search result. ``named``: the tool's name equals the query, or begins with it."""
 
     tool: Tool
     score: float
@@ -84,28 +84,28 @@ class Found(NamedTuple):
 
 
 class ToolIndex:
-    """Index of some tools. ``before`` is an index whose work for the same tools is used again."""
+    """Full-text index of tools. Unchanged tools are reused from the index ``before``."""
 
     def __init__(self, tools: Iterable[Tool], before: ToolIndex | None = None) -> None:
         known: Mapping[str, Document] = {} if before is None else before._documents
         self._documents: Mapping[str, Document] = {tool.name: _known(known.get(tool.name), tool) for tool in tools}
         self.tools: Sequence[Tool] = [document.tool for document in self._documents.values()]
-        """The tools, one of each name, in their order."""
+        """The tools in their order, without duplicate names."""
         self._postings = _postings(list(self._documents.values()))
         self._vocabulary = sorted(self._postings)
         self.scored = 0
-        """How many postings the queries so far have read."""
+        """Number of postings that all queries so far have read."""
 
     def __len__(self) -> int:
         return len(self.tools)
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of a name, or None."""
+        """Return a tool by name, or None."""
         document = self._documents.get(name)
         return None if document is None else document.tool
 
     def search(self, query: str) -> list[Found]:
-        """Return the tools that a query describes, best first: the one of that name, those whose name begins so."""
+        """Return the tools that match a query, best first. Tools whose name begins with the query come first."""
         scores: dict[int, float] = {}
         for term, weight in self._expanded(query):
             postings = self._postings[term]
@@ -117,7 +117,7 @@ class ToolIndex:
         return [Found(self.tools[at], scores.get(at, 0.0), at in named) for at in ranked]
 
     def _named(self, query: str) -> dict[int, int]:
-        """Return the places of tools whose name is the query (0) or begins with it (1)."""
+        """Return the indexes of tools whose name equals the query (0) or begins with it (1)."""
         key = _key_of(query)
         if not key:
             return {}
@@ -128,7 +128,7 @@ class ToolIndex:
         return found
 
     def _expanded(self, query: str) -> Iterator[tuple[str, float]]:
-        """Yield the terms of the index that a query asks for, each with what it counts."""
+        """Yield the indexed terms that match a query, each with its weight."""
         every = list(dict.fromkeys(terms_of(query)))
         asked = dict.fromkeys(map(_stem, [term for term in every if term not in STOP_WORDS] or every))
         for term in list(asked)[:MAX_TERMS]:
@@ -140,7 +140,7 @@ class ToolIndex:
             others = [other for other in _synonyms().get(term, ()) if other in self._postings]
             yield from ((other, SAME) for other in others)
             if not (exact or beginnings or others) and len(asked) <= MAX_TERMS and len(term) > SHORTEST:
-                from difflib import get_close_matches  # only for a word that is not there
+                from difflib import get_close_matches  # import only if a word is not indexed
 
                 yield from ((other, ALIKE) for other in get_close_matches(term, self._vocabulary, n=2, cutoff=0.8))
 
@@ -175,7 +175,7 @@ def _document(tool: Tool) -> Document:
 
 
 def _arguments(schema: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the names of the arguments, and their descriptions and the values they are chosen from."""
+    """Return the names of the arguments, and a list of their descriptions and enum values."""
     properties = schema.get("properties")
     fields = properties if isinstance(properties, dict) else {}
     about: list[str] = []
@@ -192,7 +192,7 @@ def _key_of(name: str) -> str:
 
 
 def _postings(documents: list[Document]) -> dict[str, list[tuple[int, float]]]:
-    """Return for each term the places of the documents that have it, each with what it adds to their score."""
+    """Return the postings of each term: the index of each document with it, and its contribution to the score."""
     total = len(documents)
     lengths = {
         field: max(1.0, sum(sum(document.fields[field].values()) for document in documents) / max(1, total))
@@ -216,20 +216,20 @@ def _postings(documents: list[Document]) -> dict[str, list[tuple[int, float]]]:
 
 
 def _rarity(having: int, total: int) -> float:
-    """Return the inverse document frequency of a term that so many documents of all have."""
+    """Return the inverse document frequency of a term that ``having`` of ``total`` documents contain."""
     return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 @lru_cache(1)
 def _synonyms() -> Mapping[str, Sequence[str]]:
-    """Return for each term those that mean the same."""
+    """Return the synonyms of each term."""
     groups = [list(map(_stem, line.split())) for line in SYNONYMS.strip().splitlines()]
     return {term: [other for other in group if other != term] for group in groups for term in group}
 
 
 @lru_cache(4096)
 def _stem(term: str) -> str:
-    """Return a term without the endings of English: "creates", "created" and "creating" are "creat"."""
+    """Return the stem of an English word: "creates", "created" and "creating" become "creat"."""
     if len(term) <= SHORTEST or not term.isascii():
         return term
     if term.endswith("ies") and len(term) > 4:

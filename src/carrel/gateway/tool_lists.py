@@ -1,4 +1,4 @@
-"""Lists of tools as their callers see them, indexed, and kept until they change."""
+"""Cached and indexed lists of tools, as each caller sees them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from carrel.wire.tools import Tool, ToolAnnotations
 
 __all__ = ["ToolList", "ToolLists"]
 
-#: Entries per page that are asked for.
+#: Number of entries per page to request.
 PAGE = 1000
-#: Seconds for which a list is kept whose provider does not say how long it may be.
+#: Seconds for which a list without a time to live is cached.
 KEPT_SECONDS = 300.0
-#: How many lists are kept: of different callers, where these see different tools.
+#: Maximum number of cached lists. Callers may see different tools, and so have different lists.
 MAX_LISTS = 32
 
 
 class ToolList:
-    """Tools that a caller may list. ``listed`` stay in the list; models find those in ``index``.
+    """Tools that a caller may list: tools in ``listed`` stay in the list, tools in ``index`` can be searched for.
 
-    ``ttl`` and ``scope`` say for how long the list may be kept and whose it is, as of pages.
+    ``ttl`` and ``scope`` are the time to live (seconds) and cache scope of the list, as in ``Page``.
     """
 
     def __init__(
@@ -48,13 +48,15 @@ class ToolList:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens all of the tools would take in the context of a model."""
+        """Estimated number of tokens that all tools would take in the context of a model."""
         if self._tokens is None:
             self._tokens = tokens_of_tools(self.index.tools)
         return self._tokens
 
     def savings(self, own: Sequence[Tool]) -> str:
-        """Return in words what a model saves that gets the listed tools and ``own`` in place of all."""
+        """Return a text about the tokens that a model saves if it gets the listed tools and ``own`` instead of all
+        tools.
+        """
         listed = [tool for tool in self.listed if for_models(_ui(tool))]
         shown = tokens_of_tools([*listed, *own])
         share = 100 * (1 - shown / self.tokens) if self.tokens else 0
@@ -64,7 +66,7 @@ class ToolList:
 
 
 class ToolLists:
-    """Lists of tools of a provider, by their callers. ``is_listed`` says which tools stay listed."""
+    """Cache of a provider's tool lists, by caller. ``is_listed`` returns whether a tool stays listed."""
 
     def __init__(self, method: ListMethod[Tool], is_listed: Callable[[Tool], bool]) -> None:
         self._method = method
@@ -74,7 +76,7 @@ class ToolLists:
         self._changes = 0
 
     def forget(self) -> None:
-        """Forget all lists: the tools have changed. May be called from any thread."""
+        """Clear the cache, as the tools have changed. Thread-safe."""
         self._changes += 1
         self._kept.clear()
 
@@ -116,19 +118,28 @@ class ToolLists:
             if cursor in seen:
                 raise InvalidCursor("The cursor of a list leads back to where it has been")
             seen.add(cursor)
-        last = self._last
         scope: Literal["public", "private"] | None = "public" if scopes == {"public"} else None
         if "private" in scopes:
             scope = "private"
-        lifetime = min(ttl, default=None)
-        if last is not None and last.all == tools and (last.ttl, last.scope) == (lifetime, scope):
+        # In a thread: the terms of a hundred thousand tools take seconds.
+        return await asyncio.to_thread(self._list_of, tools, min(ttl, default=None), scope, self._last)
+
+    def _list_of(
+        self,
+        tools: Sequence[Tool],
+        ttl: float | None,
+        scope: Literal["public", "private"] | None,
+        last: ToolList | None,
+    ) -> ToolList:
+        """Return a ``ToolList``. Return ``last`` if nothing has changed."""
+        if last is not None and last.all == tools and (last.ttl, last.scope) == (ttl, scope):
             return last
         listed = [tool for tool in tools if self._is_listed(tool)]
-        return ToolList(tools, listed, lifetime, scope, None if last is None else last.index)
+        return ToolList(tools, listed, ttl, scope, None if last is None else last.index)
 
 
 def _keys(request: Request) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Return the key of lists that are the same for all with the rights of the caller, and that of its own lists."""
+    """Return the cache keys of a shared list (all callers with the same rights) and of the caller's private list."""
     call = request.call
     view = None if request.view is None else request.view.key
     if call is None:
@@ -143,7 +154,7 @@ def _ui(tool: Tool) -> dict[str, Any] | None:
 
 
 def _combined(tools: Any) -> ToolAnnotations:
-    """Return the hints that hold for each of some tools: what one of them may do, a call may do."""
+    """Return the hints for a call of an arbitrary tool: each hint holds for all tools."""
     hints = [tool.annotations or ToolAnnotations() for tool in tools]
     reads = bool(hints) and all(hint.read_only_hint is True for hint in hints)
     return ToolAnnotations(

@@ -1,4 +1,4 @@
-"""Results of ``search_tools``: descriptions of tools, within a number of characters."""
+"""Results of ``search_tools``: descriptions of tools, up to a maximum size in characters."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from carrel.wire.tools import CallToolResult, Tool
 
 __all__ = ["MAX_RESULT", "found_tools", "listed_names"]
 
-#: Characters of a result, of one schema in it, and of one description.
+#: Maximum number of characters of a result, of one schema, and of one description.
 MAX_RESULT, MAX_SCHEMA, MAX_DESCRIPTION = 24_000, 4_000, 1_000
-#: Keywords of an argument that are left of a schema that is too long.
+#: Keywords to keep for each argument if a schema is shortened.
 KEPT = ("type", "enum", "const", "format", "default")
-#: Characters of what is left of an argument, and of its description.
+#: Maximum number of characters of a shortened argument schema, and of its description.
 MAX_KEPT, MAX_ABOUT = 200, 100
 
 
 def found_tools(found: Sequence[Found], total: int, limit: int, characters: int) -> CallToolResult:
-    """Return the best of the tools that were found, out of ``total``, with their input schemas."""
+    """Return the best search results, with their input schemas; ``total`` is the number of indexed tools."""
     tools: list[dict[str, Any]] = []
     room = characters
     for at, each in enumerate(found[:limit]):
@@ -48,7 +48,7 @@ def found_tools(found: Sequence[Found], total: int, limit: int, characters: int)
 
 
 def listed_names(tools: Sequence[Tool], characters: int) -> CallToolResult:
-    """Return the names of all tools, each with the first line of its description where there is room."""
+    """Return the names of all tools, each with the first line of its description if all of these fit."""
     described = [{"name": tool.name, "description": _first_line(tool)} for tool in tools]
     if len(msgspec.json.encode(described)) > characters:
         described = [{"name": tool.name} for tool in tools]
@@ -90,7 +90,7 @@ def _described(tool: Tool, room: int, *, whole: bool) -> dict[str, Any]:
 
 
 def _shortened(schema: dict[str, Any], room: int) -> dict[str, Any]:
-    """Return a schema with the names and types of its arguments, as many as there is room for, required ones first."""
+    """Return a schema with the names and types of as many arguments as fit, required arguments first."""
     properties, required = schema.get("properties"), schema.get("required")
     fields = properties if isinstance(properties, dict) else {}
     needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []

@@ -1,10 +1,10 @@
-"""Transform: ``search_tools`` and ``call_tool`` in place of hundreds of tools, which would fill the context of a model.
+"""ToolSearch: lists ``search_tools`` and ``call_tool`` instead of hundreds of tools, to save context of the model.
 
     app.add_provider(ToolSearch(RemoteProvider("https://example.org/mcp")))
     app.add_provider(ToolSearch(host.catalog, pinned=["files_read_*"]))
 
-A tool that is not listed can still be called directly, by its name. Tools that need the client itself stay listed:
-those with a page, those that are always tasks, and those whose arguments are repeated in HTTP headers.
+A tool that is not listed can still be called directly, by its name. Tools that require client support stay listed:
+tools with a page (MCP Apps), tools that are always tasks, and tools whose arguments are repeated in HTTP headers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["CALL", "SEARCH", "ToolSearch"]
 log = Log("carrel.gateway")
 
 SEARCH, CALL = "search_tools", "call_tool"
-#: How many tools a search returns, and how many it returns at most.
+#: Default and maximum number of tools that a search returns.
 USUAL, MOST = 5, 50
-#: How many names an error about an unknown tool suggests.
+#: Maximum number of names to suggest if a tool is unknown.
 SUGGESTED = 5
 
 
@@ -60,13 +60,13 @@ class CallArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ToolSearch(Transform):
-    """Transform that lists ``search_tools`` and ``call_tool`` in place of the tools of a provider.
+    """Transform that lists ``search_tools`` and ``call_tool`` instead of the tools of a provider.
 
-    ``pinned`` are patterns of the names of tools that stay listed. ``about`` tells models what kinds of tools there
-    are: names of servers, or topics, or a function that returns them. A search returns ``limit`` tools in at most
-    ``max_characters``.
+    Tools whose name matches a pattern in ``pinned`` stay listed. ``about`` describes the available tools for the model:
+    names of servers, or topics, or a function that returns them. By default, a search returns ``limit`` tools, in at
+    most ``max_characters``.
 
-    A caller finds and calls with them what it could list and call without.
+    A caller can find and call exactly the tools that it could list and call without this transform.
 
     Raises:
         ConfigError: a limit is below 1.
@@ -97,7 +97,7 @@ class ToolSearch(Transform):
 
     @property
     def tool_names(self) -> Container[str] | None:  # type: ignore[override]
-        """Names of the two tools and of all that they find, if the provider keeps those up to date."""
+        """Names of the two tools and of all indexed tools, or None if the provider does not track its names."""
         names = self.provider.tool_names
         return None if names is None else _Names(names)
 
@@ -106,7 +106,7 @@ class ToolSearch(Transform):
         return method in (self.list_tools.__name__, self.call_tool.__name__) or self.provider.offers(method)
 
     async def start(self, events: Events) -> None:
-        """Start the provider, and log what the search saves."""
+        """Start the provider, and log the number of tokens saved."""
         await super().start(events)
         try:
             await self._known(Request())
@@ -114,14 +114,14 @@ class ToolSearch(Transform):
             log.warning("%s: its tools cannot be listed: %s", self.name, error)
 
     def changed_lists(self, lists: ListChanges) -> ListChanges:
-        """Return lists that have changed; what is known of the tools is read again."""
+        """Return the changed lists. If the tools have changed, clear the index."""
         changed: ListName = "tools_list_changed"
         if changed in lists:
             self._lists.forget()
         return lists
 
     def _is_listed(self, tool: Tool) -> bool:
-        """Return whether a tool is listed itself, and not only found."""
+        """Return whether a tool stays listed."""
         ui = tool.meta.get("ui") if tool.meta is not None else None
         return (
             any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
@@ -131,7 +131,7 @@ class ToolSearch(Transform):
         )
 
     async def _known(self, request: Request) -> ToolList:
-        """Return the tools that the caller may list, and log what the search saves where that is new."""
+        """Return the tools that the caller may list, and log the number of tokens saved if it has changed."""
         known = await self._lists.read(self._inner(request))
         if request.call is None and known.index.tools and self._shown != (shown := known.savings(self._own(known))):
             self._shown = shown
@@ -140,22 +140,22 @@ class ToolSearch(Transform):
 
     @property
     def saved(self) -> str | None:
-        """Saving for a model, in words, as of the last time that the tools were read for no client; None before."""
+        """Text about the tokens saved, as of the last read of the tools without a client; None before the first."""
         return self._shown or None
 
     async def savings(self) -> str:
-        """Return in words what a model saves that gets the two tools in place of all."""
+        """Return a text about the tokens that a model saves if it gets the two tools instead of all tools."""
         known = await self._known(Request())
         return known.savings(self._own(known))
 
     # Tools
 
     def _own(self, known: ToolList) -> list[Tool]:
-        """Return the two tools as they are described for a list of tools."""
+        """Return the two tools, with descriptions for a list of tools."""
         return [*_tools(self._about(), self._limit, known)]
 
     async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return a page of the tools that stay listed, with the two of the search."""
+        """Return a page of the tools that stay listed, plus the two search tools."""
         known = await self._known(request)
         tools = {tool.name: tool for tool in [*known.listed, *self._own(known)]}
         names = sorted(tools)
@@ -165,7 +165,7 @@ class ToolSearch(Transform):
         return Page([tools[name] for name in part], more, known.ttl, known.scope)
 
     def call_tool(self, name: str, arguments: Raw, request: Request) -> Any:
-        """Call one of the two tools, or a tool of the provider by its name.
+        """Call one of the two search tools, or a tool of the provider.
 
         Raises:
             InvalidParams: there is no such tool, or, before 2025-11-25, the arguments of the tool are not valid.
@@ -215,7 +215,7 @@ class ToolSearch(Transform):
             raise
 
     async def _unknown(self, name: str, request: Request) -> CallToolResult:
-        """Return the result for a tool that the caller does not have, with the names that are nearest."""
+        """Return the error result for an unknown tool, with similar names."""
         index = (await self._known(request)).index
         names = [tool.name for tool in index.tools]
         found = [each.tool.name for each in index.search(name)[:SUGGESTED]]
@@ -225,7 +225,7 @@ class ToolSearch(Transform):
 
 
 class _Names(Container[str]):
-    """Names of the tools of a provider, and those of the search."""
+    """Names of a provider's tools, plus the search tools."""
 
     def __init__(self, inner: Container[str]) -> None:
         self._inner = inner
@@ -242,10 +242,10 @@ def _has_headers(tool: Tool) -> bool:
 
 
 def _object(arguments: Raw | UnsetType) -> Raw:
-    """Return the arguments of a tool: an object, which models sometimes write as a text that has it in JSON.
+    """Return the arguments of a tool as a JSON object. Models sometimes send the object as a string of JSON.
 
     Raises:
-        ValidationError: they are something else.
+        ValidationError: the arguments are not an object.
     """
     if arguments is UNSET:
         return Raw(b"{}")
@@ -259,7 +259,7 @@ def _object(arguments: Raw | UnsetType) -> Raw:
 
 
 def _call_of(call: Call, name: str, arguments: Raw) -> Call:
-    """Return the client's call as a call of a tool by its name. Its message, questions and progress are the same."""
+    """Turn a call of ``call_tool`` into a call of the named tool, with the same request, elicitations and progress."""
     params = msgspec.structs.replace(call.params, name=name, arguments=arguments)
     return msgspec.structs.replace(call, params=params, outer=call)
 
@@ -269,7 +269,7 @@ def _failed(message: str) -> CallToolResult:
 
 
 def _tools(about: Iterable[str], limit: int, known: ToolList) -> Iterable[Tool]:
-    """Yield the tools of the search, as they are described for the tools that they find."""
+    """Yield the two search tools, with descriptions for the indexed tools."""
     topics = ", ".join(about)
     yield Tool(
         name=SEARCH,

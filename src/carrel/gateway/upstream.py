@@ -1,12 +1,13 @@
-"""Upstream: one server of a gateway, with its names and URIs as clients of the gateway see them."""
+"""Upstream: one server of a gateway, with the names and URIs that clients of the gateway see."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from carrel.catalog.paging import resolved
 from carrel.catalog.provider import Change, Hit, Interest, ListName, Page, Provider, Recipients, Request
 from carrel.catalog.transforms.transform import Kind, Transform
 from carrel.errors import InvalidCursor, ProviderUnavailable, TransportError
@@ -15,7 +16,9 @@ from carrel.gateway.names import NameKind, Names
 from carrel.host.hosted_server import HostedServer, ListKind
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_tools import for_peer
+from carrel.host.turns import SLICE
 from carrel.uri.parse import UriError, normalize
+from carrel.uri.template import UriTemplateError, shared_template
 from carrel.wire.prompts import Prompt
 from carrel.wire.resources import ReadResourceResult, Resource, ResourceTemplate, decoded
 from carrel.wire.skills import Skill
@@ -25,20 +28,20 @@ __all__ = ["Upstream", "key_of"]
 
 T = TypeVar("T")
 
-#: How many URIs of a server are remembered.
+#: Maximum number of URIs to remember per server.
 MAX_URIS = 100_000
-#: Schemes of links that any client may follow by itself.
+#: Schemes of links that clients can open directly.
 WEB = ("http://", "https://")
 
 
 class Matching(Protocol):
-    """Function that returns the servers with a template that a URI matches; ``plain``: one without a prefix."""
+    """Function that returns servers with a template that matches a URI; ``plain``: only templates without a prefix."""
 
     def __call__(self, uri: str, *, plain: bool = False) -> set[str]: ...
 
 
 def key_of(uri: str) -> str:
-    """Return the normal form of a server's URI; one that is not a URI is left as it is."""
+    """Normalize a server's URI. Return an invalid URI unchanged."""
     try:
         return normalize(uri)
     except UriError:
@@ -46,10 +49,10 @@ def key_of(uri: str) -> str:
 
 
 class Upstream(Transform):
-    """Server of a gateway. What collides with another server's is prefixed, see ``Names``.
+    """Transform that adds a prefix to names and URIs of a gateway's server if they collide, see ``Names``.
 
-    ``provider`` answers for the server: its own ``RemoteProvider``, or one with a session for each client.
-    ``matching`` returns the servers with a template that a URI matches.
+    ``provider`` handles the requests: the server's ``RemoteProvider``, or a provider with one session per client.
+    ``matching`` returns the servers with a template that matches a URI.
     """
 
     def __init__(self, server: HostedServer, provider: Provider, names: Names, matching: Matching) -> None:
@@ -57,6 +60,7 @@ class Upstream(Transform):
         self.name = server.name
         self.server = server
         self._names = names
+        self.entries = server.entries
         self._wanted: _Wanted | None = None
         self._matching = matching
 
@@ -70,7 +74,7 @@ class Upstream(Transform):
         key = key_of(uri)
         if not names.has("uri", name, key):
             if uri.startswith(WEB) and not names.holders("uri", key):
-                return uri  # a link, which does not have to be a resource of the server
+                return uri  # a link, which may not be a resource of the server
             matching = self._matching(uri)
             if matching:
                 alone = names.mode == "never" or (names.mode == "auto" and matching == {name})
@@ -81,7 +85,7 @@ class Upstream(Transform):
         return uri if names.mode == "never" or plain else names.prefixed("uri", name, uri)
 
     def uri_in(self, uri: str) -> str | None:
-        """Return the server's own URI or URI template; None if it is another server's."""
+        """Return the server's URI or URI template, or None if it belongs to another server."""
         kind: NameKind = "template" if "{" in uri else "uri"
         found = self._names.find(kind, uri) or self._names.find(kind, key_of(uri))
         if found is None:
@@ -94,11 +98,11 @@ class Upstream(Transform):
         return key if self._names.has("uri", self.name, key) else found[1]
 
     def name_out(self, kind: Kind, name: str) -> str:
-        """Return the name of a tool or prompt as clients see it."""
+        """Return the name that clients see for a tool or prompt."""
         return self._names.outer("tool" if kind == "tool" else "prompt", self.name, name)
 
     def name_in(self, kind: Kind, name: str) -> str | None:
-        """Return the server's own name of a tool or prompt; None if it is another server's."""
+        """Return the server's name for a tool or prompt, or None if it belongs to another server."""
         found = self._names.find("tool" if kind == "tool" else "prompt", name)
         return found[1] if found is not None and found[0] == self.name else None
 
@@ -114,7 +118,7 @@ class Upstream(Transform):
 
     @property
     def tells(self) -> bool:
-        """Whether the server notifies of changes of single resources, as far as is known."""
+        """Whether the server supports resource subscriptions. True if it has not connected yet."""
         if self.server.revision is None:
             return True
         resources = self.server.client.capabilities.resources
@@ -122,33 +126,57 @@ class Upstream(Transform):
 
     # Lists
 
-    def learn(self, lists: Collection[ListName]) -> None:
-        """Take over the names that the server has now, as far as it is known without asking it."""
+    async def learn(self, lists: Collection[ListName]) -> None:
+        """Copy the server's names into ``Names``, as far as they are known without a request."""
         provider = self.server.provider
         if provider is None:
             return
+        work, name = self._work(), self.name
         if "tools_list_changed" in lists and not isinstance(provider.tool_names, tuple):
-            self._names.replace("tool", self.name, _listed(provider.tool_names))
+            await work(self._names.replacing("tool", name, _listed(provider.tool_names)))
         if "prompts_list_changed" in lists and not isinstance(provider.prompt_names, tuple):
-            self._names.replace("prompt", self.name, _listed(provider.prompt_names))
+            await work(self._names.replacing("prompt", name, _listed(provider.prompt_names)))
         if "resources_list_changed" in lists:
-            self._note_uris(_listed(provider.exact))
+            await work(self._names.noting("uri", name, _listed(provider.exact), MAX_URIS))
 
-    def learn_from(self, provider: RemoteProvider) -> None:
-        """Take over the names that the server has in one of its sessions."""
-        for kind, names in (("tool", provider.tool_names), ("prompt", provider.prompt_names), ("uri", provider.exact)):
-            self._names.note(kind, self.name, _listed(names), MAX_URIS)  # type: ignore[arg-type]
+    async def learn_from(self, provider: RemoteProvider) -> None:
+        """Add the names that the server has in one of its sessions."""
+        work, name = self._work(), self.name
+        await work(self._names.noting("tool", name, _listed(provider.tool_names), MAX_URIS))
+        await work(self._names.noting("prompt", name, _listed(provider.prompt_names), MAX_URIS))
+        await work(self._names.noting("uri", name, _listed(provider.exact), MAX_URIS))
+
+    async def learn_templates(self, used: Iterable[ResourceTemplate], all: Iterable[ResourceTemplate]) -> None:
+        """Replace the names of the server's templates. Compile the templates in ``used``, with and without a prefix."""
+        await self._work()(self._names.replacing("template", self.name, [template.uri_template for template in all]))
+        texts = [text for each in used for text in {each.uri_template, self.uri_out(each.uri_template)}]
+        await self.entries.turns.each(texts, _prepare, lambda _: SLICE)
+
+    def _work(self) -> Callable[[Iterable[None]], Awaitable[object]]:
+        """Return a function that runs the steps of an iterator in the server's share of processor time."""
+        turns = self.entries.turns
+        return lambda steps: turns.each(steps, lambda _: None)
 
     def _note_uris(self, keys: Iterable[str]) -> None:
         self._names.note("uri", self.name, keys, MAX_URIS)
 
     async def templates(self) -> Sequence[ResourceTemplate]:
-        """Return the server's own resource templates."""
+        """Return the server's resource templates, without prefixes."""
         return (await self._whole("templates")).items
 
     def shown(self, templates: Iterable[ResourceTemplate]) -> list[ResourceTemplate]:
         """Return templates of the server as clients see them."""
         return [self._template(template) for template in templates]
+
+    def _shown(self, kind: str, page: Page[T], change: Callable[[T], T]) -> Page[T]:
+        """Return a page as clients see it. Leave out entries that cannot be converted."""
+        items: list[T] = []
+        for item in page.items:
+            try:
+                items.append(change(item))
+            except Exception as error:  # an invalid entry must not break the list
+                self.entries.leave_out(kind, error)
+        return msgspec.structs.replace(page, items=items)
 
     async def _whole(self, kind: ListKind) -> Page[Any]:
         try:
@@ -158,7 +186,7 @@ class Upstream(Transform):
 
     @property
     def answers(self) -> bool:
-        """Whether the server can be asked at once. What waits for one that connects would wait for all of them."""
+        """Whether the server can handle requests now. Requests do not wait for servers that are still connecting."""
         personal = isinstance(self.provider, IsolatedProvider) and self.provider.personal
         return personal or self.server.state == "ready"
 
@@ -166,9 +194,11 @@ class Upstream(Transform):
         if not self.answers:
             raise ProviderUnavailable(self.name)
 
-    def _announces(self, capability: str) -> bool:
-        """Return whether a list may be kept: the server says when it changes, and has one for all clients."""
+    def _keeps(self, kind: ListKind, capability: str) -> bool:
+        """Return whether a list is cached: the server notifies of changes, and the list is shared and not long."""
         self._check()
+        if kind in self.server.long:
+            return False
         shared = isinstance(self.provider, IsolatedProvider) and self.provider.mode == "shared"
         if not shared and self.provider is not self.server.provider:
             return False
@@ -183,45 +213,45 @@ class Upstream(Transform):
 
     async def list_tools(self, request: Request) -> Page[Tool]:
         """Return a page of the server's tools."""
-        if self._announces("tools"):
+        if self._keeps("tools", "tools"):
             page = await self._listed_page("tools", request, lambda tool: tool.name)
         else:
-            page = await self.provider.list_tools(self._inner(request))  # type: ignore[misc]
+            page = await resolved(self.provider.list_tools(self._inner(request)))
         self._names.note("tool", self.name, [tool.name for tool in page.items], MAX_URIS)
-        page = for_peer(page, request)
-        return msgspec.structs.replace(page, items=[self._tool(tool) for tool in page.items])
+        return self._shown("tools", for_peer(page, request), self._tool)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
         """Return a page of the server's prompts."""
-        if self._announces("prompts"):
+        if self._keeps("prompts", "prompts"):
             page = await self._listed_page("prompts", request, lambda prompt: prompt.name)
         else:
-            page = await self.provider.list_prompts(self._inner(request))  # type: ignore[misc]
+            page = await resolved(self.provider.list_prompts(self._inner(request)))
         self._names.note("prompt", self.name, [prompt.name for prompt in page.items], MAX_URIS)
-        return msgspec.structs.replace(page, items=[self._prompt(prompt) for prompt in page.items])
+        return self._shown("prompts", page, self._prompt)
 
     async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
         """Return a page of the server's resource templates."""
-        if self._announces("resources"):
+        if self._keeps("templates", "resources"):
             page = await self._listed_page("templates", request, lambda template: template.uri_template)
-            return msgspec.structs.replace(page, items=self.shown(page.items))
-        return await super().list_templates(request)
+        else:
+            page = await self.provider.list_templates(self._inner(request))  # type: ignore[misc]
+        return self._shown("resource_templates", page, self._template)
 
     async def list_resources(self, request: Request) -> Page[Resource]:
         """Return a page of the server's resources."""
         self._check()
-        page = await self.provider.list_resources(self._inner(request))  # type: ignore[misc]
+        page = await resolved(self.provider.list_resources(self._inner(request)))
         self._note_uris([key_of(resource.uri) for resource in page.items])
-        return msgspec.structs.replace(page, items=[self._resource(resource) for resource in page.items])
+        return self._shown("resources", page, self._resource)
 
     async def list_skills(self, request: Request) -> Page[Skill]:
         """Return a page of the server's skills."""
         self._check()
-        page = await self.provider.list_skills(self._inner(request))  # type: ignore[misc]
+        page = await resolved(self.provider.list_skills(self._inner(request)))
         for skill in page.items:
             files = () if isinstance(skill.resources, str) else skill.resources
             self._note_uris([key_of(skill.uri), *(key_of(file.uri) for file in files)])
-        return msgspec.structs.replace(page, items=[self._skill(skill) for skill in page.items])
+        return self._shown("skills", page, self._skill)
 
     async def search(self, query: str, request: Request) -> Page[Hit]:
         """Return the resources that match a query, best first."""
@@ -229,7 +259,7 @@ class Upstream(Transform):
         return await super().search(query, request)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return the contents of a resource, under the URI that was asked for.
+        """Return the contents of a resource, under the requested URI.
 
         Raises:
             ResourceNotFound: there is no such resource.
@@ -248,13 +278,13 @@ class Upstream(Transform):
     # Changes
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
-        """Yield changes of resources, in batches, under the URIs that were subscribed to."""
+        """Yield batches of resource changes, under the URIs that clients subscribed to."""
         self._wanted = _Wanted(interest, self)
         async for batch in self.provider.watch(self._wanted):
             yield self.changed(batch)
 
     def changed(self, changes: Iterable[Change]) -> list[Change]:
-        """Return changes of resources under the URIs that were subscribed to."""
+        """Return resource changes under the URIs that clients subscribed to."""
         wanted = self._wanted
         if wanted is None:
             return [Change(change.kind, self.uri_out(change.uri)) for change in changes]
@@ -262,7 +292,7 @@ class Upstream(Transform):
 
 
 class _Wanted(Interest):
-    """Resources of a server that have subscribers, by its own URIs."""
+    """Resources with subscribers, by the server's URIs."""
 
     def __init__(self, outer: Interest, upstream: Upstream) -> None:
         super().__init__()
@@ -272,16 +302,16 @@ class _Wanted(Interest):
 
     @property
     def uris(self) -> Collection[str]:
-        """URIs with a subscription."""
+        """Server URIs with at least one subscription."""
         self._spelled = self._own(self._outer.uris)
         return list(self._spelled)
 
     @uris.setter
     def uris(self, _: Collection[str]) -> None:
-        """Do nothing: they are those of the gateway."""
+        """No-op: the gateway sets the URIs."""
 
     def of(self, recipients: Recipients) -> Collection[str]:
-        """Return the URIs to which some clients have subscribed."""
+        """Return the server URIs to which ``recipients`` have subscribed."""
         spelled = self._own(self._outer.of(recipients))
         for own, uris in spelled.items():
             known = self._spelled.setdefault(own, [])
@@ -289,7 +319,7 @@ class _Wanted(Interest):
         return list(spelled)
 
     def _own(self, uris: Collection[str]) -> dict[str, list[str]]:
-        """Return the server's own URIs, each with those that were subscribed to."""
+        """Return the server URIs, each with the URIs that clients subscribed to."""
         spelled: dict[str, list[str]] = {}
         for uri in uris:
             own = self._upstream.uri_in(uri)
@@ -302,8 +332,15 @@ class _Wanted(Interest):
         await self._outer.wait()
 
     def outer(self, uri: str) -> Sequence[str]:
-        """Return the URIs under which a resource was subscribed to; those of others are as ``uri_out`` says."""
+        """Return the URIs under which clients subscribed to a resource, or ``uri_out`` if no client did."""
         return self._spelled.get(uri) or (self._upstream.uri_out(uri),)
+
+
+def _prepare(template: str) -> None:
+    try:
+        shared_template(template).prepare()
+    except UriTemplateError:
+        pass  # the catalog logs it
 
 
 def _listed(names: Container[str] | None) -> Iterable[str]:
@@ -311,18 +348,19 @@ def _listed(names: Container[str] | None) -> Iterable[str]:
 
 
 def page_of(items: Sequence[T], request: Request, key: Callable[[T], str]) -> Page[T]:
-    """Return a page of a list in memory. A cursor is the number and the key of the entry before the page.
+    """Return a page of a list in memory. A cursor holds the number and the key of the last entry on the previous page.
 
     Raises:
-        InvalidCursor: the cursor was not given out here.
+        InvalidCursor: the cursor is not from this list.
     """
     start = 0
     if request.cursor is not None:
         number, mark, after = request.cursor.partition(":")
         if not mark or not number.isascii() or not number.isdigit() or len(number) > 9:
             raise InvalidCursor
-        keys = [key(item) for item in items]
-        start = keys.index(after) + 1 if after in keys else min(int(number), len(items))
+        start = min(int(number), len(items))
+        if start == 0 or key(items[start - 1]) != after:  # the list has changed, so the entry may have moved
+            start = next((at + 1 for at, item in enumerate(items) if key(item) == after), start)
     part = items[start : start + request.limit]
     end = start + len(part)
     return Page(part, f"{end}:{key(part[-1])}" if part and end < len(items) else None)

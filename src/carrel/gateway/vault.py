@@ -1,11 +1,12 @@
-"""Vault: token store that keeps the grants of one principal encrypted (AES-256-GCM), in another store.
+"""Vault: token store that encrypts the grants of one principal (AES-256-GCM) and keeps them in another store.
 
-The principal and the name of an entry are authenticated with it: an entry that is copied to another name, or to another
-principal, is not opened. Names in the other store are hashes.
+The principal and the entry's name are authenticated data: decryption fails if an entry is copied to another name, or to
+another principal. Names in the other store are hashes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,10 @@ __all__ = ["KEYS", "Vault", "VaultKeys", "parse_keys"]
 
 log = Log("carrel.gateway")
 
-#: Environment variable with the keys, in hexadecimal digits, separated by commas; the first one encrypts.
+#: Environment variable with comma-separated keys in hexadecimal digits; the first key encrypts.
 KEYS = "CARREL_GATEWAY_KEYS"
 KEY_SIZE = 32
-#: Name of the key that is made where none is given.
+#: Name of the generated key in the store, if no keys are configured.
 KEY_NAME = "carrel gateway key"
 
 
@@ -34,7 +35,7 @@ class Entry(msgspec.Struct):
 
 
 class VaultKeys:
-    """Keys of the vaults: those given, or of the environment, or one that is made once and kept in ``store``.
+    """Keys of the vaults: from the argument, or the environment, or a key that is generated once and kept in ``store``.
 
     Raises:
         ConfigError: a key does not have 32 bytes, or the package cryptography is not installed.
@@ -46,23 +47,25 @@ class VaultKeys:
         given = list(keys) or parse_keys(environment.get(KEYS, ""))
         self._store: TokenStore = UserStore() if store is None else store
         self._sealer = Sealer(given) if given else None
+        self._lock = asyncio.Lock()
 
     async def sealer(self) -> Sealer:
-        """Return what encrypts and decrypts."""
-        if self._sealer is None:
-            text = await self._store.get(KEY_NAME)
-            if text is None:
-                await self._store.put(KEY_NAME, secrets.token_hex(KEY_SIZE))
-                text = await self._store.get(KEY_NAME)  # that of another process, if it was faster
-            self._sealer = self._sealer or Sealer(parse_keys(text or ""))
+        """Return the sealer with these keys. Generate a key if there is no key."""
+        async with self._lock:  # if two keys were generated at the same time, one would be lost
+            if self._sealer is None:
+                text = await self._store.get(KEY_NAME)
+                if text is None:
+                    await self._store.put(KEY_NAME, secrets.token_hex(KEY_SIZE))
+                    text = await self._store.get(KEY_NAME)  # use the key of another process if it was faster
+                self._sealer = Sealer(parse_keys(text or ""))
         return self._sealer
 
 
 def parse_keys(text: str) -> list[bytes]:
-    """Return keys of 32 bytes, written in hexadecimal digits and separated by commas.
+    """Parse comma-separated keys of 32 bytes in hexadecimal digits.
 
     Raises:
-        ConfigError: one is not such a key.
+        ConfigError: a key is not valid.
     """
     try:
         keys = [bytes.fromhex(part) for part in text.split(",") if part.strip()]
@@ -74,7 +77,7 @@ def parse_keys(text: str) -> list[bytes]:
 
 
 class Vault:
-    """Token store of one principal. The registrations of the gateway as an OAuth client are those of all principals."""
+    """Encrypted token store of one principal. All principals share the gateway's OAuth client registrations."""
 
     def __init__(self, store: TokenStore, keys: VaultKeys, principal: str) -> None:
         self._store = store
@@ -82,7 +85,7 @@ class Vault:
         self._principal = principal
 
     def _entry(self, name: str) -> tuple[str, str]:
-        """Return the name of an entry in the other store, and what is authenticated with it."""
+        """Return the name of an entry in the other store, and its authenticated data."""
         try:
             parts = msgspec.json.decode(name, type=list[str | None])
         except msgspec.DecodeError:
@@ -94,7 +97,7 @@ class Vault:
         return f"gateway {sha256(purpose.encode()).hexdigest()}", f"grant {purpose}"
 
     async def get(self, name: str) -> str | None:
-        """Return the text stored under a name; None if it is missing or cannot be opened."""
+        """Return the text stored under a name, or None if it is missing or cannot be decrypted."""
         key, purpose = self._entry(name)
         sealed = await self._store.get(key)
         if sealed is None:
@@ -112,5 +115,5 @@ class Vault:
         await self._store.put(key, (await self._keys.sealer()).seal(purpose, Entry(text)))
 
     async def delete(self, name: str) -> None:
-        """Delete the text of a name, if there is one."""
+        """Delete the text stored under a name, if any."""
         await self._store.delete(self._entry(name)[0])

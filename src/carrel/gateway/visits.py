@@ -1,8 +1,8 @@
-"""Pages by which users authorize a gateway at its upstreams: start, consent, callback.
+"""Web pages where users authorize a gateway at its upstreams: start, consent, callback.
 
-A visit belongs to one principal and one upstream. The browser that starts it has to be that of the principal, and the
-browser that comes back from the authorization server has to be the one that started it: otherwise a user could have
-another person authorize an account for them, or authorize their own account for another person.
+A visit belongs to one principal and one upstream. The principal must be logged in to the browser that starts the visit,
+and the authorization server must redirect the same browser back. Otherwise, a user could trick another person into
+authorizing an account for them, or authorize their own account for another person.
 
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#phishing
 https://modelcontextprotocol.io/specification/2026-07-28/basic/security_best_practices#confused-deputy-problem
@@ -36,56 +36,61 @@ log = Log("carrel.gateway")
 START = "/gateway/authorize"
 CALLBACK = "/gateway/callback"
 COOKIE = "visit"
-#: How many visits may be under way.
+#: Maximum number of visits in progress, in total and per user.
 MAX_VISITS = 10_000
-#: Seconds that the last page waits for the outcome.
+MAX_VISITS_PER_USER = 100
+#: Seconds that the callback page waits for the outcome.
 OUTCOME = 15.0
 
-#: Returns the subject that is logged in to the gateway in a browser; None if that is none.
+#: Returns the subject of the user who is logged in to the gateway in the browser, or None.
 Identify = Callable[[HTTPRequest], Awaitable[str | None]]
 
 
 class BrowserLogin(Protocol):
-    """Login of users to the gateway in their browsers, which says who they are."""
+    """Browser login of gateway users, which identifies the user of a browser."""
 
     def add_routes(self, app: Server) -> None:
         """Add its pages to the server of the gateway."""
 
     async def identify(self, request: HTTPRequest) -> tuple[str, str] | None:
-        """Return the issuer and the subject that is logged in; None if that is none."""
+        """Return the logged-in user's issuer and subject, or None."""
 
-    async def begin(self, back: str) -> HTTPResponse:
-        """Return the response that sends the browser to the login, and then to ``back``."""
+    async def begin(self, back: str, user: str) -> HTTPResponse:
+        """Return a response that redirects the browser to the login, and then to ``back``.
+
+        ``user`` identifies the caller who has to log in. The number of logins in progress is limited per user.
+        """
 
 
 class Visit:
-    """Authorization of one principal at one upstream that is under way."""
+    """Authorization in progress of one principal at one upstream."""
 
     def __init__(self, upstream: str, principal: Principal | None, page: str, state: str, patience: float) -> None:
         self.upstream = upstream
         self.principal = principal
+        self.user = None if principal is None else principal.user
         self.page = page
         """Authorization page of the upstream's authorization server."""
         self.state = state
         self.ticket = secrets.token_urlsafe(32)
         self.browser: bytes | None = None
-        """Hash of the cookie of the browser in which it was started."""
+        """Hash of the cookie of the browser that started the visit."""
         self.patience = patience
         self.response: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        """None after success, else what went wrong."""
+        """None after success, otherwise an error message."""
         self.expires = 0.0
         self.extend()
 
     def extend(self) -> None:
-        """Let it expire later, as the user has just been asked."""
+        """Restart the timeout, as the user has just been asked to log in."""
         self.expires = asyncio.get_running_loop().time() + self.patience
 
     async def wait(self) -> str:
-        """Return the URL to which the browser came back.
+        """Wait for the callback, and return the URL to which the browser was redirected.
 
         Raises:
-            AuthorizationError: it did not in time.
+            AuthorizationError: the visit timed out.
         """
         loop = asyncio.get_running_loop()
         while not self.response.done():
@@ -97,12 +102,12 @@ class Visit:
 
 
 class Visits:
-    """Visits under way, and the routes for them on the server of a gateway.
+    """Visits in progress, and their routes on the server of a gateway.
 
     Args:
-        public_url: URL under which browsers reach the gateway, without a path for its endpoints.
-        login: says who the user of a browser is; needed where callers are authenticated.
-        patience: seconds for a visit.
+        public_url: URL of the gateway for browsers, without the path of an endpoint.
+        login: identifies the user of a browser; required if callers are authenticated.
+        patience: timeout of a visit in seconds.
 
     Raises:
         ConfigError: ``public_url`` is neither https nor on this machine.
@@ -133,21 +138,21 @@ class Visits:
         return f"{self._base}{CALLBACK}"
 
     def start_url(self, visit: Visit) -> str:
-        """Return the URL that the user is asked to open."""
+        """Return the URL for the user to open."""
         return f"{self._base}{START}?ticket={visit.ticket}"
 
     def add_routes(self, app: Server) -> None:
-        """Add the pages to the server of the gateway, before it starts."""
+        """Add the pages to the gateway's server. Call this before the server starts."""
         app.route(START, methods=("GET", "POST"), max_body=4096)(self.start)
         app.route(CALLBACK)(self.callback)
         if self._login is not None and not callable(self._login):
             self._login.add_routes(app)
 
     def check(self, principal: Principal | None) -> None:
-        """Check that it can be found out who the user of a browser is.
+        """Check that the gateway can identify the user of a browser.
 
         Raises:
-            AuthorizationError: it cannot.
+            AuthorizationError: the gateway cannot identify the user.
         """
         if principal is None and not self._local:
             raise AuthorizationError(
@@ -161,13 +166,15 @@ class Visits:
             )
 
     def begin(self, upstream: str, principal: Principal | None, page: str) -> Visit:
-        """Begin a visit, given the authorization page.
+        """Start a visit. ``page`` is the URL of the upstream's authorization page.
 
         Raises:
-            AuthorizationError: it cannot be found out who the user of a browser is, or there are too many visits.
+            AuthorizationError: the gateway cannot identify the user of a browser, or there are too many visits.
         """
         self.check(principal)
-        if len(self._by_ticket) >= MAX_VISITS:
+        user = None if principal is None else principal.user
+        own = sum(visit.user == user for visit in self._by_ticket.values())
+        if own >= MAX_VISITS_PER_USER or len(self._by_ticket) >= MAX_VISITS:
             raise AuthorizationError("Too many logins are under way. Try again later")
         [state] = parse_qs(urlsplit(page).query)["state"]
         visit = Visit(upstream, principal, page, state, self._patience)
@@ -175,7 +182,7 @@ class Visits:
         return visit
 
     def end(self, visit: Visit, outcome: str | None) -> None:
-        """End a visit; ``outcome`` is what went wrong, None if nothing did."""
+        """End a visit; ``outcome`` is an error message, or None after success."""
         self._by_ticket.pop(visit.ticket, None)
         self._by_state.pop(visit.state, None)
         if not visit.outcome.done():
@@ -184,17 +191,17 @@ class Visits:
     # Pages
 
     async def start(self, request: HTTPRequest) -> HTTPResponse:
-        """Show what the user agrees to; when they do, send the browser to the authorization server."""
+        """Show the consent page. When the user agrees, send the browser to the authorization server."""
         given = request.query if request.method != "POST" else request.body.decode("ascii", "replace")
         visit = self._by_ticket.get(one_of(given, "ticket") or "")
         if visit is None or visit.response.done():
             return failed(404, "This link is not valid any more. Make the request again to get a new one.")
         if visit.principal is not None:
             found = await self._who(request)
-            if found is None:
+            if not found:
                 if self._login is None or callable(self._login):
                     return failed(401, "Log in to the gateway in this browser, then open the link again.")
-                return await self._login.begin(self.start_url(visit))
+                return await self._login.begin(self.start_url(visit), visit.principal.user)
             if found not in (visit.principal.subject, (visit.principal.issuer, visit.principal.subject)):
                 log.warning("a login at %s was opened in the browser of another user", visit.upstream)
                 return failed(403, "This link is for another user. If another person sent it to you, do not use it.")
@@ -209,7 +216,7 @@ class Visits:
         return redirect(visit.page, [self._cookie(browser)])
 
     async def callback(self, request: HTTPRequest) -> HTTPResponse:
-        """Take the response of the authorization server, once, from the browser that was sent there."""
+        """Handle the redirect from the authorization server, once, in the browser that started the visit."""
         visit = self._by_state.get(one_of(request.query, "state") or "")
         if visit is None:
             return failed(400, "No login is under way for this response. It may have been used already.")
@@ -271,7 +278,7 @@ def digest(browser: str) -> bytes:
 
 
 def one_of(query: str, name: str) -> str | None:
-    """Return a parameter that is there exactly once."""
+    """Return a query parameter, or None if it does not occur exactly once."""
     try:
         values = parse_qs(query, max_num_fields=50).get(name, [])
     except ValueError:
@@ -280,5 +287,5 @@ def one_of(query: str, name: str) -> str | None:
 
 
 def failed(status: int, message: str) -> HTTPResponse:
-    """Return a page that says what went wrong."""
+    """Return an error page."""
     return page(status, "Not connected", f"<p>{escape(message)}</p>")

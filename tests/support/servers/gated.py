@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from carrel import Context, Server
-from carrel.catalog.access import View
+from carrel.catalog.access import UNRESTRICTED, View
 from carrel.protocol.methods import Verb
 from carrel.protocol.principal import Principal
 
@@ -22,8 +22,8 @@ class Open(View):
 class Gate:
     """Gate that lets alice use everything, and others what is open."""
 
-    def view(self, principal: Principal | None) -> View | None:
-        return None if principal is not None and principal.subject == "alice" else Open()
+    def view(self, principal: Principal | None) -> View:
+        return UNRESTRICTED if principal is not None and principal.subject == "alice" else Open()
 
 
 def fill(app: Server) -> Server:

@@ -9,6 +9,8 @@ from typing import Any
 
 CAPABILITIES = {name: {"listChanged": True} for name in ("tools", "prompts", "resources")} | {"logging": {}}
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+CROWD = 30_000
+CROWD_SCHEMA = {"type": "object", "properties": {name: {"type": "string", "description": name} for name in "abcd"}}
 TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
 #: What is answered by all of them, unless they say otherwise.
 USUAL: dict[str, Any] = {
@@ -72,12 +74,18 @@ def complain() -> None:
         os.write(2, b"an error, and another one, and so on\n" * 1000)
 
 
+def crowd(number: int) -> list[dict[str, Any]]:
+    """Return many tools, whose names are others for each number."""
+    return [{"name": f"echo{number}-{each}", "inputSchema": CROWD_SCHEMA} for each in range(CROWD)]
+
+
 def in_thread(work: Callable[..., None], *arguments: Any) -> None:
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
 def main(how: str) -> None:
     gathered: list[dict[str, Any]] = []
+    listed = 0
     for message in requests():
         method = message["method"]
         ready = method == "notifications/initialized"
@@ -103,6 +111,10 @@ def main(how: str) -> None:
                 number = int(message.get("params", {}).get("cursor", 0)) + 1
                 tools = [{**TOOL, "name": f"echo{number}-{each}"} for each in range(100)]
                 answer(message, {"tools": tools, "nextCursor": str(number)})
+            case "crowd" if method == "tools/list":  # has many tools, other ones each time, and says so each time
+                listed += 1
+                answer(message, {"tools": crowd(listed)})
+                say(CHANGED)
             case "dying" if ready:  # comes back, and dies again
                 threading.Timer(0.2, os._exit, (3,)).start()
             case "stalls" if method == "tools/list":  # says that its list has changed, and answers nothing any more
