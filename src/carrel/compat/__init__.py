@@ -8,5 +8,9 @@ or leave the program as it is and run it with ``python -m carrel.compat FILE``, 
 """
 
 from carrel.compat.redirect import redirect_imports
+from carrel.extras import explain_missing, find_missing
 
 __all__ = ["redirect_imports"]
+
+if (_missing := find_missing("compat")) is not None:
+    raise ModuleNotFoundError(explain_missing(_missing, "compat"), name=_missing.name)

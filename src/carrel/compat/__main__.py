@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
-from pathlib import Path
 
 from carrel.compat.redirect import redirect_imports
+from carrel.errors import ConfigError
 
 __all__ = ["main"]
 
-SERVERS = ("carrel.compat.fastmcp.server.server", "carrel.compat.mcp.server.fastmcp.server")
 USAGE = "usage: python -m carrel.compat FILE [ARGUMENTS]\n       python -m carrel.compat -m MODULE [ARGUMENTS]"
+#: Modules that are loaded when a program runs a client, or a server of Carrel.
+OTHER_USES = ("carrel.client.client", "carrel.compat.mcp.client.session", "carrel.server.serving")
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a file, a folder with a ``__main__.py``, or a module (``-m``), with its imports redirected.
 
-    A program that defines one FastMCP server and does not run it is served on stdio.
+    A program that defines one server and does not run it is served on stdio.
+
+    Raises:
+        ConfigError: the program ended without running a server or a client.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] in ("-h", "--help") or given == ["-m"]:
         sys.exit(USAGE)
     redirect_imports()
-    if given[0] == "-m":
-        sys.argv = given[1:]
-        sys.path.insert(0, str(Path.cwd()))
-        names = runpy.run_module(given[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = given
-        sys.path.insert(0, str(Path(given[0]).resolve().parent))
-        names = runpy.run_path(given[0], run_name="__main__")
-    kinds = tuple(sys.modules[name].FastMCP for name in SERVERS if name in sys.modules)
-    found = {id(each): each for each in names.values() if isinstance(each, kinds)}
-    servers = [each for each in found.values() if not each._mcp_server.served]
-    if len(servers) == len(found) == 1:
-        servers[0].run()
+    from carrel.compat.loading import application_of, run_program, server_in
+    from carrel.compat.mcp.server.lowlevel.server import Server
+
+    names = run_program(given)
+    found = {id(server): name for name, value in names.items() if (server := server_in(value)) and not server.served}
+    if Server.has_served or any(name in sys.modules for name in OTHER_USES):
+        return
+    program = " ".join(given[:2]) if given[0] == "-m" else given[0]
+    if len(found) != 1:
+        choices = " or ".join(f"{program}:{name}" for name in found.values())
+        hint = f"; it has {len(found)} servers, name one: {choices}" if found else ""
+        raise ConfigError(f"{program} ended without running a server{hint}")
+    app = application_of(names[next(iter(found.values()))])
+    assert app is not None
+    app.run()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ConfigError as error:
+        sys.exit(f"carrel.compat: {error}")

@@ -1,6 +1,6 @@
-"""Application: a server of Carrel whose requests are answered by handlers in the terms of ``mcp`` 1.x.
+"""Application: a server of Carrel with request handlers that use the models of ``mcp`` 1.x.
 
-Protocol, dispatch and transports are those of Carrel. Each handler takes a request model and returns a result model.
+Carrel provides protocol, dispatch and transports. Each handler takes a request model and returns a result model.
 """
 
 from __future__ import annotations
@@ -124,10 +124,10 @@ class Application(Server[Any]):
         return self._run(handler, request_of(kind, call), Exchange(self.endpoint.runtime, call, channel))
 
     async def ask(self, operation: str, params: Mapping[str, Any], request: Request) -> bytes:
-        """Return the result of the handler of an operation, as JSON.
+        """Call the handler of an operation, and return its result as JSON.
 
         Raises:
-            MethodNotFound: there is none.
+            MethodNotFound: the operation has no handler.
         """
         kind = REQUESTS[operation]
         handler = self._handlers.get(kind)
@@ -141,7 +141,7 @@ class Application(Server[Any]):
         call = exchange.call
         await exchange.begin()
         session = self._session(exchange)
-        scope = http_scope.get()
+        scope = http_scope.get() or _scope_of(call)
         context: RequestContext[ServerSession, Any, Any] = RequestContext(
             call.id,
             None if request.params is None else request.params.meta,
@@ -149,7 +149,7 @@ class Application(Server[Any]):
             self.state,
             request=None if scope is None else _http_request(scope),
         )
-        entered = current_exchange.set(exchange), request_ctx.set(context)
+        entered = current_exchange.set(exchange), request_ctx.set(context), http_scope.set(scope)
         try:
             result = await handler(request)
         except McpError as error:
@@ -164,6 +164,7 @@ class Application(Server[Any]):
         finally:
             current_exchange.reset(entered[0])
             request_ctx.reset(entered[1])
+            http_scope.reset(entered[2])
         exchange.end()
         model = cast("BaseModel", getattr(result, "root", result))
         encoded = json_of(model)
@@ -190,7 +191,7 @@ class Everything:
 
 
 class HandlersProvider(Provider):
-    """Provider of all that handlers answer, for the catalog of their server and of those that it is added to."""
+    """Provider of the items that handlers return, for the catalog of their server and of outer servers."""
 
     catch_all = True
     tool_names = prompt_names = Everything()
@@ -215,25 +216,25 @@ class HandlersProvider(Provider):
         return Page(items(found), found.next_cursor)
 
     async def list_resources(self, request: Request) -> Page[Resource]:
-        """Return what the handler lists."""
+        """Return the handler's list."""
         return await self._page("list_resources", request, ListResourcesResult, lambda found: found.resources)
 
     async def list_templates(self, request: Request) -> Page[ResourceTemplate]:
-        """Return what the handler lists."""
+        """Return the handler's list."""
         return await self._page(
             "list_resource_templates", request, ListResourceTemplatesResult, lambda found: found.resource_templates
         )
 
     async def list_tools(self, request: Request) -> Page[Tool]:
-        """Return what the handler lists."""
+        """Return the handler's list."""
         return await self._page("list_tools", request, ListToolsResult, lambda found: found.tools)
 
     async def list_prompts(self, request: Request) -> Page[Prompt]:
-        """Return what the handler lists."""
+        """Return the handler's list."""
         return await self._page("list_prompts", request, ListPromptsResult, lambda found: found.prompts)
 
     async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
-        """Return what the handler reads."""
+        """Return the handler's contents."""
         return struct_of(await self._app.ask("read_resource", {"uri": uri}, request), ReadResourceResult)
 
     async def call_tool(self, name: str, arguments: msgspec.Raw, request: Request) -> CallToolResult:
@@ -275,6 +276,14 @@ def _params_type(kind: type[BaseModel]) -> type[BaseModel]:
         options = getattr(annotation, "__args__", (annotation,))
         found = _known[kind] = next(each for each in options if each is not type(None))
     return found
+
+
+def _scope_of(call: Call) -> dict[str, Any] | None:
+    """Return an ASGI scope with the headers of a request that Carrel's own transport has received; None for others."""
+    if not call.headers:
+        return None
+    headers = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in call.headers.items()]
+    return {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
 
 
 def _http_request(scope: Any) -> Any:

@@ -52,10 +52,10 @@ class Exchange:
             self.context._insist()
 
     async def ask(self, method: str, params: BaseModel | None, result: Any) -> Any:
-        """Put a question to the client, and return its answer as a model of the type ``result``.
+        """Send a request to the client, and return its result as a model of the type ``result``.
 
         Raises:
-            McpError: the client cannot be asked that, or answered with an error.
+            McpError: the client does not support the request, or answered with an error.
         """
         question = _question_of(method, params, result, self.call.peer.revision.questions)
         try:

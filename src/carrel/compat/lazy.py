@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are asked for."""
+"""Names of a package that are imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redirection of imports: ``mcp`` and its modules become those of ``carrel.compat.mcp``."""
+"""Redirection of imports: ``mcp`` and its modules resolve to ``carrel.compat.mcp``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSTEAD = {
     "fastmcp.server.apps": "use carrel.Server (docs/apps.md)",
     "fastmcp.server.auth": "use carrel.Server with carrel.security.Authorization (docs/authorization.md)",
     "fastmcp.server.event_store": "Carrel replays events from its own store (docs/http.md)",
-    "fastmcp.server.openapi": "write a provider (docs/writing-a-provider.md)",
+    "fastmcp.server.openapi": "use carrel serve openapi+https://host/openapi.json (docs/sources/openapi.md)",
     "fastmcp.server.providers": "mount servers, or use carrel.Server and add_provider (docs/providers.md)",
     "fastmcp.server.middleware.authorization": "use carrel.Server with carrel.security (docs/access.md)",
     "fastmcp.server.middleware.caching": "leave it out: results are cached by clients (docs/client-cache.md)",
@@ -74,7 +74,7 @@ class Alias(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # that of the alias was set meanwhile
+        module.__spec__ = self._spec  # the import system has set the alias's spec
 
 
 class Redirection(MetaPathFinder):

@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Wire)
 
 
 def json_of(model: BaseModel) -> bytes:
-    """Return a model as JSON, without what is None."""
+    """Return a model as JSON, without members that are None."""
     return model.model_dump_json(by_alias=True, exclude_none=True).encode()
 
 

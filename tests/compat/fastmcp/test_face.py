@@ -40,7 +40,7 @@ from carrel.compat.fastmcp.utilities.json_schema_type import json_schema_to_type
     ("statement", "words"),
     [
         ("from fastmcp.server.auth.providers.github import GitHubProvider", "fastmcp.server.auth is not mirrored"),
-        ("from fastmcp.server.openapi import RouteMap", "write a provider (docs/writing-a-provider.md)"),
+        ("from fastmcp.server.openapi import RouteMap", "use carrel serve openapi+https://host/openapi.json"),
         ("from fastmcp.server import create_proxy", "use carrel.Server and add_provider(RemoteProvider(url))"),
         ("from fastmcp.tools import forward", "write a function that calls the tool"),
         ("from fastmcp.client.auth import OAuth", "use carrel.Client with carrel.security.client"),

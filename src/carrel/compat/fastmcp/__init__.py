@@ -1,4 +1,4 @@
-"""Face of the package ``fastmcp`` 2.x and 3.x. Its names are imported when they are asked for."""
+"""Mirror of the package ``fastmcp`` 2.x and 3.x. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

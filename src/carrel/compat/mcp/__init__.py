@@ -1,4 +1,4 @@
-"""Face of the package ``mcp`` 1.x. Its names are imported when they are asked for."""
+"""Mirror of the package ``mcp`` 1.x. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Client: session with a server, over any transport, with handlers for what the server asks."""
+"""Client: session with a server, over any transport, with handlers for server requests."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Client(Generic[TransportT]):
             await self._close()
 
     def new(self) -> Client[TransportT]:
-        """Return a client with the same settings and a session of its own."""
+        """Return a client with the same settings and a new session."""
         other: Client[TransportT] = Client.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._session = other._initialized = None
@@ -131,7 +131,7 @@ class Client(Generic[TransportT]):
         """The session.
 
         Raises:
-            RuntimeError: there is none.
+            RuntimeError: the client is not connected.
         """
         if self._session is None:
             raise RuntimeError("Client is not connected. Use the 'async with client:' context manager first.")

@@ -289,7 +289,7 @@ def infer_transport(given: Any) -> ClientTransport:
     """Return the transport for a server in this process, a file, a URL or a configuration.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the type of the target is not supported.
     """
     if isinstance(given, ClientTransport):
         return given

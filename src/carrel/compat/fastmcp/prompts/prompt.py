@@ -97,10 +97,10 @@ class Prompt(FastMCPComponent):
         raise NotImplementedError("Subclasses must implement render()")
 
     def convert_result(self, value: Any) -> PromptResult:
-        """Return the result for what the function of a prompt returned.
+        """Convert the return value of a prompt's function to a result.
 
         Raises:
-            TypeError: it is neither text, a message, several of these nor a result.
+            TypeError: the value is not text, a message, a list of these or a result.
         """
         if isinstance(value, PromptResult):
             return value

@@ -75,7 +75,7 @@ class ResourceResult(BaseModel):
 
 
 def result_of(value: Any, mime_type: str, meta: dict[str, Any] | None) -> ResourceResult:
-    """Return the result for what the function of a resource returned."""
+    """Convert the return value of a resource's function to a result."""
     if isinstance(value, ResourceResult):
         return value
     if isinstance(value, str | bytes):

@@ -48,7 +48,7 @@ class PathResource(Resource):
 
 
 class FileResource(PathResource):
-    """Resource whose contents are those of a file. It is text unless its MIME type or ``is_binary`` says otherwise."""
+    """Resource with the contents of a file. It is text unless its MIME type or ``is_binary`` says otherwise."""
 
     is_binary: bool = False
     encoding: str = "utf-8"

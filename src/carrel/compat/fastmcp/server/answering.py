@@ -1,4 +1,4 @@
-"""Answers of a server: lists, calls, reads and prompts, of its own components and of servers that are mounted."""
+"""Lists, calls, reads and prompts of a server's components and its mounted servers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Answering:
             return await call(request)
 
     def _shows(self, component: FastMCPComponent) -> bool:
-        """Return whether the client sees a component: by the rules of its session, those of the server, or at all."""
+        """Return whether the client sees a component, by the rules of its session and the server."""
         context = current_context.get()
         for rules in (None if context is None else context.visibility, self._visibility):
             verdict = None if rules is None else rules.verdict(component)
@@ -140,22 +140,22 @@ class Answering:
         return None
 
     async def get_tool(self, name: str) -> Tool | None:
-        """Return a tool that clients see; None if there is none."""
+        """Return a visible tool, or None."""
         found = await self._find(self.local_provider.tools, name, "get_tool")
         return None if found is None else found[0]
 
     async def get_resource(self, uri: str) -> Resource | None:
-        """Return a resource that clients see; None if there is none."""
+        """Return a visible resource, or None."""
         found = await self._find(self.local_provider.resources, str(uri), "get_resource")
         return None if found is None else found[0]
 
     async def get_prompt(self, name: str) -> Prompt | None:
-        """Return a prompt that clients see; None if there is none."""
+        """Return a visible prompt, or None."""
         found = await self._find(self.local_provider.prompts, name, "get_prompt")
         return None if found is None else found[0]
 
     async def get_resource_template(self, uri: str) -> ResourceTemplate | None:
-        """Return the template of a URI; None if there is none."""
+        """Return the template that matches a URI, or None."""
         for template in self.local_provider.templates.all():
             if self._shows(template) and template.matches(uri) is not None:
                 return template
@@ -177,7 +177,7 @@ class Answering:
         """Call a tool.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no visible component has this name or URI.
             ToolError: it failed.
             ValidationError: the arguments are not valid.
         """
@@ -213,7 +213,7 @@ class Answering:
         """Read a resource, or one of a template.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no visible component has this name or URI.
             ResourceError: it cannot be read.
         """
         message = server_features.ReadResourceRequestParams(uri=AnyUrl(str(uri)))
@@ -260,8 +260,8 @@ class Answering:
         """Return the messages of a prompt.
 
         Raises:
-            NotFoundError: there is none.
-            PromptError: an argument is missing or wrong, or it failed.
+            NotFoundError: no visible component has this name or URI.
+            PromptError: an argument is missing or wrong, or the function failed.
         """
         message = server_features.GetPromptRequestParams(name=name, arguments=arguments)
         result: PromptResult = await self._inside(

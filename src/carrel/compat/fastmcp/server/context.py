@@ -128,7 +128,7 @@ class Context:
 
     @property
     def session_id(self) -> str:
-        """Id of the session: that of the transport, or one made up for it."""
+        """Id of the session: the transport's id, or a generated one."""
         found = self.request_context
         request = None if found is None else found.request
         given = None if request is None else request.headers.get("mcp-session-id")
@@ -166,7 +166,7 @@ class Context:
         await self.log(message, "error", logger_name, extra)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send a progress notification, if the client asked for progress."""
+        """Send a progress notification, if the client requested progress."""
         found = self.request_context
         meta = None if found is None else found.meta
         if meta is not None and meta.progressToken is not None:
@@ -231,7 +231,7 @@ class Context:
         return Done()
 
     async def get_state(self, key: str) -> Any:
-        """Return a value; None if there is none."""
+        """Return a value, or None."""
         return self._own_state.get(key, self._state().get(key))
 
     async def delete_state(self, key: str) -> None:

@@ -78,7 +78,7 @@ def Depends(dependency: Callable[..., Any]) -> Any:  # noqa: N802
 
 
 class GetterDependency(Dependency):
-    """Dependency on what a function returns, without parameters."""
+    """Dependency on the return value of a function without parameters."""
 
     def __init__(self, get: Callable[[], Any]) -> None:
         self._get = get
@@ -161,7 +161,7 @@ def find_dependencies(function: Callable[..., Any]) -> dict[str, Dependency]:
 
 
 async def resolved(needs: dict[str, Dependency], stack: AsyncExitStack, cache: dict[Any, Any]) -> dict[str, Any]:
-    """Return the values of dependencies; what is to be closed after the call goes on ``stack``."""
+    """Return the values of dependencies; ``stack`` closes them after the call."""
     return {name: await _value_of(each, stack, cache) for name, each in needs.items()}
 
 
@@ -208,7 +208,7 @@ def get_http_request() -> Any:
     """Return the HTTP request, of Starlette.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: no HTTP request is active.
     """
     context = request_ctx.get(None)
     found = None if context is None else context.request
@@ -240,5 +240,5 @@ def get_http_headers(include_all: bool = False, include: set[str] | None = None)
 
 
 def get_access_token() -> AccessToken | None:
-    """Return None: authorization is that of Carrel, whose handlers have ``context.claims``."""
+    """Return None: Carrel authorizes requests, and its handlers have ``context.claims``."""
     return None

@@ -30,7 +30,7 @@ class LowLevelServer(Server[Any, Any]):
         notification_options: NotificationOptions | None = None,
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
     ) -> Any:
-        """Return what the server declares."""
+        """Return the server's name, version, capabilities and instructions."""
         options = notification_options or NotificationOptions(True, True, True)
         return super().create_initialization_options(options, experimental_capabilities)
 

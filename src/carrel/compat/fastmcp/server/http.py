@@ -163,6 +163,7 @@ class Running:
         **_: Any,
     ) -> None:
         """Serve over HTTP until the process is told to stop."""
+        self._mcp_server.begin()
         import uvicorn
 
         app = self.http_app(path, middleware, transport=transport)

@@ -1,4 +1,4 @@
-"""Lifespans: what is set up when a server starts and torn down when it stops, several of them together."""
+"""Lifespans: set-up at the start of a server and tear-down at its stop, which can be combined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ContextManagerLifespan", "Lifespan", "lifespan"]
 
 
 class Lifespan:
-    """Lifespan that can be combined with others: ``one | two``. What they yield is merged."""
+    """Lifespan that can be combined with others: ``one | two``. The yielded dictionaries are merged."""
 
     def __init__(self, enter: Callable[[Any], AbstractAsyncContextManager[Any]]) -> None:
         self._enter = enter

@@ -21,10 +21,10 @@ logger = Log("fastmcp.server")
 
 
 class Registry(Generic[C]):
-    """Components by name or URI, and version; the newest version is the one that clients get.
+    """Components by name or URI, and version; clients get the newest version.
 
     Raises:
-        ValueError: ``duplicates`` is none of those that there are.
+        ValueError: ``duplicates`` is not a valid policy.
     """
 
     def __init__(self, kind: str, duplicates: Duplicates | None = None) -> None:
@@ -56,7 +56,7 @@ class Registry(Generic[C]):
         return component
 
     def get(self, identifier: str) -> C | None:
-        """Return the newest version of a component; None if there is none."""
+        """Return the newest version of a component, or None."""
         versions = self._all.get(identifier)
         return versions[max(versions, key=_order)] if versions else None
 
@@ -64,7 +64,7 @@ class Registry(Generic[C]):
         """Remove a component.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no component has this identifier.
         """
         del self._all[identifier]
 

@@ -39,10 +39,10 @@ def messages_of(given: str | Sequence[str | SamplingMessage]) -> list[SamplingMe
 
 
 def preferences_of(given: Any) -> ModelPreferences | None:
-    """Return the preferences of the name of a model, or of several names.
+    """Return the model preferences for a model name, or for several names.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the value is neither a name nor a list of names.
     """
     if given is None or isinstance(given, ModelPreferences):
         return given

@@ -49,7 +49,7 @@ INSTEAD = {
     "tool_transformations": "write a function that calls the tool",
     "sampling_handler": "give the handler to the client",
 }
-OPENAPI = "write a provider (docs/writing-a-provider.md), or serve it with fastmcp and add a RemoteProvider"
+OPENAPI = "use carrel serve openapi+https://host/openapi.json, or carrel.sources.openapi (docs/sources/openapi.md)"
 
 
 def _refuse(what: str, instead: str) -> NoReturn:
@@ -192,7 +192,7 @@ class FastMCP(Answering, Running, Generic[LifespanResultT]):
         """Remove a tool.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no tool has this name.
         """
         try:
             self.local_provider.remove_tool(name)
@@ -363,7 +363,7 @@ def _marked(function: Function) -> dict[str, Any]:
 
 
 def _given(details: dict[str, Any]) -> dict[str, Any]:
-    """Return the details that are given, without those that have no effect."""
+    """Return the given details, without options that have no effect."""
     return {
         key: value
         for key, value in details.items()

@@ -62,5 +62,5 @@ class Visibility:
         self.rules.append(Rule(shown, _set(names), _set(keys), _set(tags), _set(components)))
 
     def verdict(self, component: FastMCPComponent) -> bool | None:
-        """Return what the last rule that fits a component says; None if none does."""
+        """Return the verdict of the last rule that matches a component, or None."""
         return next((rule.shown for rule in reversed(self.rules) if rule.fits(component)), None)

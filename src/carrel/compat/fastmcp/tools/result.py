@@ -45,7 +45,7 @@ def _block_of(given: Any, serializer: Serializer | None) -> ContentBlock:
 
 
 def content_of(given: Any, serializer: Serializer | None = None) -> list[ContentBlock]:
-    """Return the content for what a tool returned. A list is one block, unless it has blocks or media in it."""
+    """Convert the return value of a tool to content. A list is one block, unless it has blocks or media in it."""
     if given is None:
         return []
     if isinstance(given, list | tuple) and (not given or any(isinstance(each, BLOCKS + MEDIA) for each in given)):

@@ -1,4 +1,4 @@
-"""Tool: what clients call; that of a function has its schemas from the annotations."""
+"""Tools. The schemas of a function's tool come from its annotations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tool(FastMCPComponent):
         raise NotImplementedError("Subclasses must implement run()")
 
     def convert_result(self, value: Any) -> ToolResult:
-        """Return the result for what the function of the tool returned."""
+        """Convert the return value of the tool's function to a result."""
         if isinstance(value, ToolResult):
             return value
         content = content_of(value, self.serializer)
@@ -124,7 +124,7 @@ class FunctionTool(Tool):
         """Return the tool of a function.
 
         Raises:
-            ValueError: it has no name, takes any number of arguments, or its output schema is not that of an object.
+            ValueError: the function has no name or takes ``*args`` or ``**kwargs``, or the output schema has no object.
         """
         for each in inspect.signature(fn).parameters.values():
             if each.kind is each.VAR_POSITIONAL:
@@ -201,7 +201,7 @@ def _output_schema(callee: Callee) -> dict[str, Any] | None:
         if not _is_object(schema):
             wrapped: Any = Wrapped
             schema = TypeAdapter(wrapped[kind]).json_schema(mode="serialization")
-            schema.pop("description", None)  # that of the class
+            schema.pop("description", None)  # the docstring of the class
             schema[WRAPPED] = True
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
         return None

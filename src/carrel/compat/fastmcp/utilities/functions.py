@@ -23,10 +23,10 @@ NUMPY = re.compile(r"\n[A-Z]\w*\n-{3,}")
 
 
 class Callee:
-    """Function with its parameters: those that clients give, and those that the server fills in.
+    """Function with its parameters: the client's arguments, and the parameters that the server injects.
 
     Raises:
-        ValueError: there is no parameter of a name in ``exclude``, or it has no default.
+        ValueError: ``exclude`` names a parameter that does not exist or has no default.
     """
 
     def __init__(self, function: Any, exclude: Collection[str] = ()) -> None:

@@ -10,7 +10,7 @@ __all__ = ["combine_lifespans"]
 
 
 def combine_lifespans(*lifespans: Callable[[Any], AbstractAsyncContextManager[Any]]) -> Callable[[Any], Any]:
-    """Return a lifespan that enters several, in order, and merges what they yield."""
+    """Return a lifespan that enters several, in order, and merges the yielded dictionaries."""
 
     @asynccontextmanager
     async def combined(app: Any) -> AsyncIterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Callbacks of a client session: what it declares to servers, and how it answers them."""
+"""Callbacks of a client session, and the capabilities that they declare."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Callbacks:
         """Return the answer to a request of the server.
 
         Raises:
-            PeerError: the callback returned an error, or there is none.
+            PeerError: the callback returned an error, or is not set.
         """
         context: RequestContext[Any, Any, Any] = RequestContext(question.id, None, self._session, None)
         if question.operation == "sample":

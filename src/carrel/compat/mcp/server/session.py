@@ -23,7 +23,7 @@ ListName: TypeAlias = Literal["resources", "tools", "prompts"]
 
 
 class ServerSession:
-    """Session of one client: what it declared, and messages and questions to it."""
+    """Session of one client: its capabilities, and messages and requests to it."""
 
     def __init__(self, connection: Connection, peer: Peer) -> None:
         self._connection = connection
@@ -127,7 +127,7 @@ class ServerSession:
         """Send a request to the client, and return its result.
 
         Raises:
-            McpError: the client cannot be asked that, or answered with an error.
+            McpError: the client does not support the request, or answered with an error.
         """
         message = request.root if isinstance(request, unions.ServerRequest) else request
         return await self._ask(message.method, message.params, result_type)

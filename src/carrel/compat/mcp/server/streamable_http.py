@@ -1,4 +1,4 @@
-"""Event stores of programs, which Carrel has one of its own for."""
+"""Event stores of programs, which Carrel replaces with its event log."""
 
 from __future__ import annotations
 

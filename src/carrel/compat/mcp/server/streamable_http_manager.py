@@ -17,10 +17,10 @@ PATH = "/mcp"
 
 
 class StreamableHTTPSessionManager:
-    """Streamable HTTP endpoint of a server, at whatever path it is mounted.
+    """Streamable HTTP endpoint of a server, at any path.
 
     Carrel decides per response between JSON and SSE, keeps sessions for clients that open one, serves stateless clients
-    without one, and replays missed events from its own store: ``json_response``, ``stateless``, ``event_store``,
+    without one, and replays missed events from its event log: ``json_response``, ``stateless``, ``event_store``,
     ``retry_interval`` and the limits are accepted and have no effect.
     """
 
@@ -65,10 +65,10 @@ class StreamableHTTPSessionManager:
                 self._endpoint = None
 
     async def handle_request(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle a request, whatever its path.
+        """Handle a request at any path.
 
         Raises:
-            RuntimeError: it does not run.
+            RuntimeError: the manager does not run.
         """
         if self._endpoint is None:
             raise RuntimeError("Task group is not initialized. Make sure to use run().")

@@ -20,7 +20,7 @@ __all__ = ["create_client_server_memory_streams", "create_connected_server_and_c
 
 @asynccontextmanager
 async def create_client_server_memory_streams() -> AsyncIterator[tuple[tuple[Any, Any], tuple[Any, Any]]]:
-    """Yield the read and write streams of a client, and those of a server, connected with each other."""
+    """Yield connected pairs of read and write streams for a client and a server."""
     to_client = anyio.create_memory_object_stream[SessionMessage | Exception](1)
     to_server = anyio.create_memory_object_stream[SessionMessage | Exception](1)
     async with to_client[0], to_client[1], to_server[0], to_server[1]:

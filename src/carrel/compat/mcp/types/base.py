@@ -1,4 +1,4 @@
-"""Base types: requests, notifications, results, JSON-RPC messages, and what they have in common."""
+"""Base types of requests, notifications, results and JSON-RPC messages."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar

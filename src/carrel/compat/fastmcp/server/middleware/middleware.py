@@ -51,7 +51,7 @@ class MiddlewareContext(Generic[T]):
 
 
 class Middleware:
-    """Code around requests, in hooks that take ``call_next``: ``on_message``, ``on_request`` and that of the method.
+    """Code around requests, in hooks with ``call_next``: ``on_message``, ``on_request`` and one per method.
 
     The order is from ``on_message`` inwards.
     """

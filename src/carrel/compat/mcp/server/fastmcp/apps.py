@@ -104,10 +104,12 @@ class HTTPApps:
 
     async def run_sse_async(self, mount_path: str | None = None) -> None:
         """Serve HTTP+SSE until the process is told to stop."""
+        self._mcp_server.begin()
         await self._serve(self.sse_app(mount_path))
 
     async def run_streamable_http_async(self) -> None:
         """Serve Streamable HTTP until the process is told to stop."""
+        self._mcp_server.begin()
         await self._serve(self.streamable_http_app())
 
     async def _serve(self, app: Any) -> None:

@@ -64,7 +64,7 @@ class Context(BaseModel, Generic[ServerSessionT, LifespanContextT, RequestT]):
         return None if meta is None else getattr(meta, "client_id", None)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send a progress notification, if the client asked for progress."""
+        """Send a progress notification, if the client requested progress."""
         meta = self.request_context.meta
         if meta is not None and meta.progressToken is not None:
             await self.session.send_progress_notification(
@@ -117,7 +117,7 @@ class Context(BaseModel, Generic[ServerSessionT, LifespanContextT, RequestT]):
 
 
 def find_context_parameter(function: Callable[..., Any]) -> str | None:
-    """Return the name of the parameter that takes the context; None if there is none."""
+    """Return the name of the parameter that takes the context, or None."""
     try:
         hints = get_type_hints(function)
     except Exception:  # an annotation that cannot be evaluated: the signature is refused later, with the reason

@@ -172,7 +172,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
         """Remove a tool.
 
         Raises:
-            ToolError: there is none.
+            ToolError: no tool has this name.
         """
         self._tool_manager.remove_tool(name)
 
@@ -237,7 +237,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
         """Read a resource.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no resource has this URI.
             ResourceError: it cannot be read.
         """
         resource = await self._resource_manager.get_resource(uri, context=self.get_context())
@@ -323,7 +323,7 @@ class FastMCP(HTTPApps, Generic[LifespanResultT]):
         """Return the messages of a prompt.
 
         Raises:
-            ValueError: there is none, an argument is missing or wrong, or it failed.
+            ValueError: no prompt has this name, an argument is missing or wrong, or the function failed.
         """
         try:
             prompt = self._prompt_manager.get_prompt(name)

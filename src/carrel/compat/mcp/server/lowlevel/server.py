@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from pydantic import AnyUrl, BaseModel
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -55,7 +55,13 @@ async def lifespan(_: Any) -> AsyncIterator[dict[str, Any]]:
 
 
 class Server(Generic[LifespanResultT, RequestT]):
-    """Server with a handler for each request. Each ``run`` serves one client, with a lifespan of its own."""
+    """Server with a handler for each request. Each ``run`` serves one client, with a new lifespan."""
+
+    has_served: ClassVar[bool] = False
+    """Whether any server of this process has served."""
+
+    on_begin: ClassVar[Callable[[Server[Any, Any], InitializationOptions | None], None] | None] = None
+    """Called when a server begins to serve. An exception that it raises ends the serving."""
 
     def __init__(
         self,
@@ -79,14 +85,14 @@ class Server(Generic[LifespanResultT, RequestT]):
         self.served = False
         """Whether a transport was set up for it."""
 
-    # What it declares
+    # Capabilities
 
     def create_initialization_options(
         self,
         notification_options: NotificationOptions | None = None,
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return what the server declares. Without a version of its own, that is Carrel's."""
+        """Return the server's declaration. The default version is Carrel's."""
         return InitializationOptions(
             server_name=self.name,
             server_version=self.version or VERSION,
@@ -167,7 +173,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         )
 
     def list_tools(self) -> Decorator[Any]:
-        """Register the handler of tools/list. Its schemas are those that calls are held to."""
+        """Register the handler of tools/list. Calls are validated against its schemas."""
         kind = server_features.ListToolsRequest
 
         def make(function: Callable[..., Any]) -> Handler:
@@ -319,11 +325,16 @@ class Server(Generic[LifespanResultT, RequestT]):
         self, options: InitializationOptions | None = None, *, raise_exceptions: bool = False
     ) -> Application:
         """Return a server of Carrel that answers with the handlers of this one."""
-        self.served = True
+        self.served = Server.has_served = True
         options = options or self.create_initialization_options()
         return Application(
             self.request_handlers, options, lambda: self.lifespan(self), raise_exceptions=raise_exceptions
         )
+
+    def begin(self, options: InitializationOptions | None = None) -> None:
+        """Call ``on_begin``, if it is set."""
+        if Server.on_begin is not None:
+            Server.on_begin(self, options)
 
     async def run(
         self,
@@ -334,6 +345,7 @@ class Server(Generic[LifespanResultT, RequestT]):
         stateless: bool = False,
     ) -> None:
         """Serve the client at the other end of the streams, until it is gone."""
+        self.begin(initialization_options)
         app = self.application(initialization_options, raise_exceptions=raise_exceptions)
         if isinstance(read_stream, ServerStream):
             await read_stream.serve(app)

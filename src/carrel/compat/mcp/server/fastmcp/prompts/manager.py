@@ -20,7 +20,7 @@ class PromptManager:
         self._prompts: dict[str, Prompt] = {}
 
     def get_prompt(self, name: str) -> Prompt | None:
-        """Return a prompt; None if there is none."""
+        """Return a prompt, or None."""
         return self._prompts.get(name)
 
     def list_prompts(self) -> list[Prompt]:
@@ -40,7 +40,7 @@ class PromptManager:
         """Return the messages of a prompt.
 
         Raises:
-            ValueError: there is none, or it failed.
+            ValueError: no prompt has this name, or its function failed.
         """
         prompt = self._prompts.get(name)
         if prompt is None:

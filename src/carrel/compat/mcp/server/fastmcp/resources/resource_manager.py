@@ -36,10 +36,10 @@ class ResourceManager:
         return template
 
     async def get_resource(self, uri: Any, context: Any = None) -> Resource | None:
-        """Return the resource of a URI, or the one that a template makes of it.
+        """Return the resource of a URI, or create it from a template.
 
         Raises:
-            ValueError: there is none, or the function of its template failed.
+            ValueError: no resource or template has this URI, or the template's function failed.
         """
         named = str(uri)
         found = self._resources.get(named)

@@ -82,7 +82,7 @@ class ResourceTemplate(BaseModel):
         return None if found is None else found.groupdict()
 
     async def create_resource(self, uri: str, params: dict[str, Any], context: Any = None) -> Resource:
-        """Return the resource of a URI, with what the function returned.
+        """Create the resource of a URI from the return value of the function.
 
         Raises:
             ValueError: the function failed.

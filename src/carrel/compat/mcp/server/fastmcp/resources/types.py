@@ -96,7 +96,7 @@ class FunctionResource(Resource):
 
 
 class FileResource(Resource):
-    """Resource whose contents are those of a file. It is binary if its MIME type is not that of text."""
+    """Resource with the contents of a file. It is binary if its MIME type is not textual."""
 
     path: Path
     is_binary: bool = False

@@ -22,7 +22,7 @@ class ToolManager:
         self._tools: dict[str, Tool] = {tool.name: tool for tool in tools or ()}
 
     def get_tool(self, name: str) -> Tool | None:
-        """Return a tool; None if there is none."""
+        """Return a tool, or None."""
         return self._tools.get(name)
 
     def list_tools(self) -> list[Tool]:
@@ -41,7 +41,7 @@ class ToolManager:
         """Remove a tool.
 
         Raises:
-            ToolError: there is none.
+            ToolError: no tool has this name.
         """
         if self._tools.pop(name, None) is None:
             raise ToolError(f"Unknown tool: {name}")
@@ -52,7 +52,7 @@ class ToolManager:
         """Call a tool.
 
         Raises:
-            ToolError: there is none, the arguments are not valid, or it failed.
+            ToolError: no tool has this name, the arguments are not valid, or the function failed.
         """
         tool = self._tools.get(name)
         if tool is None:

@@ -42,17 +42,17 @@ class Output:
 
 
 class StrictSchema(GenerateJsonSchema):
-    """Generator of schemas that fails for what has none."""
+    """Generator of schemas that raises an error for types without a schema."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         raise ValueError(f"JSON schema warning: {kind} - {detail}")
 
 
 def find_output(annotation: Any, name: str, *, required: bool) -> Output | None:
-    """Return the structured output of a function; None if its return annotation has none.
+    """Return the structured output of a function, or None if its return annotation has no schema.
 
     Raises:
-        InvalidSignature: there is none and it is ``required``, or the annotation makes no sense.
+        InvalidSignature: the output is ``required`` and has no schema, or the annotation is not valid.
     """
     if annotation is Signature.empty and required:
         raise InvalidSignature(f"Function {name}: return annotation required for structured output")
