@@ -191,7 +191,7 @@ async def test_another_model_a_new_conversation_an_old_one_and_a_file(tmp_path: 
         it.keys(f"/resume{LINE}")
         await it.out.wait_for(id)
         it.keys(f"/resume {id}{LINE}")
-        await it.out.wait_for(f"Going on with {id}: First (4 messages)")
+        await it.out.wait_for(f"Continuing {id}: First (4 messages)")
     assert "I am another one." in (tmp_path / "chat.md").read_text()
     assert store.find(id).model == "test:b"
 

@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class ToolUse(msgspec.Struct, frozen=True):
-    """Call of a tool that a model asks for. ``name`` is the tool's name as the model sees it.
+    """Tool call that a model requests. ``name`` is the tool's name as the model sees it.
 
-    ``arguments`` are those for the server, under their own names. ``id`` is the vendor's; empty if there is none.
+    ``arguments`` have the names that the server expects. ``id`` is the vendor's id, or "".
     """
 
     server: str
@@ -43,7 +43,7 @@ Approve: TypeAlias = Callable[[ToolUse], Awaitable[bool | str] | bool | str]
 
 
 class ModelCall(msgspec.Struct, frozen=True):
-    """Call as a model wrote it: arguments are an object, or what it wrote in place of one."""
+    """Tool call as the model wrote it: the arguments are an object, or the raw text if it is not one."""
 
     id: str
     name: str
@@ -55,8 +55,8 @@ class Toolbox:
 
     Args:
         source: where the tools come from.
-        approve: asked before each call; one question at a time. Without it, all calls are made.
-        prefix: whether all names begin with the name of the server, and not only those of several servers.
+        approve: called before each tool call, one at a time. Without it, all calls are made.
+        prefix: whether all names begin with the server's name, and not only names that several servers use.
         options: options of the calls.
     """
 
@@ -88,9 +88,9 @@ class Toolbox:
         return await self._at_home(self._refresh())
 
     async def call(self, name: str, arguments: Any, *, id: str = "") -> CallToolResult:
-        """Call the tool of a name. What goes wrong is a result with ``is_error``, for the model to read.
+        """Call a tool by name. Errors become a result with ``is_error``, for the model to read.
 
-        In any event loop: frameworks that have a synchronous face run tools in one of their own.
+        Works in any event loop: frameworks with a synchronous API run tools in a separate loop.
         """
         return await self._at_home(self._call(name, arguments, id))
 

@@ -59,7 +59,7 @@ class MCPTool(AsyncBaseTool):
         )
 
     def call(self, /, *given: Any, **arguments: Any) -> ToolOutput:
-        """Call the tool from a thread other than that of the event loop of the servers."""
+        """Call the tool from a thread other than the thread of the servers' event loop."""
         return wait_in_thread(self.acall(*given, **arguments), self._toolbox.loop, "use acall() in it")
 
 
@@ -86,7 +86,7 @@ def _block(piece: Piece) -> Any:
 
 
 def _model(name: str, schema: dict[str, Any]) -> type[BaseModel]:
-    """Return a model whose JSON Schema is that of the tool: LlamaIndex knows arguments only as models."""
+    """Return a model with the tool's JSON Schema, because LlamaIndex describes arguments only as models."""
 
     class Arguments(BaseModel):
         model_config = ConfigDict(extra="allow")

@@ -51,7 +51,7 @@ class ListVersion:
         self.number += 1
 
 
-#: One observer for each session, however often its tools are asked for.
+#: One observer per session, however often its tools are listed.
 VERSIONS: WeakKeyDictionary[Session, ListVersion] = WeakKeyDictionary()
 
 

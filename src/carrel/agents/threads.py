@@ -1,4 +1,4 @@
-"""Synchronous calls of asynchronous tools, from threads other than that of their event loop."""
+"""Synchronous calls of asynchronous tools, from threads other than the event loop's thread."""
 
 from __future__ import annotations
 

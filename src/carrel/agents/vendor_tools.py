@@ -107,7 +107,9 @@ def member(value: Any, *names: str) -> Any:
 
 
 def decoded_arguments(value: Any) -> Any:
-    """Return arguments that a model wrote as JSON text; the text itself if it is none. Empty text is no arguments."""
+    """Parse arguments that a model wrote as JSON text; return the text itself if it is not JSON. Empty text means no
+    arguments.
+    """
     if not isinstance(value, str):
         return value
     try:

@@ -1,7 +1,7 @@
-"""Approvals of tool calls: asked for each call, remembered per server and tool as long as the tool stays the same.
+"""Approvals of tool calls: the user decides on each call, or once per server and tool while the tool stays the same.
 
-What is remembered is bound to a digest of the tool's definition and of the server's command or URL: a server that
-changes what its tool says, or another server under the same name, is asked about again.
+A remembered approval is bound to a digest of the tool's definition and the server's command or URL. If the server
+changes the tool's description, or another server takes the same name, the user is asked again.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Asker: TypeAlias = Callable[[ApprovalQuestion], Awaitable[Decision]]
 
 
 def definition_digest(config: ServerConfig, tool: Tool) -> str:
-    """Return the digest of a tool's definition and of its server's command, or URL.
+    """Return the digest of a tool's definition and its server's command or URL.
 
-    Hints and descriptions are part of it: they are what the user and the model have decided by.
+    The digest covers hints and descriptions, because the user and the model decide by them.
     """
     server = (config.command, list(config.args), (config.url or "").partition("?")[0])
     definition = msgspec.to_builtins(tool)
@@ -68,7 +68,7 @@ class Remembered:
         self._write({**self._read(), f"{server}\n{tool}": digest})
 
     def forget(self, server: str | None = None) -> int:
-        """Forget what is approved of a server, or all; return how many tools that were."""
+        """Delete the approvals of a server, or all approvals; return the number of tools."""
         known = self._read()
         kept = {} if server is None else {key: it for key, it in known.items() if key.partition("\n")[0] != server}
         self._write(kept)
@@ -104,9 +104,10 @@ class Remembered:
 
 
 class Approvals:
-    """Decides about each tool call: by the list of ``allowed`` ("server:tool"), by what is remembered, or by asking.
+    """Decides about each tool call: by the ``allowed`` list ("server:tool"), by remembered approvals, or by asking the
+    user.
 
-    Without ``ask``, what is not approved is refused. Questions come one after the other, in the order of the calls.
+    Without ``ask``, calls that are not approved are refused. The user is asked about one call at a time, in order.
     """
 
     def __init__(self, remembered: Remembered, *, ask: Asker | None = None, allowed: Collection[str] = ()) -> None:

@@ -1,6 +1,6 @@
 """Attachments: resources that the user names as ``@server:uri``, and files, as content of a message.
 
-``@uri`` is enough where one server alone has that resource. ``@"…"`` is for what has spaces.
+``@uri`` is enough if only one server has the resource. Use ``@"…"`` if the URI or path has spaces.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ async def _has(host: Host, server: str, uri: str) -> bool:
 
 
 async def read_attachments(host: Host, mentions: Sequence[Mention], budget: int = BUDGET) -> list[Attachment]:
-    """Read resources, all at the same time; they share the budget, and what is longer is cut with a note.
+    """Read resources concurrently. They share the budget; longer contents are truncated with a note.
 
     Raises:
-        MCPError: one cannot be read; nothing is attached then.
+        MCPError: a resource cannot be read; nothing is attached.
     """
     results = await asyncio.gather(*(host.read_resource(server, uri) for server, uri in mentions))
     found = []

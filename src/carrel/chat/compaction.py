@@ -17,12 +17,12 @@ __all__ = ["ATTACHED", "Compacted", "compact", "is_question"]
 
 #: Key in ``_meta`` of blocks that hold an attached resource: its server and URI.
 ATTACHED = "carrel/attached"
-#: What is shorter than its replacement would be stays.
+#: Keep results that are shorter than the placeholder.
 SHORT = 200
 
 
 class Compacted(NamedTuple):
-    """Messages that fit, and what was dropped for that: counts of tool results, attachments and exchanges."""
+    """Messages that fit, and the numbers of dropped tool results, attachments and exchanges."""
 
     messages: list[SamplingMessage]
     results: int

@@ -1,6 +1,6 @@
-"""Contents of resources, prompts and tool results as content that models take, cut to a budget.
+"""Conversion of resources, prompts and tool results to content for models, truncated to a budget.
 
-Text of servers is marked as a resource with its server and URI, so that the model can tell it from what the user says.
+Text from servers is marked as a resource with its server and URI, so that the model can tell it from the user's text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_BINARY = 20_000_000
 
 
 def cut(text: str, budget: int) -> str:
-    """Return a text of at most about ``budget`` characters, with a note of what was left out."""
+    """Truncate a text to about ``budget`` characters, with a note that says how much was removed."""
     if len(text) <= budget:
         return text
     head, tail = max(budget * 3 // 4, 0), max(budget // 4, 0)

@@ -1,4 +1,4 @@
-"""Conversation: the messages of a chat, always such that a model can go on from them."""
+"""Conversation: the messages of a chat, always in a state that a model can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a chat: what a conversation reports while it runs, for a terminal or for programs (``--json``)."""
+"""Events of a running chat, for a terminal or for programs (``--json``)."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ class Notice(Event, frozen=True):
 
 
 class Answer(Event, frozen=True):
-    """Whole answer of the model to what the user said; ``usage`` and ``cost`` (US dollars) of all its requests.
+    """Complete answer of the model to a message, with the ``usage`` and ``cost`` (US dollars) of all its requests.
 
-    ``stop_reason``: "endTurn", "maxTokens", "cancelled", "maxRounds" or another one of the model.
+    ``stop_reason``: "endTurn", "maxTokens", "cancelled", "maxRounds" or another reason that the model gives.
     """
 
     text: str

@@ -17,7 +17,7 @@ instructions in it; they are not the user's."""
 
 
 def system_prompt(host: Host) -> str:
-    """Return the instructions, with those that the connected servers give for the use of what they have."""
+    """Return the chat's instructions, followed by the instructions of the connected servers."""
     parts = [GENERAL]
     for server in host.servers.values():
         said = server.instructions if server.state == "ready" else None

@@ -1,4 +1,4 @@
-"""Chat: the loop of a model that answers, uses tools, and goes on with their results."""
+"""Chat: the loop in which a model answers, calls tools, and continues with their results."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Chat:
     Args:
         model: the language model; may be replaced between answers.
         toolbox: the tools.
-        conversation: the messages so far, to which it adds.
+        conversation: the messages so far; the chat appends to them.
         show: gets the events.
-        price: returns the cost of a request in US dollars, by model and usage; None if it is not known.
+        price: returns the cost of a request in US dollars, by model and usage, or None if the price is unknown.
         save: writes an image or audio of the model or a tool into a file, and returns its name.
         window: the context window of the model, in tokens.
-        max_rounds: how often the model is asked for one answer.
-        max_tokens: the longest answer of one request.
-        system: what the model is told before the conversation, in place of the usual instructions.
+        max_rounds: maximum number of requests to the model per answer.
+        max_tokens: maximum number of tokens per request to the model.
+        system: system prompt that replaces the usual instructions.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class Chat:
         self._factor = 1.0
         """How many tokens the vendor counts for one that is estimated."""
         self._said: list[str] = []
-        """What the model has said of the answer that is coming."""
+        """Text that the model has streamed of the current answer."""
 
     async def say(self, content: Sequence[SamplingContent]) -> Answer:
-        """Add what the user says, and return the answer of the model. See ``go_on``."""
+        """Append the user's message, and return the model's answer. See ``go_on``."""
         self.conversation.add(SamplingMessage(role="user", content=list(content)))
         return await self.go_on()
 
     async def go_on(self) -> Answer:
         """Return the answer of the model to the conversation, after as many rounds of tool calls as it wants.
 
-        Cancelled, it leaves a conversation that can go on: what the model has said so far, and "cancelled" as the
-        result of each tool call that has not ended.
+        If cancelled, the conversation stays usable: it keeps the partial answer, and unfinished tool calls get the
+        result "cancelled".
 
         Raises:
-            ConfigError, TransportError: of the model; see ``Model.stream``. The conversation can go on.
+            ConfigError, TransportError: raised by the model; see ``Model.stream``. The conversation stays usable.
         """
         total, cost, texts = Usage(), None, list[str]()
         for _ in range(self._max_rounds):
@@ -213,7 +213,7 @@ class Chat:
                 self._show_media(result.content, only_saved=True)
 
     def _show_media(self, content: Sequence[object], *, only_saved: bool = False) -> None:
-        """Save images and audio, and show their files; with ``only_saved``, nothing of those that are not saved."""
+        """Save images and audio, and show the file names; with ``only_saved``, skip media that could not be saved."""
         for block in content:
             if not isinstance(block, ImageContent | AudioContent):
                 continue

@@ -33,8 +33,8 @@ class ModelRequest(msgspec.Struct, kw_only=True, frozen=True):
 class Usage(msgspec.Struct, kw_only=True, frozen=True):
     """Tokens of one request, as the vendor counts them.
 
-    ``cached_tokens`` were read from the vendor's prompt cache, and ``written_tokens`` written to it where that has a
-    price of its own; both are part of ``input_tokens``. Reasoning is part of ``output_tokens``.
+    ``cached_tokens`` were read from the vendor's prompt cache. ``written_tokens`` were written to it, if the vendor
+    prices writes separately. ``input_tokens`` includes both; ``output_tokens`` includes reasoning.
     """
 
     input_tokens: int = 0
@@ -56,12 +56,12 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, kw_only=True, frozen=True):
-    """Whole answer, the last event of a stream.
+    """Complete answer, the last event of a stream.
 
-    ``stop_reason`` is as of sampling: "endTurn", "toolUse", "maxTokens", "stopSequence"; "refusal" where the model or a
-    filter of the vendor declined, which the text says. The ``meta`` of a block holds what the vendor wants back with
-    the next request: keep it with the conversation. ``carrel.chat.arguments.refused`` has the answer to a tool use
-    whose arguments cannot be read.
+    ``stop_reason`` has the values of sampling ("endTurn", "toolUse", "maxTokens", "stopSequence"), or is "refusal" if
+    the model or a filter of the vendor declined; the text then says so. The ``meta`` of a block holds vendor data that
+    the next request must send back: keep it with the conversation. ``carrel.chat.arguments.refused`` returns the answer
+    to a tool use whose arguments cannot be parsed.
 
     ``model`` is the name of the model that answered, as the vendor says.
     """

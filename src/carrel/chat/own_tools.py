@@ -1,6 +1,6 @@
-"""Tools of the chat itself: the model finds and reads resources of the servers by them.
+"""Built-in tools of the chat, with which the model finds and reads resources of the servers.
 
-The names have no server before them, so that they cannot be those of a server.
+Their names have no server prefix, so they cannot clash with a server's tools.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Prices and context windows of language models, for an estimate of what a conversation costs.
+"""Prices and context windows of language models, to estimate the cost of a conversation.
 
-List prices of the vendors' own APIs, without discounts, taxes and tools of the vendor.
+List prices of the vendors' APIs, without discounts, taxes and the vendors' built-in tools.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MILLION = 1_000_000
 class Price(msgspec.Struct, frozen=True, kw_only=True):
     """Price of a model, in US dollars for a million tokens.
 
-    ``cached`` is the price of input that was read from the prompt cache, ``written`` of input that was written to it;
-    None for that of other input. Requests with more than ``long_from`` tokens of input cost ``long`` in all. ``window``
-    is the context window of the model, in tokens.
+    ``cached`` is the price of input read from the prompt cache, ``written`` of input written to it; None for the price
+    of other input. Requests with more than ``long_from`` tokens of input cost ``long`` in all. ``window`` is the
+    context window of the model, in tokens.
     """
 
     input: float
@@ -145,7 +145,7 @@ class Prices:
     """Prices and context windows of models, by their names as ``--model`` takes them.
 
     Args:
-        own: prices in addition to those of ``PRICES``, and in place of them.
+        own: prices that extend and override ``PRICES``.
     """
 
     def __init__(self, own: Mapping[str, Price] | None = None) -> None:
@@ -156,7 +156,7 @@ class Prices:
         return self._prices.get(model) or self._prices.get(DATE.sub("", model))
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """Return what a request cost, in US dollars; None if the price of the model is not known."""
+        """Return the cost of a request in US dollars, or None if the model's price is unknown."""
         price = self.price(model)
         return None if price is None else price.cost(usage)
 

@@ -25,7 +25,7 @@ class PromptCall(NamedTuple):
 
 
 async def find_prompt(host: Host, name: str) -> PromptCall | None:
-    """Return the prompt that ``server:prompt`` or ``prompt`` names; None if there is none.
+    """Return the prompt that ``server:prompt`` or ``prompt`` names, or None.
 
     Raises:
         ConfigError: several servers have a prompt of that name.
@@ -75,7 +75,7 @@ def check_arguments(prompt: Prompt, values: Mapping[str, str]) -> list[str]:
 
 
 async def get_prompt_messages(host: Host, call: PromptCall, values: Mapping[str, str]) -> Sequence[SamplingMessage]:
-    """Get a prompt, and return its messages as those of a conversation.
+    """Get a prompt, and return its messages as conversation messages.
 
     Raises:
         MCPError: the server refuses, or has no such prompt any more.

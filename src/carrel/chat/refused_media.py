@@ -1,4 +1,4 @@
-"""Media that a model's vendor refuses: a conversation goes on with a line of text in place of each."""
+"""Media that a vendor refuses: a line of text replaces them, so that the conversation can continue."""
 
 from __future__ import annotations
 

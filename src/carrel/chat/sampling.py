@@ -30,7 +30,7 @@ __all__ = ["ModelChoice", "answer_sampling", "choose"]
 
 #: Returns the model for the preferences of a request, such as one that ``open_model`` opens; gets the default one too.
 ModelChoice = Callable[[ModelPreferences | None, Model], Awaitable[Model]]
-#: How often a model is asked again that wrote arguments which cannot be read.
+#: Maximum number of retries when a model writes arguments that cannot be parsed.
 MOST_TRIES = 3
 
 
@@ -43,13 +43,13 @@ def answer_sampling(
 ) -> Handlers:
     """Return handlers whose sampling requests a model answers; tools are supported.
 
-    The user is not asked: wrap the ``sample`` of the result to show the request and its answer first.
+    The user does not approve anything: to show the request and the answer first, wrap ``sample`` of the result.
 
     Args:
         choice: function that chooses another model by the request's preferences. Without it ``model`` answers all.
-        most_tokens: upper limit of the tokens of an answer, whatever the server allows.
-        reasoning: keeps the reasoning of answers, which servers do not get; to be given where the handlers are made
-            anew for each request.
+        most_tokens: upper limit of the tokens of an answer, even if the server allows more.
+        reasoning: keeps the reasoning of answers, which servers do not get. Pass it if the handlers are created for
+            each request.
     """
     kept = Reasoning() if reasoning is None else reasoning
 
@@ -61,7 +61,7 @@ def answer_sampling(
 
 
 def choose(preferences: ModelPreferences | None, names: Iterable[str]) -> str | None:
-    """Return the first of the names that a hint is part of, in the order of the hints; None if there is none.
+    """Return the first name that contains a hint, in the order of the hints, or None.
 
     A hint such as "claude" or "sonnet" is compared without regard to case, as the specification says.
     """

@@ -40,9 +40,9 @@ class Reasoning:
         return [stripped(block) for block in content]
 
     def give_back(self, message: SamplingMessage) -> SamplingMessage:
-        """Return a message of a server with the reasoning of its blocks; that of one that is gone has the first use.
+        """Restore the reasoning of a message's blocks. The reasoning of a missing block goes to the first tool use.
 
-        What the server claims to be reasoning is dropped.
+        Reasoning that the server itself adds is dropped.
         """
         blocks: list[Any] = [stripped(block) for block in blocks_of(message)]
         known = self._answers.get(ids_of(blocks)) if message.role == "assistant" else None
@@ -62,7 +62,7 @@ def ids_of(blocks: Iterable[SamplingContent]) -> tuple[str, ...]:
 
 
 def own(block: SamplingContent) -> dict[str, Any]:
-    """Return what is of Carrel and of vendors in the ``_meta`` of a block."""
+    """Return the keys of Carrel and the vendors in the ``_meta`` of a block."""
     return {key: value for key, value in (block.meta or {}).items() if key.startswith(OWN)}
 
 
@@ -75,7 +75,7 @@ def stripped(block: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two blocks are the same, whatever a server has added in their ``_meta``."""
+    """Return whether two blocks are equal, ignoring keys that a server added to ``_meta``."""
     if type(one) is not type(other):
         return False
     return bool(msgspec.structs.replace(one, meta=None) == msgspec.structs.replace(other, meta=None))

@@ -37,7 +37,7 @@ def reviewed_sampling(
 ) -> SampleHandler:
     """Return a handler of sampling for ``Handlers(sample=…, sample_tools=True)``.
 
-    The model is that of the chat: preferences of the server are shown, and not followed. ``count`` gets what it uses.
+    The chat's model answers: the server's preferences are shown, but not followed. ``count`` gets the usage.
     """
 
     reasoning = Reasoning()

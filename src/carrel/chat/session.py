@@ -25,19 +25,19 @@ __all__ = ["ChatSession"]
 
 
 class ChatSession:
-    """A chat, from what the user types to the answers.
+    """A chat session: takes the user's input, and returns answers.
 
     Args:
         host: the servers, connected.
-        model: the language model, which is closed with the session, or when it is replaced.
-        open_model: returns the model of a name (``VENDOR:MODEL``).
+        model: the language model; closed with the session, or when it is replaced.
+        open_model: opens a model by name (``VENDOR:MODEL``).
         approvals: decides about tool calls.
         show: gets the events.
         store: where conversations are saved; None to save nothing.
         targets: the servers as the user named them, to be saved with a conversation.
         own_tools: whether the model may list and read resources.
-        window: the context window in tokens, if it is not the usual one of the vendor.
-        system: what the model is told before the conversation, in place of the usual instructions.
+        window: the context window in tokens, if it differs from the vendor's default.
+        system: system prompt that replaces the usual instructions.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class ChatSession:
         """Close the model."""
         await self.model.close()
 
-    # What the user says
+    # Messages of the user
 
     async def say(self, text: str) -> Answer:
-        """Return the answer to a message, with the resources that it names.
+        """Send a message with the resources that it mentions, and return the answer.
 
         Raises:
-            MCPError: a resource cannot be read (nothing was added then), or the model cannot be asked.
+            MCPError: a resource cannot be read (the message was not added), or the model cannot be reached.
         """
         mentions = await find_mentions(self.host, text)
         attached = [*self.pending, *await read_attachments(self.host, mentions)]
@@ -168,7 +168,7 @@ class ChatSession:
     # Model, conversation, file
 
     async def use_model(self, name: str) -> None:
-        """Let another model go on with the conversation.
+        """Switch the conversation to another model.
 
         Raises:
             ConfigError: there is no such model, or its key or package is missing.
@@ -212,11 +212,11 @@ class ChatSession:
         return self.file.save_media(data, kind)
 
     def count_sampling(self, model: str, usage: Usage) -> None:
-        """Add what a sampling request of a server has used."""
+        """Add the usage of a server's sampling request."""
         self.chat.conversation.count(usage, self._cost(model, usage))
 
     def _cost(self, model: str, usage: Usage) -> float | None:
-        """Return the cost of a request by the name that was asked for, or else the one that the vendor answers with."""
+        """Return the cost of a request, by the requested model name, or else by the name in the vendor's response."""
         known = self.prices.cost(self.model.name, usage)
         return self.prices.cost(f"{self.model.name.partition(':')[0]}:{model}", usage) if known is None else known
 

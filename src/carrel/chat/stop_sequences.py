@@ -8,7 +8,7 @@ __all__ = ["StopSequences"]
 
 
 class StopSequences:
-    """Text that arrives in pieces, up to the first stop sequence. What may begin one is held back."""
+    """Streamed text up to the first stop sequence. A possible beginning of a stop sequence is held back."""
 
     def __init__(self, sequences: Sequence[str]) -> None:
         self._sequences = [sequence for sequence in sequences if sequence]
@@ -16,7 +16,7 @@ class StopSequences:
         self.stopped = False
 
     def feed(self, piece: str) -> str:
-        """Return what can be passed on; ``stopped`` is True once a stop sequence was found."""
+        """Return the text that can be passed on; ``stopped`` is True once a stop sequence was found."""
         text = self._held + piece
         starts = [start for sequence in self._sequences if (start := text.find(sequence)) >= 0]
         if starts:
@@ -27,7 +27,7 @@ class StopSequences:
         return text[: len(text) - keep]
 
     def end(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back."""
         held, self._held = self._held, ""
         return held
 

@@ -1,7 +1,7 @@
-"""Store of conversations: a file of JSON lines for each, readable by its user alone, to which each message is added.
+"""Store of conversations: one JSON Lines file each, readable only by its user, to which messages are appended.
 
-The first line says what the file is; the others are messages, replacements of all messages (after a compaction), and
-changes of the model. A line that a crash has cut off is left out when it is read.
+The first line is a header. The other lines are messages, replacements of all messages (after a compaction), and changes
+of the model. A line that a crash truncated is skipped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """Saved conversation: its id, beginning, last change, model, targets, messages, and what it has used."""
+    """Saved conversation: its id, start, last change, model, targets, messages and usage."""
 
     id: str
     began: str
@@ -57,7 +57,7 @@ class Saved(msgspec.Struct, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The beginning of what the user said first."""
+        """The beginning of the user's first message."""
         for message in self.messages:
             for block in blocks_of(message) if message.role == "user" else ():
                 if isinstance(block, TextContent) and ATTACHED not in (block.meta or {}):
@@ -93,7 +93,7 @@ class ChatFile:
         self._write(Line(message=message))
 
     def replace(self, messages: Iterable[SamplingMessage]) -> None:
-        """Let a conversation go on with other messages than those before."""
+        """Replace all messages of the conversation."""
         self._write(Line(messages=list(messages)))
 
     def change_model(self, model: str) -> None:
@@ -104,7 +104,7 @@ class ChatFile:
             self._write(Line(model=model))
 
     def count(self, usage: Usage, cost: float | None) -> None:
-        """Note what the conversation has used so far."""
+        """Record the total usage of the conversation."""
         if self._first is None:
             self._write(Line(usage=usage, cost=cost))
 
@@ -175,10 +175,10 @@ class ChatStore:
         return sorted(found, key=lambda saved: (saved.changed, saved.id), reverse=True)
 
     def find(self, id: str = "") -> Saved:
-        """Return the conversation of an id, or of the beginning of one; the last one without.
+        """Return the conversation with this id, or whose id begins so; the last conversation without an id.
 
         Raises:
-            ConfigError: there is none, or several begin so, or it cannot be read.
+            ConfigError: no conversation matches, several match, or the file cannot be read.
         """
         if not id:
             listed = self.list()

@@ -154,7 +154,7 @@ class Toolbox:
 
 
 def described(tool: Tool) -> str | None:
-    """Return what the model is told of a tool: its title, if that says more than the name, and its description."""
+    """Return the description of a tool for the model, after its title if the title says more than the name."""
     title = tool.title or (tool.annotations.title if tool.annotations is not None else None)
     parts = [part for part in (title if title != tool.name else None, tool.description) if part]
     return "\n".join(parts) or None

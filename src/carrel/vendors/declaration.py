@@ -23,7 +23,7 @@ class Declaration(msgspec.Struct, frozen=True):
     originals: Mapping[str, str] = {}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments for the server, of those that the model gave."""
+        """Convert the model's arguments to arguments for the server."""
         return restored(given, self.originals)
 
 

@@ -3,8 +3,8 @@
 https://ai.google.dev/api/caching#Schema
 
 Types are single and in capitals, null is ``nullable``, ``anyOf`` stands alone, and there are no references. Gemini
-refuses the whole request for one keyword that it does not know. What the subset has no keyword for is told in the
-description; the server checks the arguments anyway.
+refuses the whole request because of one unknown keyword. The description states constraints that the subset cannot
+express; the server checks the arguments anyway.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMATS = {
     "NUMBER": ("float", "double"),
     "INTEGER": ("int32", "int64"),
 }
-#: Keywords that go on as they are: those of every type, and those of each.
+#: Keywords that are copied unchanged: for every type, and for each type.
 TEXTS = ("title", "description")
 KEPT_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "STRING": ("minLength", "maxLength", "pattern"),
@@ -86,7 +86,7 @@ def _convert(schema: Any) -> Schema:
 
 
 def _types(schema: Schema) -> list[str]:
-    """Return the types of a schema, or those that its other keywords imply."""
+    """Return the types of a schema, or the types that its other keywords imply."""
     listed = schema.get("type")
     types = [listed] if isinstance(listed, str) else _list(listed)
     types = [kind for kind in types if isinstance(kind, str) and (kind in TYPES or kind == "null")]

@@ -9,9 +9,9 @@ from hashlib import sha256
 
 __all__ = ["LIMIT", "ToolNames", "valid_name"]
 
-#: Maximum length of a name, in characters: that of Anthropic and OpenAI.
+#: Maximum length of a name, in characters, at Anthropic and OpenAI.
 LIMIT = 64
-#: Between the name of the server and that of the tool.
+#: Separator between the names of server and tool.
 SEPARATOR = "__"
 #: Hexadecimal digits of the digest at the end of a name that was cut.
 DIGITS = 8
@@ -29,13 +29,14 @@ def valid_name(text: str) -> str:
 
 
 class ToolNames:
-    """Names that a model sees, for tools that are known by their server and their name there.
+    """Mapping between tools (server and name) and the names that a model sees.
 
-    A name that is valid and unique stays as it is. Tools of several servers with one name get that of their server in
-    front, as in ``shop__find``, or all tools with ``prefix``. A name that is too long, or the same as another one after
-    that, ends with a digest of its server and tool.
+    A valid, unique name stays unchanged. Tools with equal names on several servers get the server's name as a prefix,
+    as in ``shop__find``; with ``prefix``, all tools do. A name that is then too long or not unique ends with a digest
+    of its server and tool.
 
-    A tool keeps its name, also if it is gone for a while or another tool of that name appears: conversations hold it.
+    A tool keeps its name even if it disappears for a while or another tool of that name appears, because conversations
+    refer to it.
     """
 
     def __init__(self, tools: Iterable[tuple[str, str]] = (), *, prefix: bool = False) -> None:

@@ -55,7 +55,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Media(msgspec.Struct, frozen=True):
-    """Bytes of an image, of audio or of a file, with their media type in lower case. ``uri`` is that of a resource."""
+    """Bytes of an image, audio or file, with the media type in lower case. ``uri`` is set for a resource."""
 
     mime_type: str
     data: bytes

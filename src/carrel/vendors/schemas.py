@@ -1,6 +1,6 @@
 """JSON Schemas of tools as vendors accept them: an object at the root, in 2020-12, without references.
 
-Schemas come from servers, so all work is bounded: what is nested too deeply, or is too much, becomes a schema that
+Schemas come from servers, so all work is bounded: a schema that is too large or nested too deeply becomes one that
 allows everything. The server checks the arguments anyway.
 """
 
@@ -35,7 +35,7 @@ SINGLES = (
     *("items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "propertyNames"),
     *("not", "if", "then", "else"),
 )
-#: Keywords that Anthropic and OpenAI refuse at the root, besides those that are merged.
+#: Keywords that Anthropic and OpenAI refuse at the root, besides the merged ones.
 NOT_AT_ROOT = ("enum", "const", "not", "if", "then", "else", "$schema")
 #: Keywords that are merged into the root.
 MERGED = ("$ref", "allOf", "anyOf", "oneOf")
@@ -65,8 +65,8 @@ def inlined(schema: Mapping[str, Any]) -> Schema:
 def merged(schema: Schema) -> Schema:
     """Return a schema with its ``allOf``, ``anyOf`` and ``oneOf`` of objects merged into it.
 
-    Properties are those of all; the required ones are those of each part of ``allOf``, and of all parts of ``anyOf``
-    and ``oneOf``. It allows all that the original allows, and more.
+    The result has the properties of all parts. A property is required if any part of ``allOf`` or every part of
+    ``anyOf`` and ``oneOf`` requires it. The result allows everything that the original allows, and more.
     """
     whole = {key: value for key, value in schema.items() if key not in ("allOf", "anyOf", "oneOf")}
     whole["properties"] = dict(_mapping(schema.get("properties")))
@@ -147,7 +147,7 @@ def subschemas_changed(schema: Schema, change: Callable[[Any], Any]) -> Schema:
 
 
 def _modern(schema: Any, depth: int) -> Any:
-    """Return a schema with what older dialects write otherwise as of 2020-12, and without what has a wrong type."""
+    """Convert keywords of older dialects to 2020-12, and remove keywords of a wrong type."""
     if not isinstance(schema, Mapping):
         return schema if isinstance(schema, bool) else {}
     if depth > MAX_DEPTH:
@@ -199,7 +199,7 @@ class _Inliner:
 
 
 def _target(schema: Any, reference: str) -> Any:
-    """Return what a reference within a schema points to; None if there is nothing, or it points elsewhere."""
+    """Return the target of a reference within a schema, or None if it is missing or external."""
     if not reference.startswith("#"):
         return None
     found = schema

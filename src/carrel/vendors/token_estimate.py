@@ -1,8 +1,8 @@
-"""Estimate of how many tokens of a model a text takes, without the vocabulary of any model.
+"""Estimate of the number of tokens in a text, without a model's vocabulary.
 
-The vocabularies of models agree on what is cheap: a usual word is one token with the space before it, a long one is
-cut every few letters, digits come in threes, and the punctuation of JSON in runs. For the tools of six reference
-servers the estimate is within 3 % of what OpenAI's vocabularies (o200k_base, cl100k_base) make of them.
+Vocabularies share these rules: a common word is one token including the space before it, a long word is split every few
+    letters, digits are grouped in threes, and the punctuation of JSON in runs. For the tools of six reference servers
+    the estimate differs by at most 3 % from OpenAI's vocabularies (o200k_base, cl100k_base).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class AnthropicModel:
         answer = Answer(self._model, declared)
         try:
             with http_errors(self._access, answer):
-                # Not messages.stream(): its parser of unfinished JSON fails on arguments that are none.
+                # Not messages.stream(): its parser of incomplete JSON fails on arguments that are not JSON.
                 events: Any = await self._client.messages.create(**parameters(self._model, request, declared))
                 async with events:
                     async for event in events:
@@ -245,6 +245,6 @@ class Answer:
 
 
 def refusal_text(category: str | None = None, explanation: str | None = None) -> str:
-    """Return what a user reads when a model declines."""
+    """Return the text for a user when a model declines."""
     about = f" ({category})" if category else ""
     return f"[Claude declined to answer{about}{': ' + explanation if explanation else '.'}]"

@@ -1,4 +1,4 @@
-"""Conversations for vendors: what all of them share, such as ids of tool uses and what a vendor wants back."""
+"""Conversion of conversations that all vendors share: ids of tool uses, and vendor data to send back."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def only_content(blocks: Iterable[SamplingContent]) -> list[ContentBlock]:
 
 
 def spoken(blocks: Sequence[SamplingContent]) -> str:
-    """Return what a model said as text, for vendors that take no media from models."""
+    """Return a model's message as text, for vendors that accept no media from models."""
     return joined(pieces(only_content(blocks)))
 
 
 def kept(block: SamplingContent, vendor: str, model: str) -> dict[str, Any]:
-    """Return what a model of a vendor wants back with a block of its answers; empty for other models."""
+    """Return the vendor data that the model gave with a block; empty for other models."""
     found = (block.meta or {}).get(f"carrel/{vendor}")
     return found if isinstance(found, dict) and found.get("model") == model else {}
 
 
 def with_kept(block: SampledContent, vendor: str, model: str, members: dict[str, Any]) -> SampledContent:
-    """Return a block with what a model wants back with it."""
+    """Return a block with the vendor data to send back."""
     if members:
         block.meta = {**(block.meta or {}), f"carrel/{vendor}": {"model": model, **members}}
     return block

@@ -132,7 +132,7 @@ def raise_api_error(access: Access, error: Any, *, begun: bool) -> NoReturn:
 
 
 def retry_time(headers: Any) -> float | None:
-    """Return the seconds of a Retry-After header, which has seconds or a date; None if there is none."""
+    """Return the delay in seconds from a Retry-After header (seconds or a date), or None."""
     written = headers.get("retry-after-ms")
     if written is not None and re.fullmatch(r"\d+(\.\d+)?", written):
         return float(written) / 1000

@@ -36,7 +36,7 @@ THINKS = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)(?!.*(?:image|tts|audio))")
 MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 #: Signature for tool uses of other models, which have none.
 UNSIGNED = b"skip_thought_signature_validator"
-#: How often a function call that Gemini could not write is asked for again.
+#: Maximum number of retries when Gemini returns MALFORMED_FUNCTION_CALL.
 MOST_TRIES = 3
 #: Reasons for the end of an answer that are no refusal.
 ORDINARY = {"STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "CONTINUATION"}
@@ -76,7 +76,7 @@ class GeminiModel:
         return f"{VENDOR}:{self._model}"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask for the next message; see ``Model``. A function call that Gemini could not write is asked for again."""
+        """Stream the next message; see ``Model``. Retry when Gemini returns MALFORMED_FUNCTION_CALL."""
         declared = {tool.name: declare(tool) for tool in request.tools}
         for _ in range(MOST_TRIES):
             answer = Answer(self._model, declared)

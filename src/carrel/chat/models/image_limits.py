@@ -1,4 +1,6 @@
-"""Limits of images: those that a vendor would refuse are replaced by a line, as each later request has them again."""
+"""Limits of images: a line of text replaces each image that a vendor would refuse, because every later request repeats
+it.
+"""
 
 from __future__ import annotations
 

@@ -57,15 +57,15 @@ async def open_model(
 
     Args:
         name: ``VENDOR:MODEL``; ``VENDOR`` for its default model; ``URL#MODEL`` for a server that is compatible with
-            OpenAI's Chat Completions; a model's name that tells its vendor. None: that of the variable CARREL_MODEL,
-            else the default model of the first vendor whose key is set.
-        environment: variables, in place of those of the process.
-        defaults: default models by vendor, in place of those of ``VENDORS``.
-        retries: how often a request that failed is sent again; None for the policy of the vendor's SDK.
+            OpenAI's Chat Completions; a model's name that implies its vendor. None: the value of CARREL_MODEL, else the
+            default model of the first vendor whose key is set.
+        environment: environment variables; the default is ``os.environ``.
+        defaults: default models by vendor, which replace the ``VENDORS`` table.
+        retries: maximum number of retries of a failed request; None for the policy of the vendor's SDK.
 
     Raises:
         ConfigError: there is no such vendor, its SDK is not installed, or there is no key.
-        TransportError: a server that should say which models it has cannot be reached.
+        TransportError: the server cannot be reached to list its models.
     """
     environment = os.environ if environment is None else environment
     defaults = defaults or {}
@@ -121,7 +121,7 @@ def split(name: str) -> tuple[Vendor, str]:
     """Return the vendor and the model of a name; the model is empty if the name has none.
 
     Raises:
-        ConfigError: there is no such vendor, or the URL is none.
+        ConfigError: the vendor is unknown, or the URL is not valid.
     """
     if "://" in name:
         return split_url(name)
@@ -178,10 +178,10 @@ async def first_with_key(environment: Mapping[str, str]) -> str:
 
 
 async def find_key(vendor: Vendor, environment: Mapping[str, str]) -> Key | None:
-    """Return the key of a vendor, from the environment or the keyring; None if it needs none.
+    """Return a vendor's API key from the environment or the keyring, or None if the vendor needs no key.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the key is missing.
     """
     if "://" in vendor.name:
         key = environment.get(URL_KEY_VARIABLE)
@@ -229,7 +229,7 @@ async def from_keyring(variables: tuple[str, ...]) -> Key | None:
 
 
 def address_of(vendor: Vendor, environment: Mapping[str, str]) -> str | None:
-    """Return the URL of a vendor's API; None for that of its SDK."""
+    """Return the URL of a vendor's API, or None for the default of its SDK."""
     written = environment.get(vendor.host_variable or "", "").strip().rstrip("/")
     if not written:
         return vendor.base_url
@@ -260,7 +260,7 @@ def build(
         if vendor.api == "gemini":
             return build_gemini(model, access, key, address, retries)
         return build_openai(vendor, model, access, key, options)
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # of google.genai, if another package of google is installed
         if (error.name or "").partition(".")[0] not in ("anthropic", "google", "openai"):
             raise
         package = {"gemini": "google-genai"}.get(vendor.extra, vendor.extra)
@@ -309,7 +309,7 @@ def build_gemini(model: str, access: Access, key: Key | None, address: str | Non
 
 
 class Opened:
-    """Model that was opened by name: if the vendor does not have it, the error names those that it has."""
+    """Model that was opened by name. If the vendor does not have it, the error lists the vendor's models."""
 
     def __init__(self, model: ListingModel, vendor: Vendor, name: str) -> None:
         self._model = model

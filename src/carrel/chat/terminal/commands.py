@@ -36,7 +36,7 @@ class Leave(Exception):
 
 
 class Command(NamedTuple):
-    """Command: its arguments, as ``/help`` shows them, what it does, and its function, which gets the arguments."""
+    """Command: its arguments as ``/help`` shows them, its description, and the function that gets the arguments."""
 
     arguments: str
     about: str
@@ -80,11 +80,11 @@ class Commands:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Names of the commands with what they do."""
+        """Descriptions of the commands by name."""
         return {name: command.about for name, command in self.table.items()}
 
     def values(self, name: str) -> Iterable[tuple[str, str]]:
-        """Return what an argument of a command may be."""
+        """Return the possible values of a command's argument."""
         servers = [(server, "server") for server in self._session.host.servers]
         if name == "model":
             return [(model, "") for model in self._models]
@@ -102,7 +102,7 @@ class Commands:
         """Run a command.
 
         Raises:
-            ConfigError: there is none of that name, or it is used wrongly.
+            ConfigError: the command is unknown, or its arguments are not valid.
             MCPError: a server or the model refuses.
             Leave: it was ``/quit``.
         """
@@ -225,7 +225,7 @@ class Commands:
         self._table(rows)
 
     async def approvals(self, rest: str) -> None:
-        """Show or forget what is always allowed."""
+        """Show or delete the remembered approvals."""
         remembered = self._session.approvals.remembered
         if rest:
             word, _, server = rest.partition(" ")
@@ -255,7 +255,7 @@ class Commands:
         self._screen.say(f"Written to {clean_line(write_new(rest, text), 400)}.")
 
     async def resume(self, rest: str) -> None:
-        """Show the saved conversations, or go on with one."""
+        """Show the saved conversations, or resume one."""
         store = self._session.store
         if store is None:
             raise ConfigError("conversations are not saved: the chat was started with --no-save")
@@ -265,7 +265,7 @@ class Commands:
             return
         saved = store.find(rest)
         self._session.resume(saved)
-        self._screen.say(f"Going on with {saved.id}: {clean_line(saved.title)} ({len(saved.messages)} messages)")
+        self._screen.say(f"Continuing {saved.id}: {clean_line(saved.title)} ({len(saved.messages)} messages)")
 
     async def clear(self, rest: str) -> None:
         """Begin a new conversation."""
@@ -277,7 +277,7 @@ class Commands:
         raise Leave
 
     def _table(self, rows: Sequence[Sequence[str]], otherwise: str = "") -> None:
-        """Print rows as columns; ``otherwise`` if there are none."""
+        """Print rows as columns, or ``otherwise`` if there are no rows."""
         if not rows:
             self._screen.say(otherwise)
             return

@@ -1,4 +1,4 @@
-"""Completion of what is typed: commands, prompts with their arguments, and resources after ``@``."""
+"""Completion of the user's input: commands, prompts with their arguments, and resources after ``@``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ChatCompleter(Completer):
 
     Args:
         host: the servers, whose lists are kept in memory; arguments are completed by the servers themselves.
-        commands: names of the commands with what they do.
+        commands: descriptions of the commands by name.
         values: returns the values that an argument of a command may have, by the command's name.
     """
 
@@ -174,7 +174,7 @@ def variable_at(template: UriTemplate, typed: str) -> tuple[str, str, dict[str, 
 
 
 def entry(text: str, typed: str, about: str = "") -> Completion:
-    """Return a completion that replaces what was typed."""
+    """Return a completion that replaces the typed text."""
     return Completion(
         text, start_position=-len(typed), display=clean_line(text, 60), display_meta=clean_line(about, 60)
     )

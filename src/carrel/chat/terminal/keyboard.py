@@ -18,8 +18,11 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import completion_is_selected, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
+
+from carrel.typed import discard_typed
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
@@ -79,10 +82,11 @@ class PromptKeyboard:
 
     async def ask(self, prompt: str, *, default: str = "", password: bool = False) -> str:
         """Ask a question, and return the answer."""
-        _forget_typed()
         session: PromptSession[str] = PromptSession(
             history=InMemoryHistory(), input=self._input, output=self._output, style=STYLE
         )
+        clear_typeahead(session.input)  # keys that arrived together with the message, after its Enter
+        _forget_typed()
         text = await session.prompt_async(
             prompt, default=default, is_password=password, handle_sigint=False, multiline=False
         )
@@ -160,6 +164,8 @@ class LineKeyboard:
 
     async def ask(self, prompt: str, *, default: str = "", password: bool = False) -> str:
         """Ask a question, and return the answer."""
+        discard_typed(self._descriptor)
+        await asyncio.sleep(0)  # lines that the thread has read already arrive
         while not self._lines.empty():
             self._lines.get_nowait()
         with _no_echo(self._descriptor) if password else contextlib.nullcontext():
@@ -260,9 +266,6 @@ def _no_echo(descriptor: int, *, enter: bool = False) -> Iterator[None]:
 
 
 def _forget_typed() -> None:
-    """Drop what was typed and not read yet: it was no answer to a question that was not asked yet."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import termios
-
-        with contextlib.suppress(termios.error):
-            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    """Discard what was typed and not read yet: it is not an answer to a question that was not asked yet."""
+    with contextlib.suppress(OSError, ValueError):
+        discard_typed(sys.stdin.fileno())

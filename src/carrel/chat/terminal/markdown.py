@@ -32,7 +32,7 @@ class ChatMarkdown(Markdown):
 
 
 class Block:
-    """Markdown without blank lines before and after it, so that blocks are one line apart whatever they are."""
+    """Markdown without blank lines around it, so that all blocks are one line apart."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -65,7 +65,7 @@ class MarkdownStream:
         return "\n".join(lines[: starts[-1]])
 
     def end(self) -> str:
-        """Return what is left, and begin again."""
+        """Return the remaining text, and reset."""
         rest, self.tail = self.tail, ""
         return rest
 

@@ -23,7 +23,7 @@ MARKS = {"ready": "●", "failed": "✗", "disabled": "○", "closed": "✗"}
 
 
 class Interrupts:
-    """Ctrl-C: cancels the answer that is coming, or else ends what the keyboard reads."""
+    """Ctrl-C: cancels the current answer, or else interrupts the keyboard."""
 
     def __init__(self) -> None:
         self.task: asyncio.Future[object] | None = None
@@ -45,8 +45,8 @@ class Program:
         screen: the output.
         keyboard: the input.
         interrupts: called at Ctrl-C.
-        quiet: context in which an answer is shown, such as without echo of what is typed.
-        models: names of models, to be suggested.
+        quiet: context manager around the output of an answer, for example to disable echo.
+        models: names of models to suggest.
     """
 
     def __init__(

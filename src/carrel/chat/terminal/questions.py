@@ -46,7 +46,7 @@ class ScreenLike(Protocol):
         """Show an event."""
 
     def hold(self) -> AbstractContextManager[None]:
-        """Keep what is shown until a question is answered."""
+        """Hold back output until a question is answered."""
 
     def begin(self) -> None:
         """Begin to show an answer."""
@@ -59,7 +59,7 @@ class Questions:
     """Asks the user, one question at a time.
 
     Args:
-        screen: is held while a question is asked.
+        screen: holds its output while a question is open.
         keyboard: reads the answers.
         write: prints lines at once, past what the screen holds.
         interrupt: called when the user presses Ctrl-C instead of answering.
@@ -72,12 +72,12 @@ class Questions:
         self.keyboard = keyboard
         self.write = write
         self.lock = asyncio.Lock()
-        """Held while a question is asked: calls run at the same time, and so do the questions of their servers."""
+        """Held while a question is open: calls run concurrently, so servers may send requests concurrently."""
         self._interrupt = interrupt
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Wait until no other question is asked, and hold the screen."""
+        """Wait until no other question is open, and hold the screen."""
         async with self.lock:
             with self.screen.hold():
                 yield
@@ -181,13 +181,13 @@ class Questions:
 
 
 def hints_of(tool: Tool) -> list[str]:
-    """Return what a server says of the effects of a tool. These are hints: nothing is decided by them."""
+    """Return a tool's annotations as text. They are hints: no decision depends on them."""
     values = [(words, getattr(tool.annotations, name, None)) for name, words in HINTS.items()]
     return [words[0] if value else words[1] for words, value in values if value is not None]
 
 
 def name_of(sampling: Sampling) -> str:
-    """Return the short name of the server that asks: that of the call that has caused it, if it is known."""
+    """Return the short name of the requesting server, from the call that caused the request if it is known."""
     origin = None if sampling.call is None else sampling.call.user_data
     return clean_line(origin.server if isinstance(origin, CallOrigin) else sampling.server)
 

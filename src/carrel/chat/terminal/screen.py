@@ -1,4 +1,4 @@
-"""Screen: shows a chat with rich: streamed Markdown, tool calls as compact panels, a line of what goes on."""
+"""Screen: shows a chat with rich: streamed Markdown, tool calls as compact panels, and a status line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Screen", "Steady", "make_console"]
 
 #: Lines of a tool's result that are shown.
 PREVIEW = 5
-#: Seconds between updates of what is shown live.
+#: Seconds between updates of the live display.
 REFRESH = 0.1
 STYLES = {"done": "green", "error": "red", "refused": "yellow", "cancelled": "yellow"}
 LEVELS = {"info": "dim", "warning": "yellow", "error": "red"}
@@ -53,7 +53,7 @@ def make_console(file: IO[str]) -> Console:
 
 
 class Screen:
-    """Output of a chat. While a question is asked (``hold``), what is shown is kept, and printed after it."""
+    """Output of a chat. While a question is open (``hold``), output is buffered, and printed afterwards."""
 
     def __init__(self, console: Console, hint: str = "Ctrl-C stops") -> None:
         self.console = console
@@ -111,7 +111,7 @@ class Screen:
         self._start()
 
     def end(self) -> None:
-        """End an answer; what is left of its text is printed."""
+        """End an answer, and print the rest of its text."""
         self._finish_text()
         self._doing = ""
         self._running.clear()
@@ -158,7 +158,7 @@ class Screen:
         if text.strip():
             self._print(Group(Block(text), Text("")))
 
-    # What is shown live
+    # Live display
 
     def _start(self) -> None:
         if self._live is None and self._doing + "".join(self._running) and self.console.is_terminal:
@@ -182,7 +182,7 @@ class Screen:
             self._live = None
 
     async def _tick(self, live: Live) -> None:
-        """Refresh what is shown live, in this thread: a thread of its own writes in the middle of what is printed."""
+        """Refresh the live display in this thread: a separate thread would write into the middle of other output."""
         while True:
             await asyncio.sleep(REFRESH)
             live.refresh()
