@@ -1,5 +1,6 @@
 """``carrel call``, ``carrel ls`` and ``carrel cat``: real servers, and a real terminal."""
 
+import hashlib
 import json
 import os
 import pty
@@ -184,6 +185,26 @@ def test_a_tool_is_called_with_arguments_as_its_schema_says(file, arguments, out
     assert (done.returncode, done.stdout.decode()) == (0, out)
 
 
+TASK = """
+from carrel import Context, Server
+
+app = Server("binder")
+
+
+@app.tool(task="optional")
+async def bind(context: Context) -> str:
+    await context.report_progress(1, 2, "glued")
+    return "bound"
+"""
+
+
+def test_the_progress_of_a_tool_that_may_be_a_task_is_on_standard_error(tmp_path):
+    file = tmp_path / "binder.py"
+    file.write_text(TASK)
+    done = carrel("call", str(file), "bind")
+    assert (done.stderr, done.stdout) == (b"1 of 2 glued\n", b"bound\n")
+
+
 def test_progress_is_on_standard_error_and_the_whole_result_as_json(file):
     done = carrel("call", "add", "a=1", "b=2", "--json", "--", *COMMAND, "run", file)
     assert done.stderr == b"1 of 2 half\n"
@@ -208,8 +229,8 @@ def test_progress_is_on_standard_error_and_the_whole_result_as_json(file):
         (["ls", "FILE", "--timeout", "0"], 2, "give a number of seconds above 0"),
         (["ls", "nowhere.py"], 2, "no such file: nowhere.py"),
         (["ls", ""], 2, "TARGET is empty"),
-        (["ls", "ftp://x/y"], 2, "ftp://x/y is no URL of a server (http://, https://)"),
-        (["ls", "localhost:8000/mcp"], 2, "if it is a URL, write http://localhost:8000/mcp"),
+        (["ls", "ftp://x/y"], 2, "ftp://x/y is neither the URL of a server (http://, https://) nor a source"),
+        (["ls", "localhost:8000/mcp"], 2, "for a URL, write http://localhost:8000/mcp"),
         (["ls", "FILE:nope"], 3, "carrel: The server 'FILE:nope' has ended with exit status 2."),
         (["ls", "--"], 2, "after -- comes the command of a server"),
         (["ls", "http://127.0.0.1:9/mcp"], 3, "cannot be reached"),
@@ -234,6 +255,7 @@ def test_questions_are_asked_on_the_terminal(file):
         watchdog = threading.Timer(60, process.kill)
         watchdog.start()
         asked_so_far = b""
+        os.write(controller, b"before any question\ny\n")  # no answer to anything
         for field, answer in answers:
             while not (
                 asked_so_far.rstrip().endswith((b":", b"]")) and field.encode() in asked_so_far.splitlines()[-1]
@@ -305,3 +327,18 @@ def test_a_target_that_is_nothing_is_refused_with_the_near_name(tmp_path, monkey
 def test_only_arguments_that_are_needed_are_said_to_be_missing(arguments, missing, capsys):
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(f"carrel: the following arguments are required: {missing} (see carrel ")
+
+
+def test_a_server_without_an_authorization_server_wants_a_header_and_errors_of_its_endpoint_name_it(file, tmp_path):
+    tokens = tmp_path / "tokens.txt"
+    tokens.write_text(f"sha256:{hashlib.sha256(b'carrel_of_lem').hexdigest()} lem\n")
+    with serving("run", file, "--tokens", str(tokens)) as (url, _):
+        done = carrel("ls", url)
+    assert done.returncode == 3
+    assert b"carrel login" not in done.stderr
+    assert b"names no authorization server: ask for a token, and use --header 'Authorization: Bearer" in done.stderr
+    with serving("run", file) as (url, _):
+        root = url.removesuffix("mcp")
+        done = carrel("ls", root)
+    assert done.returncode
+    assert done.stderr.decode() == f"carrel: {root}: The MCP endpoint is /mcp\n"

@@ -32,3 +32,11 @@ def test_wrong_use_is_explained(arguments, complaint):
     done = carrel("cat", BOOKS, *arguments)
     assert done.returncode == 2
     assert complaint in done.stderr.decode()
+
+
+def test_a_file_in_shift_jis_is_printed_whole_and_by_lines(tmp_path):
+    lines = ["図書館は午前九時に開きます。\n", "新しい本は入口の近くの棚に並んでいます。\n"] * 3
+    (tmp_path / "notes.txt").write_bytes("".join(lines).encode("shift_jis"))
+    uri = (tmp_path / "notes.txt").as_uri()
+    assert carrel("cat", str(tmp_path), uri).stdout.decode() == "".join(lines)
+    assert carrel("cat", str(tmp_path), f"{uri}?tail=1").stdout.decode() == lines[1]

@@ -186,7 +186,7 @@ def test_a_conversation_in_a_terminal_with_tools_cancellation_and_completion(hom
         terminal.wait_for("A book.")
         terminal.wait_for("● books")
         terminal.type("\x04")
-        terminal.wait_for("Saved. To go on: carrel chat --resume ")
+        terminal.wait_for("Saved. To continue: carrel chat --resume ")
         assert terminal.ended() == 0
         assert vendor.refusals == []
     files = [file for folder in (home["XDG_DATA_HOME"], home["XDG_CONFIG_HOME"]) for file in Path(folder).rglob("*.*")]
@@ -197,6 +197,18 @@ def test_a_conversation_in_a_terminal_with_tools_cancellation_and_completion(hom
         done = ask(vendor, home, "--resume", "--print")
         assert done.stdout == b"Back.\n"
         assert "What is 1 + 2?" in json.dumps(vendor.requests[0].body)
+
+
+@pytest.mark.parametrize("kind", ["xterm-256color", "dumb"])
+def test_a_yes_that_was_typed_ahead_with_the_message_approves_no_call(home: dict[str, str], kind: str) -> None:
+    enter = "\n" if kind == "dumb" else "\r"
+    with anthropic_endpoint(ADD) as vendor, converse(vendor, home, BOOKS, "--model", MODEL, TERM=kind) as terminal:
+        terminal.wait_for("\n> " if kind == "dumb" else "Connecting to ")
+        terminal.type(f"What is 1 + 2?{enter}y{enter}a{enter}")  # at once: all of it arrives before the question
+        terminal.wait_for("[m]ore:")
+        terminal.type(f"n{enter}")
+        terminal.wait_for("It is")
+        assert "has not approved this call" in json.dumps(vendor.requests[1].body)
 
 
 def test_a_dumb_terminal_has_plain_lines_without_any_escape_sequence(home: dict[str, str]) -> None:

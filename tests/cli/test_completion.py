@@ -45,7 +45,8 @@ def test_bash_completes_commands_options_choices_and_files(scripts, tmp_path):
     (tmp_path / "car").mkdir()
     assert completed(scripts, tmp_path, "") >= set(COMMANDS)
     assert completed(scripts, tmp_path, "in") == {"info", "init", "install"}
-    assert completed(scripts, tmp_path, "serve", "--allow") == {"--allow-host", "--allow-origin"}
+    assert completed(scripts, tmp_path, "serve", "--allow-h") == {"--allow-host"}
+    assert completed(scripts, tmp_path, "serve", "--allow") == {"--allow-functions", "--allow-host", "--allow-origin"}
     assert completed(scripts, tmp_path, "run", "--log-level", "") == {"debug", "info", "warning", "error"}
     assert completed(scripts, tmp_path, "config", "") >= {"show", "check", "schema"}
     assert completed(scripts, tmp_path, "serve", "--config", "carrel") == {"carrel.toml"}

@@ -90,11 +90,11 @@ def test_what_the_command_line_shares_is_shown_first(capsys):
 def test_a_file_that_is_right_says_what_to_do_next(capsys, folder):
     (folder / "carrel.toml").write_text('[[sources]]\npath = "docs"\n')
     assert main(["config", "check"]) == 0
-    assert capsys.readouterr().out == "carrel.toml is right: carrel serve --config carrel.toml\n"
+    assert capsys.readouterr().out == "carrel.toml is valid: carrel serve --config carrel.toml\n"
     (folder / "server.py").write_text("")
     (folder / "app.toml").write_text('[app]\nfile = "server.py:app"\n')
     assert main(["config", "check", "--config", "app.toml"]) == 0
-    assert capsys.readouterr().out == "app.toml is right: carrel run --config app.toml\n"
+    assert capsys.readouterr().out == "app.toml is valid: carrel run --config app.toml\n"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``carrel serve`` and ``carrel run`` with a carrel.toml: real processes, over HTTP and on stdio."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -127,6 +128,17 @@ async def test_callers_of_a_server_with_an_issuer_need_its_tokens(folder):
     assert "hunter2" not in errors.text
 
 
+def test_a_server_does_not_start_if_a_rule_for_scopes_is_empty(folder):
+    place, _ = folder
+    (place / "scopes.toml").write_text(
+        "[http]\nport = 0\n[auth]\nissuer = 'https://auth.example'\nresource = 'https://mcp.example/mcp'\n"
+        "scopes = { 'tools/call' = '${env:SCOPE}' }\n[[sources]]\nurl = 'docs'\n"
+    )
+    done = carrel("serve", "--config", str(place / "scopes.toml"), env={**os.environ, "SCOPE": ""})
+    assert done.returncode == 2
+    assert b"scopes['tools/call']: no scope is named" in done.stderr
+
+
 async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(folder):
     place, _ = folder
     (place / "code").mkdir()
@@ -154,7 +166,7 @@ async def test_a_server_in_python_has_its_http_limits_and_sources_from_the_file(
         (
             "serve",
             "[app]\nfile = 's.py'",
-            "carrel.toml:2: [app] is for carrel run, which serves what is written in Python",
+            "carrel.toml:2: [app] is for carrel run, which serves Python code",
         ),
         ("run", "[http]\nport = 1", 'say which server: a file, a module, or [app] of carrel.toml: file = "server.py"'),
         ("run", "[app]\nfile = 's.py'", "no such file: "),

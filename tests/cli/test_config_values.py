@@ -1,5 +1,6 @@
 """Values of settings: references, conversion, and what is hidden."""
 
+import os
 import sys
 import types
 
@@ -8,7 +9,7 @@ import pytest
 from carrel.cli.config_settings import fields
 from carrel.cli.config_values import MAX_FILE, convert, mask, resolve, shown
 from carrel.errors import ConfigError
-from carrel.redaction import without_password
+from carrel.redaction import without_secrets
 
 
 def test_references_are_resolved_in_texts_lists_and_tables(tmp_path, monkeypatch):
@@ -45,10 +46,17 @@ def test_a_reference_that_leads_nowhere_is_explained(text, complaint, monkeypatc
 
 def test_a_file_that_is_too_long_for_a_value_is_not_read_to_its_end(tmp_path):
     (tmp_path / "long").write_bytes(b"x" * (MAX_FILE + 1))
-    with pytest.raises(ConfigError, match=r"\$\{file:long\} has more than 1048576 characters"):
+    with pytest.raises(ConfigError, match=r"\$\{file:long\} has more than 1048576 bytes"):
         resolve("${file:long}", str(tmp_path))
     (tmp_path / "long").write_bytes(b"x" * MAX_FILE)
     assert len(resolve("${file:long}", str(tmp_path)).value) == MAX_FILE
+
+
+def test_what_is_not_a_regular_file_is_no_value_and_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "/dev/zero", "."):
+        with pytest.raises(ConfigError, match=f"file:{name}.* cannot be read: it is a "):
+            resolve(f"${{file:{name}}}", str(tmp_path))
 
 
 def test_a_secret_is_a_reference_without_a_default(monkeypatch):
@@ -119,5 +127,5 @@ def test_secrets_and_passwords_are_hidden():
     assert mask(secret, "hunter2", secret=False) == "********"
     assert mask(plain, "hunter2", secret=True) == "********"
     assert mask(plain, ["https://a:hunter2@b/"], secret=False) == ["https://a:********@b/"]
-    assert without_password("imap://u:a/b@c@host/x") == "imap://u:********@host/x"
+    assert without_secrets("imap://u:a/b@c@host/x") == "imap://u:********@host/x"
     assert shown({"*": ["a", 1, True]}) == '{ "*" = ["a", 1, true] }'

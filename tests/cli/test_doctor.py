@@ -42,7 +42,7 @@ def test_a_good_server_over_http_has_a_score_of_100():
 def test_a_shared_folder_has_a_score_of_100(tmp_path):
     (tmp_path / "a.md").write_text("# A")
     done = carrel("doctor", str(tmp_path), "--hostile")
-    assert done.stdout.endswith(b"Nothing is found wrong.\n\nscore 100 of 100\n")
+    assert done.stdout.endswith(b"No problems found.\n\nscore 100 of 100\n")
 
 
 def test_what_is_wrong_with_a_bad_server_is_shown_with_places_and_advice():

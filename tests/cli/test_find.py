@@ -1,6 +1,7 @@
 """``carrel find``: finding by words."""
 
 import json
+import shlex
 
 from carrel import Client, Server
 from carrel.cli.find import linked, search_tool, searched
@@ -54,20 +55,33 @@ async def test_a_search_is_repeated_until_it_is_complete_or_there_is_no_time_lef
 
 def test_nothing_found_is_exit_code_1():
     done = carrel("find", BOOKS, "unheard-of")
-    assert (done.returncode, done.stdout) == (1, b"Nothing is found.\n")
+    assert (done.returncode, done.stdout) == (1, b"Nothing found.\n")
 
 
 def test_a_search_that_finds_no_resources_is_exit_code_1_too(tmp_path):
     (tmp_path / "wine.md").write_text("red")
     done = carrel("find", str(tmp_path), "beer")
-    assert (done.returncode, done.stdout) == (1, b"Nothing is found.\n")
+    assert (done.returncode, done.stdout) == (1, b"Nothing found.\n")
+    assert b"Only names and descriptions were searched. To search texts: carrel serve PATH --search" in done.stderr
+    for quiet in ("--names", "--quiet"):
+        assert b"Only names" not in carrel("find", str(tmp_path), "beer", quiet).stderr
+
+
+def test_a_folder_is_searched_by_its_texts_if_a_server_with_an_index_is_given(tmp_path):
+    (tmp_path / "wine.txt").write_text("猫が好き", encoding="utf-8")
+    served = shlex.join([*COMMAND, "serve", str(tmp_path), "--search"])
+    done = carrel("find", served, "猫")
+    assert "wine.txt" in done.stdout.decode(), done.stderr
+    done = carrel("find", served, "犬")
+    assert (done.returncode, b"Only names" in done.stderr) == (1, False), done.stderr
 
 
 def test_resources_of_a_search_are_a_table_and_any_other_result_is_its_text():
     found = {"resources": [{"uri": "a:b", "name": "B"}, {"uri": "a:c", "title": "C", "name": "c"}]}
     rows = linked(CallToolResult(content=[], structured_content=found))
     assert rows == [("resource", "a:b", "B"), ("resource", "a:c", "C")]
-    for other in (None, {"hits": []}, {"resources": 5}, {"resources": [5]}, {"resources": [{}]}):
+    assert linked(CallToolResult(content=[], structured_content={"hits": []})) == []
+    for other in (None, {"hits": [1]}, {"resources": 5}, {"resources": [5]}, {"resources": [{}]}):
         assert linked(CallToolResult(content=[], structured_content=other)) is None
 
 

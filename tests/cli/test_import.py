@@ -12,6 +12,7 @@ from carrel.cli import main
 from carrel.host.config import read_file
 from carrel.host.config.inputs import Inputs
 from carrel.host.config.variables import resolve
+from chat.pty_program import in_terminal
 
 
 class Ring(KeyringBackend):
@@ -116,7 +117,7 @@ def test_nothing_is_written_on_a_dry_run_or_without_a_terminal(home, ring, capsy
     assert "Nothing was written (--dry-run)." in capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["import"]) == 2
-    assert "there is no terminal to ask on" in capsys.readouterr().err
+    assert "standard input is not a terminal" in capsys.readouterr().err
     assert not (home / "project/carrel.toml").exists()
     assert not ring.texts
 
@@ -159,7 +160,80 @@ def test_carrel_config_accepts_and_checks_the_servers_of_hosts(home, capsys):
     assert main(["import", "--yes"]) == 0
     capsys.readouterr()
     assert main(["config", "check"]) == 0
-    assert capsys.readouterr().out == "carrel.toml is right: 2 servers for hosts\n"
+    assert capsys.readouterr().out == "carrel.toml is valid: 2 servers for hosts\n"
     (home / "project/carrel.toml").write_text('[servers.a]\ncomand = "x"\n')
     assert main(["config", "check"]) == 2
     assert "server 'a': there is no key 'comand'; did you mean 'command'?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="it needs a pseudo-terminal")
+def test_a_yes_that_was_typed_before_the_question_is_no_answer(home):
+    with in_terminal([sys.executable, "-m", "carrel", "import"]) as terminal:
+        terminal.type("y\n")
+        terminal.wait_for("[y/N] ")
+        terminal.type("n\n")
+        terminal.wait_for("Nothing was written.")
+        assert terminal.ended() == 1
+    assert not (home / "project/carrel.toml").exists()
+
+
+def applications(home, **files):
+    """Write the servers of Cursor, of VS Code's project and of the project's .mcp.json."""
+    places = {
+        "cursor": (home / ".cursor/mcp.json", "mcpServers"),
+        "vscode": (home / "project/.vscode/mcp.json", "servers"),
+        "project": (home / "project/.mcp.json", "mcpServers"),
+    }
+    for name, servers in files.items():
+        file, section = places[name]
+        file.write_text(json.dumps({section: servers, "inputs": [{"type": "promptString", "id": "zone"}]}))
+
+
+def test_equal_entries_of_several_applications_become_one(home, capsys):
+    notes, other = {"command": "npx", "args": ["notes", "/a"]}, {"command": "npx", "args": ["notes", "/b"]}
+    here = {"command": "npx", "args": ["notes", "${workspaceFolder}"]}
+    applications(
+        home,
+        cursor={"notes": notes, "same": notes, "other": other},
+        vscode={"notes": {"type": "stdio", **notes}, "other": notes, "here": here},
+        project={"notes": dict(reversed(notes.items())), "other": notes, "here": here},
+    )
+    assert main(["import", "--yes"]) == 0
+    assert set(written(home)["servers"]) == {"notes", "same", "other", "other-cursor", "here"}
+    before = (home / "project/carrel.toml").read_text()
+    assert main(["import", "--yes"]) == 0
+    assert (home / "project/carrel.toml").read_text() == before
+
+
+def test_new_names_do_not_replace_each_other(home):
+    (home / "project/carrel.toml").write_text('[servers.a]\ncommand = "old"\n')
+    applications(home, cursor={"a": {"command": "one"}, "a-2": {"command": "two"}}, vscode={})
+    assert main(["import", "--yes"]) == 0
+    commands = {name: entry["command"] for name, entry in written(home)["servers"].items()}
+    assert sorted(commands.values()) == ["old", "one", "two"]
+    assert commands["a"] == "old"
+
+
+def test_the_work_grows_with_the_number_of_servers_and_not_with_its_square(home, capsys):
+    def work(count):
+        """Return how many functions of Carrel and of the standard library are called, per server."""
+        servers = {f"s{number}": {"command": "npx", "env": {"API_KEY": f"secret{number}"}} for number in range(count)}
+        applications(home, cursor=servers, vscode=servers, project={})
+        (home / "project/carrel.toml").unlink(missing_ok=True)
+        calls = 0
+
+        def counted(frame, event, argument):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(counted)
+        try:
+            assert main(["import", "--yes"]) == 0
+        finally:
+            sys.setprofile(None)
+        assert len(written(home)["servers"]) == count
+        return calls / count
+
+    work(1)
+    assert work(400) < 1.5 * work(100)

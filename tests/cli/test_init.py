@@ -38,7 +38,7 @@ def test_a_folder_of_files_is_shared(tmp_path, capsys):
 def test_what_is_there_already_is_kept_without_force(tmp_path, capsys):
     (tmp_path / "carrel.toml").write_text("mine")
     assert main(["init", str(tmp_path)]) == 2
-    assert "is there already; --force replaces it" in capsys.readouterr().err
+    assert "already exists; --force replaces it" in capsys.readouterr().err
     assert (tmp_path / "carrel.toml").read_text() == "mine"
     assert not (tmp_path / SCHEMA_FILE).exists()
     made(tmp_path)

@@ -279,7 +279,7 @@ def test_a_file_that_is_no_longer_valid_when_it_is_written_is_left_alone(home):
     file.write_text("{}")
     code, errors = install_on_a_terminal(home, "y", lambda: file.write_text("{broken"))
     assert code == 2
-    assert "was left alone" in errors
+    assert "was not changed" in errors
     assert file.read_text() == "{broken"
 
 
@@ -327,7 +327,7 @@ def test_what_is_not_a_regular_file_is_refused_at_once(home, kind):
     before = file.stat()
     done = carrel(home, "install", "cursor", "notes", "--config", str(file), "--yes")
     assert done.returncode == 2
-    assert "is not a configuration file: it is " in done.stderr
+    assert "cannot be read: it is " in done.stderr
     assert (file.stat().st_mode, file.stat().st_ino) == (before.st_mode, before.st_ino)
 
 
@@ -393,7 +393,7 @@ def test_a_name_made_from_a_folder_has_only_letters_that_every_client_takes(home
         (["claude-desktop", "http://127.0.0.1:8000/mcp"], "reads only commands"),
         (["claude-desktop", "notes", "--workspace", "."], "leave out --workspace"),
         (["cursor", "notes", "--workspace", ".", "--config", "x"], "give one of them"),
-        (["cursor", "notes", "--config", "notes", "--yes"], "is not a configuration file"),
+        (["cursor", "notes", "--config", "notes", "--yes"], "cannot be read: it is a folder"),
     ],
 )
 def test_wrong_use_is_answered_with_one_line_and_exit_code_2(home, arguments, complaint, capsys):

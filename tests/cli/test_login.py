@@ -120,6 +120,15 @@ async def test_a_token_that_is_not_accepted_any_more_needs_another_login_and_no_
     assert len(authority.requests()) == 1
 
 
+async def test_the_help_of_logout_says_that_the_token_is_revoked():
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "carrel", "logout", "--help"), stdout=asyncio.subprocess.PIPE
+    )
+    shown = " ".join((await process.communicate())[0].decode().split())
+    assert "delete its token on this machine, and revoke it at the authorization server" in shown
+    assert "not told" not in shown
+
+
 async def test_only_urls_have_logins(carrel):
     assert await carrel("login", "server.py") == (
         2,

@@ -55,7 +55,9 @@ def test_pipes_and_dumb_terminals_get_lines_and_quiet_gets_none(tmp_path: Path) 
     assert b"connecting" not in piped.stderr
     with in_terminal([*command, "--quiet"], TERM="dumb", DONE=environment["DONE"]) as terminal:
         terminal.wait_for("wood (optional): ")
-        terminal.type("\n\n")
+        terminal.type("\n")
+        terminal.wait_for("Send this? [Y/n] ")
+        terminal.type("\n")
         terminal.ended()
         assert "1 of 4" not in terminal.text
 

@@ -1,6 +1,8 @@
 """``carrel record``: sessions in files, on stdio and over HTTP."""
 
 import json
+import os
+import sys
 
 import aiohttp
 import pytest
@@ -73,3 +75,21 @@ def test_a_recorder_ignores_empty_lines_and_what_comes_after_its_end(tmp_path):
     assert (tmp_path / "x").read_bytes() == b""
     with pytest.raises(ConfigError):
         Recorder(str(tmp_path))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+@pytest.mark.parametrize("exists", [False, True])
+def test_only_the_user_can_read_a_recording_from_its_creation_on(tmp_path, monkeypatch, exists):
+    file = tmp_path / "session.jsonl"
+    if exists:
+        file.write_text("old")
+        file.chmod(0o644)
+    monkeypatch.setattr(os, "fchmod", os.fchmod if exists else lambda *_: None)
+    before = os.umask(0)
+    try:
+        recorder = Recorder(str(file))
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o600
+    recorder.close()
+    assert file.read_bytes() == b""

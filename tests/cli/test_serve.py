@@ -199,7 +199,7 @@ def test_options_of_folders_are_options_of_skills_too(tmp_path):
 def test_an_empty_folder_is_mentioned_on_stderr_and_served(tmp_path):
     [listing], _, errors = converse([tmp_path], {"method": "resources/list"})
     assert "result" in listing
-    assert errors == f"carrel: {tmp_path} is empty so far\n"
+    assert errors == f"carrel: {tmp_path} is empty\n"
 
 
 def test_the_stdio_start_path_loads_no_http_and_nothing_slow(tmp_path):
@@ -226,6 +226,7 @@ def test_over_http_it_says_where_it_is_and_how_to_use_it():
         reply = send(command.replace("\\\n", " "))
         [content] = reply["result"]["contents"]
         [name] = re.findall(r"Read (.*) with curl:", text)
+        assert f"-m carrel ls {url} (likewise: find … WORDS, watch …)\n" in text
         assert content["text"] == next(LIBRARY.rglob(name)).read_text(encoding="utf-8")
 
 

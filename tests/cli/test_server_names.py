@@ -104,7 +104,7 @@ def test_a_name_that_is_also_a_file_or_folder_here_is_not_guessed(home, make, sa
 
 
 def test_an_unknown_name_is_answered_with_a_near_one_or_all(home):
-    with pytest.raises(ConfigError, match=r"'github' is no file, .* or an application; none is configured"):
+    with pytest.raises(ConfigError, match=r"'github' is no file, .* or an application; no server is configured"):
         asked("github")
     write_toml(home / "carrel.toml", github={"url": "https://example.org/mcp"}, zoo={"url": "https://zoo.example/mcp"})
     with pytest.raises(ConfigError, match="did you mean 'github'"):

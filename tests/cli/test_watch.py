@@ -102,7 +102,7 @@ def test_a_server_without_anything_to_watch_is_an_error(tmp_path):
     (tmp_path / "silent.py").write_text("from carrel import Server\napp = Server('silent', list_changed=False)\n")
     done = carrel("watch", str(tmp_path / "silent.py"), "--lists")
     assert done.returncode == 1
-    assert b"announces no changes of its lists" in done.stderr
+    assert b"has no notifications of its lists" in done.stderr
 
 
 def test_a_subscription_that_is_refused_is_an_error(tmp_path):

@@ -9,25 +9,25 @@ from carrel.errors import ConfigError, SourceUnavailable
 
 __all__ = ["COMMANDS", "main"]
 
-#: Commands by what they are for, each with a line of help.
+#: Commands by group, each with a line of help.
 GROUPS = {
-    "share data, serve your own server": {
+    "share data and serve your own server": {
         "serve": "share folders with AI applications, on stdio or over HTTP",
         "run": "serve a server that is written in Python",
-        "dev": "serve it while you write it: reloads, and shows every message",
+        "dev": "serve it while you write it: reload, log of messages",
         "gateway": "offer many servers as one, to any application",
     },
     "set up": {
         "init": "write a carrel.toml for a folder",
-        "config": "show the settings in force, check a carrel.toml",
+        "config": "show the effective settings, check a carrel.toml",
         "install": "add a server to Claude, VS Code, Cursor and other applications",
-        "import": "take over the servers that these applications have",
+        "import": "copy the servers of these applications",
         "login": "log in to a server in the browser, for all commands",
-        "logout": "forget the login to a server",
-        "completion": "print a script with which your shell completes all this",
+        "logout": "log out of a server, and revoke its token",
+        "completion": "print a completion script for your shell",
     },
     "ask a server": {
-        "ls": "list what a server has: resources, tools, prompts",
+        "ls": "list the resources, tools and prompts of a server",
         "tree": "show the resources of a server as a tree",
         "find": "find resources, tools and prompts by words",
         "cat": "print a resource of a server",
@@ -39,9 +39,9 @@ GROUPS = {
         "chat": "chat with a language model that uses your servers",
     },
     "examine a server": {
-        "info": "show what a server is, what it speaks and how fast it answers",
-        "doctor": "examine a server: what is wrong with it, and what to do",
-        "record": "pass a session with a server through, and write it into a file",
+        "info": "show the versions, capabilities and times of a server",
+        "doctor": "examine a server, and report errors with advice",
+        "record": "record a session with a server into a file",
         "replay": "serve a recorded session, as a mock server",
     },
 }
@@ -52,16 +52,16 @@ FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-#: What to do about a source that cannot be reached.
+#: Hint for a source that cannot be reached.
 OPTIONAL = (
     "; start it first, or share it with `optional = true` in carrel.toml, so that the server does not wait for it"
 )
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 0, 2 after wrong use or wrong set-up, 130 after Ctrl-C.
+    """Run a subcommand and return the exit code: 0, 2 after a usage or configuration error, 130 after Ctrl-C.
 
-    Any error is one line on standard error, with its traceback before it if ``--debug`` is given.
+    Errors are printed as one line on standard error, after their traceback if ``--debug`` is given.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -69,31 +69,39 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return dispatch([argument for argument in arguments[:end] if argument != DEBUG] + arguments[end:])
     except ConfigError as error:
-        hint = OPTIONAL if isinstance(error, SourceUnavailable) else ""
+        hint = OPTIONAL if isinstance(error, SourceUnavailable) and error.is_down else ""
         return report(error, f"{error}{hint}", WRONG_USE, debug)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output is gone; without this, the interpreter reports it again on exit.
+        # Standard output is a broken pipe; without this, the interpreter reports it again on exit.
         sys.stdout = None
         return BROKEN_PIPE
+    except ModuleNotFoundError as error:
+        from carrel.extras import explain_missing
+
+        return report(error, explain_missing(error) or described(error), WRONG_USE, debug)
     except Exception as error:
-        return report(error, f"{type(error).__name__}: {error} (--debug shows where)", FAILED, debug)
+        return report(error, described(error), FAILED, debug)
+
+
+def described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error} (--debug shows where)"
 
 
 def report(error: Exception, message: str, code: int, debug: bool) -> int:
     """Print an error as one line, with its traceback before it if ``debug``, and return the exit code.
 
-    It may have text of files and servers in it: control characters are escaped.
+    The error may contain text from files and servers: control characters are escaped, and secrets in URLs are hidden.
     """
-    from carrel.printable import printable  # imported only after a mistake
+    from carrel.cli.messages import tell  # imported only after a mistake
+    from carrel.redaction import without_secrets
 
     if debug:
         import traceback
 
-        traceback.print_exception(error)
-    one_line = " ".join(message.split())
-    sys.stderr.write(f"carrel: {printable(one_line, len(one_line))}\n")
+        sys.stderr.write(without_secrets("".join(traceback.format_exception(error))))
+    tell(f"carrel: {' '.join(message.split())}")
     return code
 
 
@@ -101,7 +109,7 @@ def dispatch(arguments: list[str]) -> int:
     """Dispatch to the subcommand.
 
     Raises:
-        ConfigError: there is no such subcommand, or it failed because of wrong use.
+        ConfigError: the subcommand does not exist, or was used wrongly.
     """
     first = arguments[0] if arguments else "--help"
     command = command_of(first)
@@ -117,7 +125,7 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def command_of(name: str) -> Callable[[list[str]], int] | None:
-    """Return the function of a subcommand, whose module alone is imported; None if there is none."""
+    """Return the function of a subcommand, or None if it is unknown. Only the subcommand's module is imported."""
     if name == "serve":
         from carrel.cli import serve
 
@@ -194,11 +202,11 @@ def overview() -> str:
         "  --help      print this; 'carrel COMMAND --help' explains a command\n"
         "  --debug     with any command: print the traceback of an error\n\n"
         "first steps:\n"
-        "  carrel ls ./notes                        what a folder shares, in the terminal\n"
+        "  carrel ls ./notes                        list the resources of a folder\n"
         "  carrel serve ./notes --http 8000         share it over HTTP\n"
         "  carrel install claude-desktop ./notes    use it in Claude Desktop\n"
-        "  carrel dev server.py --http 8000         your own server, while you write it\n"
-        "  carrel chat server.py                    ask a model that uses it\n"
+        "  carrel dev server.py --http 8000         serve a server while you write it\n"
+        "  carrel chat server.py                    chat with a model that uses it\n"
     )
 
 

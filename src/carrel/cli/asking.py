@@ -1,4 +1,4 @@
-"""Subcommands that ask a server, by their names. Each is a module, imported only when it is run."""
+"""Subcommands that send requests to a server, by name. Each is a module, imported only when it is run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["command_of", "parsers"]
 
 
 def command_of(name: str) -> Callable[[list[str]], int] | None:
-    """Return the function of a subcommand, whose module alone is imported; None if there is none."""
+    """Return the function of a subcommand, or None if it is unknown. Only the subcommand's module is imported."""
     if name == "info":
         from carrel.cli import info
 
@@ -62,7 +62,7 @@ def command_of(name: str) -> Callable[[list[str]], int] | None:
 
 
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
-    """Return the parsers of these commands by name. All of their modules are imported."""
+    """Return the argument parsers of these commands by name. All command modules are imported."""
     from carrel.cli import chat, doctor, find, info, login, prompt, record, replay, skills, tools, tree, watch
 
     modules = {"info": info, "tools": tools, "prompt": prompt, "skills": skills, "tree": tree, "find": find}

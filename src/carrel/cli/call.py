@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from carrel.cli.named import find_named, named_parser
+from carrel.cli.messages import tell
+from carrel.cli.named import is_unknown, missing, named_parser, unlisted
 from carrel.cli.options import Parser
 from carrel.cli.output import write_json, write_text
 from carrel.cli.progress import Bar
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "read_arguments", "run"]
 
+#: Text that is a number or a boolean in JSON.
+WRITTEN = re.compile(r"true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 SUMMARY = "Call a tool of a server and print its result."
 EXAMPLES = """\
 examples:
@@ -30,6 +34,7 @@ examples:
   carrel call echo message=hi -- npx -y @modelcontextprotocol/server-everything
 
 key=value is text, or what the tool's schema says of that argument (a number, true or false);
+The arguments of a tool that is not listed are numbers, true or false if they are written so.
 key:=json is JSON: limit:=5, tags:='["a", "b"]'. Exit code 0: done; 1: the tool reported an error;
 2: wrong use; 3: no connection.
 """
@@ -45,7 +50,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel call`` and return the exit code: 0, 1 if the tool reported an error, 3 without a connection.
 
     Raises:
-        ConfigError: wrong use: no such tool, or arguments that it does not take.
+        ConfigError: there is no such tool, or the arguments are invalid.
     """
     options, whom = read_asked(parser(), arguments)
     pairs = [split_pair(pair) for pair in options.arguments]
@@ -64,9 +69,13 @@ def run(arguments: list[str]) -> int:
 
     async def call(client: Client) -> int:
         tools = {tool.name: tool for tool in await client.list_tools()}
-        tool = find_named(whom, "tool", options.tool, tools)
-        bar.update(f"{tool.name} works")
-        result = await client.call_tool(tool.name, read_arguments(tool, pairs), progress=show_progress)
+        name, tool = options.tool, tools.get(options.tool)
+        given = read_untyped(pairs) if tool is None else read_arguments(tool, pairs)
+        bar.update(f"{name} works")
+        with unlisted(whom, "tool", name, tools):
+            result = await client.call_tool(name, given, progress=show_progress)
+        if tool is None and result.is_error and is_unknown("tool", result.text):
+            raise missing(whom, "tool", name, tools)
         bar.stop()
         write(result, as_json=options.json)
         return REFUSED if result.is_error else 0
@@ -75,10 +84,10 @@ def run(arguments: list[str]) -> int:
 
 
 def split_pair(pair: str) -> tuple[str, str, bool]:
-    """Split ``key=value`` or ``key:=json`` into key, value, and whether the value is JSON.
+    """Split ``key=value`` or ``key:=json`` into the key, the value, and whether the value is JSON.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the text has neither form.
     """
     key, equals, value = pair.partition("=")
     if not equals or not key.rstrip(":"):
@@ -86,8 +95,17 @@ def split_pair(pair: str) -> tuple[str, str, bool]:
     return key.removesuffix(":"), value, key.endswith(":")
 
 
+def read_untyped(pairs: list[tuple[str, str, bool]]) -> dict[str, Any]:
+    """Return the arguments of a tool that is not listed; text becomes a number or a boolean if it is written as one.
+
+    Raises:
+        ConfigError: a value is not JSON.
+    """
+    return {key: read_json(key, text) if is_json or WRITTEN.fullmatch(text) else text for key, text, is_json in pairs}
+
+
 def read_arguments(tool: Tool, pairs: list[tuple[str, str, bool]]) -> dict[str, Any]:
-    """Return the arguments of a tool; text becomes a number or a boolean where the schema of the tool says so.
+    """Return the arguments of a tool. Text is converted to a number or a boolean if the tool's schema says so.
 
     Raises:
         ConfigError: a value is not JSON, or an argument is missing or unknown.
@@ -108,7 +126,7 @@ def read_arguments(tool: Tool, pairs: list[tuple[str, str, bool]]) -> dict[str, 
 
 
 def fields_of(tool: Tool) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the schemas of the arguments of a tool, and the names of required ones; a server may send any schema."""
+    """Return the schemas of a tool's arguments and the names of required arguments. A server may send any schema."""
     schema = tool.input_schema if isinstance(tool.input_schema, dict) else {}
     fields, required = schema.get("properties"), schema.get("required")
     names = required if isinstance(required, list) else []
@@ -123,7 +141,7 @@ def read_json(key: str, text: str) -> Any:
 
 
 def definition_of(field: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the schema that a field refers to in the definitions of another; any other field as it is."""
+    """Resolve a field's ``$ref`` in the definitions of its schema. Other fields are returned unchanged."""
     named = field.get("$ref") if isinstance(field, dict) else None
     definitions = schema.get("$defs")
     if not isinstance(named, str) or not isinstance(definitions, dict):
@@ -132,25 +150,25 @@ def definition_of(field: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def converted(text: str, field: Any) -> Any:
-    """Return text as the JSON value that a field takes; as text, if it takes text or no such value."""
+    """Convert text to the JSON type of a field. Return the text if the field accepts text or conversion fails."""
     kinds = kinds_of(field)
     if "string" in kinds or is_untyped(field):
         return text
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return text  # the server says what it expects
+        return text  # the server reports the error
 
 
 def is_untyped(field: Any) -> bool:
-    """Return whether the schema of a field says nothing of its type."""
+    """Return whether the schema of a field specifies no type."""
     if not isinstance(field, dict) or isinstance(field.get("type"), str) or isinstance(field.get("$ref"), str):
         return not isinstance(field, dict)
     return not any(_items(field, name) for name in ("type", "anyOf", "oneOf"))
 
 
 def kinds_of(field: Any) -> str:
-    """Return the types that the schema of a field allows, in words."""
+    """Describe the types that the schema of a field allows."""
     if not isinstance(field, dict):
         return name_of(field)
     kinds, choices = field.get("type"), _items(field, "enum")
@@ -162,7 +180,7 @@ def kinds_of(field: Any) -> str:
 
 
 def name_of(field: Any) -> str:
-    """Return the name of the type of a field whose schema is elsewhere (``$ref``), or else its title."""
+    """Return the type name of a field whose schema is a reference (``$ref``), or else its title."""
     if not isinstance(field, dict):
         return "any value"
     named, title = field.get("$ref"), field.get("title")
@@ -177,15 +195,14 @@ def _items(field: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def write_progress(done: float, total: float | None, message: str | None) -> None:
-    """Print progress on standard error as a line, where there is no bar."""
+    """Print progress as a line on standard error if there is no progress bar."""
     share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
     text = f"{share} {shown(message, 200)}" if message else share
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    tell(text)
 
 
 def write(result: CallToolResult, *, as_json: bool) -> None:
-    """Print a result: its text, and a line for everything else. Errors go to standard error."""
+    """Print a result: its text, and one line for each other content block. Errors go to standard error."""
     if as_json:
         write_json(result)
         return
@@ -193,13 +210,13 @@ def write(result: CallToolResult, *, as_json: bool) -> None:
     if not lines and result.structured_content:
         lines = [msgspec.json.format(msgspec.json.encode(result.structured_content)).decode()]
     if result.is_error:
-        sys.stderr.write("".join(f"carrel: {shown(line)}\n" for line in lines) or "carrel: the tool failed\n")
+        tell(*(f"carrel: {shown(line)}" for line in lines or ["the tool failed"]))
     else:
         write_text("\n".join(lines))
 
 
 def described(block: object) -> str:
-    """Return the text of a block of content, or a line that describes it."""
+    """Return the text of a content block, or a line that describes the block."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):

@@ -1,7 +1,7 @@
-"""Words that may follow a command line: names of servers, and what a server has: tools, prompts, URIs, arguments.
+"""Completion candidates for a command line: server names, and a server's tools, prompts, URIs and arguments.
 
-The scripts of ``carrel completion`` ask for them while a command line is typed. The server is asked within a few
-seconds, and whatever goes wrong, there are no words: a shell shows no errors here.
+The scripts of ``carrel completion`` request them while a command line is typed. The server must respond within a few
+seconds. After any error there are no candidates, because a shell shows no errors during completion.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "Candidates", "candidates", "for_bash"]
 
-#: Seconds that the server may take.
+#: Seconds to wait for the server.
 PATIENCE = 4.0
-#: Most words that are offered.
+#: Maximum number of candidates.
 MAX_WORDS = 500
-#: Characters that a word has in bash without a backslash.
+#: Characters that bash does not need escaped with a backslash.
 PLAIN = re.compile(r"([^\w@%+=:,./~^-])")
 
 
 class Candidates(NamedTuple):
-    """Words that may stand in place of ``typed``; ``alone`` if nothing else can, such as a file."""
+    """Candidates to replace ``typed``. ``alone`` says that nothing else, such as a file, can stand there."""
 
     typed: str
     words: list[str]
@@ -43,7 +43,7 @@ class Candidates(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Command line up to the cursor: positional arguments, options with values, and the word that is being typed."""
+    """Command line up to the cursor: positional arguments, options with values, and the word being typed."""
 
     positional: list[str]
     options: dict[str, list[str]]
@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 def candidates(line: str) -> Candidates:
-    """Return the words that may follow a command line up to the cursor, such as ``carrel call server.py a``."""
+    """Return the candidates for a command line up to the cursor, such as ``carrel call server.py a``."""
     words, typed = split(line)
     if len(words) < 2 or words[1] not in COMMANDS or "--" in words:
         return Candidates(typed, [])
@@ -74,13 +74,13 @@ def candidates(line: str) -> Candidates:
 
 
 def split(line: str) -> tuple[list[str], str]:
-    """Split a command line into its words and the one that is being typed, without quotes."""
+    """Split a command line into complete words and the word being typed, without quotes."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[str] = []
     try:
         words += lexer
-    except ValueError:  # an open quote
+    except ValueError:  # an unclosed quote
         return words, lexer.token
     if line[-1:].isspace() and not line.endswith("\\ "):
         return words, ""
@@ -88,7 +88,7 @@ def split(line: str) -> tuple[list[str], str]:
 
 
 def read_line(name: str, words: list[str], typed: str) -> Line | None:
-    """Return the arguments of a command; None where the value of one of its own options is being typed."""
+    """Parse the arguments of a command. Return None if the value of one of the command's options is being typed."""
     parser = parser_of(name)
     given = Line([], {}, typed, None)
     waiting: str | None = None
@@ -119,13 +119,13 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 def takes_value(parser: argparse.ArgumentParser, option: str) -> bool:
-    """Return whether the next word is the value of an option; those that a command does not have are of a template."""
+    """Return whether an option takes a value. Unknown options are template variables, which take a value."""
     action = parser._option_string_actions.get(option)
     return action is None or action.nargs != 0
 
 
 def beginning(typed: str, words: Iterable[str]) -> list[str]:
-    """Return the words that begin with what is typed, each once."""
+    """Return the words that begin with ``typed``, without duplicates."""
     found = [word for word in dict.fromkeys(words) if word.startswith(typed) and word.isprintable()]
     return found[:MAX_WORDS]
 
@@ -139,11 +139,11 @@ def servers(typed: str) -> list[str]:
 
 
 async def ask(given: Line, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
-    """Return what a server answers to a question.
+    """Connect to the server and return the result of ``question``.
 
     Raises:
-        MCPError: there is no such server, or no answer.
-        TimeoutError: it takes too long.
+        MCPError: there is no such server, or a request failed.
+        TimeoutError: the server takes too long.
     """
     options = argparse.Namespace(timeout=PATIENCE, header=given.options.get("--header", []), quiet=True)
     whom = await asyncio.to_thread(asked, given.positional[0])
@@ -152,7 +152,7 @@ async def ask(given: Line, question: Callable[[Client], Awaitable[list[str]]]) -
 
 
 async def of_call(given: Line) -> list[str]:
-    """Return names of tools, and names and values of the arguments of one."""
+    """Return tool names, then the argument names and values of the given tool."""
 
     async def question(client: Client) -> list[str]:
         tools = await client.list_tools()
@@ -172,12 +172,12 @@ async def of_call(given: Line) -> list[str]:
 
 
 async def of_tools(given: Line) -> list[str]:
-    """Return names of tools."""
+    """Return tool names."""
     return await of_call(given) if len(given.positional) == 1 else []
 
 
 async def of_prompt(given: Line) -> list[str]:
-    """Return names of prompts, and names and values of the arguments of one, which the server completes."""
+    """Return prompt names, then the argument names of the given prompt, and argument values completed by the server."""
 
     async def question(client: Client) -> list[str]:
         prompts = await client.list_prompts()
@@ -197,7 +197,7 @@ async def of_prompt(given: Line) -> list[str]:
 
 
 async def of_cat(given: Line) -> list[str]:
-    """Return URIs and templates; of a template, options and values of its variables, which the server completes."""
+    """Return URIs and templates; for a template, options for its variables, and values completed by the server."""
     if len(given.positional) == 1 and given.option is None and not given.typed.startswith("-"):
         return await ask(given, uris_of)
     template = next((word for word in given.positional[1:] if "{" in word), None)
@@ -228,12 +228,12 @@ async def of_cat(given: Line) -> list[str]:
 
 
 async def of_watch(given: Line) -> list[str]:
-    """Return URIs of resources."""
+    """Return resource URIs."""
     return await ask(given, uris_of)
 
 
 async def of_skills(given: Line) -> list[str]:
-    """Return names of skills."""
+    """Return skill names."""
 
     async def question(client: Client) -> list[str]:
         return [skill.name for skill in await client.skills.list_skills()]
@@ -242,7 +242,7 @@ async def of_skills(given: Line) -> list[str]:
 
 
 async def of_server(given: Line) -> list[str]:
-    """Return nothing: only the server is completed."""
+    """Return no candidates: only the server is completed."""
     return []
 
 
@@ -255,13 +255,13 @@ async def uris_of(client: Client) -> list[str]:
 
 
 def keys_of(pairs: Iterable[str]) -> Mapping[str, str]:
-    """Return the arguments that are typed already, as far as they are ``key=value`` or ``key:=json``."""
+    """Return the arguments typed so far that have the form ``key=value`` or ``key:=json``."""
     split_pairs = [pair.partition("=") for pair in pairs if "=" in pair]
     return {key.removesuffix(":"): value for key, _, value in split_pairs}
 
 
 def values_of(field: object) -> list[str]:
-    """Return the values that the schema of an argument allows, where it lists them."""
+    """Return the values of an argument, if its schema lists them."""
     if not isinstance(field, dict):
         return []
     if field.get("type") == "boolean":
@@ -273,7 +273,7 @@ def values_of(field: object) -> list[str]:
 
 
 def for_bash(line: str, word: str, found: Candidates) -> list[str]:
-    """Return words as bash takes them in place of its ``word``, which begins after the last colon or equals sign."""
+    """Convert candidates for bash, whose current ``word`` begins after the last colon or equals sign."""
     typed = found.typed
     if word[:1] in ("'", '"'):
         return found.words
@@ -291,4 +291,4 @@ COMMANDS: Mapping[str, Callable[[Line], Coroutine[Any, Any, list[str]]]] = {
     "watch": of_watch,
     **dict.fromkeys(("doctor", "find", "info", "login", "logout", "ls", "tree"), of_server),
 }
-"""Commands whose arguments are completed, each with what completes those after the server."""
+"""Commands whose arguments are completed, each with the function that completes the arguments after the server."""

@@ -1,4 +1,4 @@
-"""``carrel cat``: prints a resource of a server, or writes it into a file."""
+"""``carrel cat``: prints a resource of a server, or writes it to a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Print a resource of a server: text as text, everything else as its bytes, into a file or a pipe."
+SUMMARY = "Print a resource of a server. Binary contents go to a file or a pipe."
 EXAMPLES = """\
 examples:
   carrel cat server.py book://lem/solaris
@@ -36,7 +36,7 @@ def parser() -> Parser:
     reader = Parser("cat", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
     reader.add_argument(
-        "uri", metavar="URI", help="the URI of the resource, or a template, whose variables are options then"
+        "uri", metavar="URI", help="the URI of the resource, or a URI template, whose variables become options"
     )
     reader.add_argument("values", metavar="NAME=VALUE", nargs="*", help="a variable of the template")
     reader.add_argument("-o", "--output", metavar="FILE", help="write it into a file")
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel cat`` and return the exit code: 0, 1 if there is no such resource, 3 without a connection.
 
     Raises:
-        ConfigError: wrong use, or bytes for a terminal.
+        ConfigError: the arguments are invalid, or binary contents would go to a terminal.
     """
     reader = parser()
     template = template_in(arguments)
@@ -84,7 +84,7 @@ def run(arguments: list[str]) -> int:
 
 
 def template_in(arguments: list[str]) -> UriTemplate | None:
-    """Return the URI template among the arguments; None if there is none."""
+    """Return the URI template in the arguments, or None."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     for argument in arguments[:end]:
         if "{" in argument and ":" in argument.partition("{")[0] and not argument.startswith("-"):
@@ -96,7 +96,7 @@ def template_in(arguments: list[str]) -> UriTemplate | None:
 
 
 def add_variables(reader: Parser, template: UriTemplate) -> None:
-    """Add an option for each variable of a template, unless an option has its name already."""
+    """Add an option for each variable of a template, unless an option of that name exists."""
     group = reader.add_argument_group("the template")
     for name in dict.fromkeys(variable.name for variable in template.variables):
         if f"--{name}" not in reader._option_string_actions:
@@ -104,10 +104,10 @@ def add_variables(reader: Parser, template: UriTemplate) -> None:
 
 
 def filled_in(options: argparse.Namespace) -> str:
-    """Return the URI that the template and the values of its variables make.
+    """Expand the template with the values of its variables and return the URI.
 
     Raises:
-        ConfigError: a variable is missing, or there is none of that name.
+        ConfigError: a variable is missing, or the template has no variable of that name.
     """
     template = UriTemplate(options.uri)
     names = list(dict.fromkeys(variable.name for variable in template.variables))
@@ -130,7 +130,7 @@ def filled_in(options: argparse.Namespace) -> str:
 
 
 def save(result: ReadResourceResult, file: str) -> None:
-    """Write the contents of a resource into a file.
+    """Write the contents of a resource to a file.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -149,7 +149,7 @@ def write(result: ReadResourceResult, uri: str) -> None:
     """Print the contents of a resource.
 
     Raises:
-        ConfigError: they are bytes, and the output is a terminal.
+        ConfigError: the contents are binary and the output is a terminal.
     """
     for contents in result.contents:
         if not isinstance(contents, BlobResourceContents):

@@ -25,8 +25,8 @@ examples:
   carrel chat carrel.toml --model anthropic:claude-sonnet-5-5
   carrel chat ./notes https://example.org/mcp 'npx -y @modelcontextprotocol/server-everything'
   echo 'Which lamps are red?' | carrel chat shop=server.py --print --yes shop:find
-  carrel chat --models openai                   the models that your key has, and what they cost
-  carrel chat --resume                          goes on with the last conversation
+  carrel chat --models openai                   the models for your key, with prices
+  carrel chat --resume                          continues the last conversation
 
 In the chat, /help shows the commands.
 Exit code 0: done; 1: a server answered with an error, or the rounds are used up; 2: wrong use;
@@ -47,7 +47,7 @@ def parser() -> Parser:
         "comes the command of one more server",
     )
     reader.add_argument(
-        "--model", metavar="VENDOR:MODEL", help="the language model (default: that of the vendor whose key is set)"
+        "--model", metavar="VENDOR:MODEL", help="the language model (default: a model of the vendor whose key is set)"
     )
     reader.add_argument(
         "--models",
@@ -56,30 +56,44 @@ def parser() -> Parser:
         const="",
         help="show the models of a vendor, with context windows and prices, and end (default: as --model)",
     )
-    reader.add_argument("--system", metavar="TEXT", help="what the model is told first, in place of Carrel's own")
+    reader.add_argument("--system", metavar="TEXT", help="the system prompt, in place of the default one")
     once = reader.add_argument_group("one question, for scripts")
-    once.add_argument("--print", action="store_true", help="answer what standard input asks, print only the answer")
+    once.add_argument(
+        "--print", action="store_true", help="answer the question on standard input, and print only the answer"
+    )
     once.add_argument("--json", action="store_true", help="the same, with all events as lines of JSON")
-    once.add_argument("--question", metavar="TEXT", help="ask this, and do not read standard input; with --print")
+    once.add_argument("--question", metavar="TEXT", help="the question, in place of standard input; implies --print")
     saved = reader.add_argument_group("saved conversations")
     saved.add_argument(
-        "--resume", metavar="ID", nargs="?", const="", help="go on with a conversation: the last one, or that of an id"
+        "--resume",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="continue the last conversation, or the conversation with this id",
     )
     saved.add_argument("--list", action="store_true", help="show the saved conversations, and end")
     saved.add_argument("--no-save", action="store_true", help="save nothing of this conversation")
-    may = reader.add_argument_group("what the model and the servers may do")
+    may = reader.add_argument_group("permissions of the model and the servers")
     may.add_argument(
         "--yes",
         metavar="SERVER:TOOL",
         action="append",
         default=[],
-        help="approve all calls of this tool; may be repeated, or be a list with commas",
+        help="approve all calls of this tool; may be repeated, or a list separated by commas",
     )
     may.add_argument(
-        "--root", metavar="FOLDER", action="append", default=[], help="tell servers to work here; may be repeated"
+        "--root",
+        metavar="FOLDER",
+        action="append",
+        default=[],
+        help="a root: a folder that servers may work in; may be repeated",
     )
-    may.add_argument("--no-resource-tools", action="store_true", help="the model cannot list and read resources itself")
-    may.add_argument("--max-rounds", metavar="N", type=positive, help="how often it may use tools for one answer")
+    may.add_argument(
+        "--no-resource-tools", action="store_true", help="give the model no tools that list and read resources"
+    )
+    may.add_argument(
+        "--max-rounds", metavar="N", type=positive, help="the maximum number of rounds of tool calls for one answer"
+    )
     may.add_argument(
         "--context", metavar="TOKENS", type=positive, help="the context window, if Carrel does not know it"
     )
@@ -90,7 +104,7 @@ def parser() -> Parser:
         metavar="SECONDS",
         type=number,
         default=TIMEOUT,
-        help=f"how long an answer of a server may take (default: {TIMEOUT:g})",
+        help=f"the time limit for an answer of a server (default: {TIMEOUT:g})",
     )
     return reader
 
@@ -99,7 +113,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel chat`` and return the exit code.
 
     Raises:
-        ConfigError: wrong use, a missing package or key, or there is no such server or conversation.
+        ConfigError: the arguments are invalid, a package or key is missing, or there is no such server or conversation.
     """
     options = read_options(arguments)
     from carrel.chat.store import ChatStore, default_chats
@@ -125,7 +139,7 @@ def run(arguments: list[str]) -> int:
 
 
 def read_options(arguments: list[str]) -> argparse.Namespace:
-    """Parse the arguments; what follows ``--`` is the command of one more server.
+    """Parse the arguments. The words after ``--`` are the command of an additional server.
 
     Raises:
         ConfigError: wrong use.
@@ -150,7 +164,7 @@ def check_packages() -> None:
     """Check that the packages of the terminal interface are installed.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: a package is missing.
     """
     try:
         import prompt_toolkit

@@ -13,7 +13,7 @@ HEAD = ("MODEL", "WINDOW", "INPUT", "CACHED", "OUTPUT")
 
 
 async def show_models(vendor: str, *, as_json: bool) -> int:
-    """Print the models that a vendor has for this key; without a vendor, of the one that a chat would take.
+    """Print the models that a vendor offers for this key. Without a vendor, use the default vendor of a chat.
 
     Raises:
         ConfigError: there is no such vendor, or its key or package is missing.
@@ -41,7 +41,7 @@ async def show_models(vendor: str, *, as_json: bool) -> int:
 
 
 def row(name: str, price: Price | None) -> tuple[str, ...]:
-    """Return the line of a model; empty cells for what is not known."""
+    """Return the table row of a model. Cells of unknown values are empty."""
     if price is None:
         return shown(name), "", "", "", ""
     cached = "" if price.cached is None else f"{price.cached:g}"
@@ -53,7 +53,7 @@ def window(tokens: int | None) -> str:
 
 
 def as_members(name: str, price: Price | None) -> dict[str, object]:
-    """Return a model as JSON values; null for what is not known."""
+    """Return a model as JSON values, with null for unknown values."""
     if price is None:
         return {"model": name, "window": None, "input": None, "cached": None, "output": None}
     return {

@@ -1,4 +1,4 @@
-"""Start of ``carrel chat``: everything that the options say, put together: model, servers, approvals, session."""
+"""Startup of ``carrel chat``: creates the model, servers, approvals and session from the options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from carrel.cli.messages import tell
 from carrel.cli.output import write_text
 from carrel.cli.target import REFUSED, UNREACHABLE, failed, shown
 from carrel.errors import ConfigError
@@ -33,7 +34,7 @@ def is_terminal(file: object) -> bool:
 
 
 class Start:
-    """Start of a chat: everything that the options say, put together."""
+    """Creates the parts of a chat from the command-line options."""
 
     def __init__(
         self, options: argparse.Namespace, store: ChatStore | None, saved: Saved | None, targets: Sequence[str]
@@ -68,15 +69,15 @@ class Start:
         return REFUSED if answer.stop_reason in ("maxRounds", "refusal") else 0
 
     async def read_question(self) -> str:
-        """Return the question: of the option, or standard input.
+        """Return the question from the option or from standard input.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: the question is empty.
         """
         text: str | None = self.options.question
         if text is None:
             if is_terminal(sys.stdin):
-                sys.stderr.write("Type your question, and Ctrl-D on a line of its own to end it.\n")
+                tell("Type your question, and end it with Ctrl-D on an empty line.")
             text = await asyncio.to_thread(sys.stdin.read)
         if not text or not text.strip():
             raise ConfigError("there is no question: write it to standard input, or give it with --question")
@@ -85,14 +86,14 @@ class Start:
     # Parts
 
     async def open_model(self) -> Model:
-        """Return the model of the option, or that of the conversation that is gone on with."""
+        """Open the model named by the option, or else the model of the resumed conversation."""
         from carrel.chat.models.open import open_model
 
         name = self.options.model or (self.saved.model if self.saved is not None else None)
         return await open_model(name)
 
     def host(self, handlers: Handlers, inputs: Inputs | None = None) -> Host:
-        """Return the host of the servers, to be entered."""
+        """Return the host of the servers. Use it as an async context manager."""
         from carrel.cli.stored_login import StoredLogin
         from carrel.host import Host
 
@@ -106,7 +107,7 @@ class Start:
         )
 
     def handlers(self, base: Handlers | None = None) -> Handlers:
-        """Return handlers with the roots of the options."""
+        """Return handlers with the roots given as options."""
         import msgspec
 
         from carrel.client.handlers import Handlers
@@ -116,14 +117,14 @@ class Start:
         return msgspec.structs.replace(handlers, roots=roots) if roots else handlers
 
     def remembered(self) -> Remembered:
-        """Return the file of tools that are approved for always."""
+        """Return the file of permanently approved tools."""
         from carrel.chat.approvals import Remembered
         from carrel.security.client.file_store import default_directory
 
         return Remembered(default_directory().parent / "approvals.json")
 
     def approvals(self) -> Approvals:
-        """Return approvals that ask nothing."""
+        """Return approvals that never prompt the user."""
         from carrel.chat.approvals import Approvals
 
         return Approvals(self.remembered(), allowed=self.options.yes)
@@ -131,7 +132,7 @@ class Start:
     def make_session(
         self, host: Host, model: Model, approvals: Approvals, show: Callable[[ChatEvent], None]
     ) -> ChatSession:
-        """Return the chat session, with the conversation that is gone on with."""
+        """Return the chat session, with the messages of the resumed conversation."""
         from carrel.chat.models.open import open_model
         from carrel.chat.session import ChatSession
 
@@ -155,13 +156,13 @@ class Start:
         return session
 
     def tell_failures(self, host: Host) -> None:
-        """Print a line for each server that could not be reached, and each problem of a configuration."""
+        """Print a line for each server that could not be reached and for each configuration problem."""
         for problem in host.problems:
-            sys.stderr.write(f"carrel: {shown(str(problem))}\n")
+            tell(f"carrel: {shown(str(problem))}")
         for server in host.servers.values():
             if server.state == "failed":
                 reason = (server.reason or "").replace("\n", " ")
-                sys.stderr.write(f"carrel: {shown(server.name)} cannot be reached: {shown(reason)}\n")
+                tell(f"carrel: {shown(server.name)} cannot be reached: {shown(reason)}")
 
 
 def has_authorization(headers: object) -> bool:

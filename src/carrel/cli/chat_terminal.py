@@ -1,4 +1,4 @@
-"""``carrel chat`` in a terminal: the screen, the keyboard and the questions, put together."""
+"""``carrel chat`` in a terminal: connects the screen, the keyboard and the prompts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from carrel.chat.terminal.program import Interrupts, Program, state_line
 from carrel.chat.terminal.questions import Questions, ScreenLike
 from carrel.chat.terminal.screen import Screen, make_console
 from carrel.chat.terminal.text import clean, clean_line
+from carrel.cli.messages import tell
 from carrel.cli.questions import Terminal, on_the_terminal
 from carrel.errors import ConfigError, MCPError
 from carrel.host import Host
@@ -34,7 +35,7 @@ __all__ = ["converse"]
 
 
 class Face:
-    """Screen and keyboard of this terminal; in a dumb one, lines in and lines out."""
+    """Screen and keyboard of this terminal. A dumb terminal reads and writes plain lines."""
 
     def __init__(self) -> None:
         self.session: ChatSession | None = None
@@ -65,7 +66,7 @@ class Face:
         sys.stdout.flush()
 
     async def ask_input(self, wanted: Input, server: ServerConfig) -> str | None:
-        """Ask for an input of a configuration."""
+        """Prompt for an input of a server configuration."""
         choice = f" ({', '.join(wanted.options)})" if wanted.options else ""
         prompt = clean_line(f"{server.name} needs {wanted.description or wanted.id}{choice}", 400)
         try:
@@ -88,13 +89,13 @@ async def converse(start: Start) -> int:
 
 
 async def connected(start: Start, face: Face, typing: ExitStack) -> int:
-    """Connect, and chat; ``typing`` keeps what is typed before the first prompt, and is closed then."""
+    """Connect, and run the chat. ``typing`` buffers keys until the first prompt, and is closed there."""
     model = await start.open_model()
     terminal = Terminal(face.questions.read, face.write, face.screen.hold, open_page)
     base = on_the_terminal(terminal, face.questions.lock)
 
     def current() -> ChatSession:
-        assert face.session is not None  # servers ask while it is open
+        assert face.session is not None  # servers send requests only while the session is open
         return face.session
 
     sample = reviewed_sampling(
@@ -121,7 +122,7 @@ async def connected(start: Start, face: Face, typing: ExitStack) -> int:
             await program.run()
             model = session.model
             if session.file.path is not None and session.file.path.exists():
-                face.write(f"Saved. To go on: carrel chat --resume {session.file.id}")
+                face.write(f"Saved. To continue: carrel chat --resume {session.file.id}")
     finally:
         await model.close()
     return 0
@@ -134,9 +135,9 @@ def _replace(handlers: Any, **changes: Any) -> Any:
 
 
 async def greet(start: Start, face: Face, host: Host, session: ChatSession) -> None:
-    """Say what there is: the model, the servers, and how to get help; of a resumed conversation, its end."""
+    """Print the model, the servers, how to get help, and the last messages of a resumed conversation."""
     screen = face.screen
-    screen.say(f"Model: {clean_line(session.model.name)}. /help shows what you can do, Ctrl-D leaves.")
+    screen.say(f"Model: {clean_line(session.model.name)}. /help shows what you can do, Ctrl-D ends the chat.")
     start.tell_failures(host)
     for server in host.servers.values():
         if server.state != "ready":
@@ -151,7 +152,7 @@ async def greet(start: Start, face: Face, host: Host, session: ChatSession) -> N
             counts += [f"{count:,} {name}{'' if count == 1 else 's'}"] if count else []
         screen.say(f"  {clean_line(server.name)}: {', '.join(counts) or 'offers nothing'}", "dim")
     if start.saved is not None:
-        screen.say(f"Going on with {start.saved.id}: {clean_line(start.saved.title)}", "dim")
+        screen.say(f"Continuing {start.saved.id}: {clean_line(start.saved.title)}", "dim")
         for message in start.saved.messages[-2:]:
             text = last_text(message)
             if text:
@@ -165,10 +166,10 @@ def last_text(message: Any) -> str:
 
 
 async def open_page(url: str) -> None:
-    """Open a page in the browser, after the user has agreed to it; what prevents it is printed."""
+    """Open a page in the browser after the user has agreed. Print the error if that fails."""
     from carrel.security.client.browser import open_page as open_in_browser
 
     try:
         await open_in_browser(url)
     except (MCPError, ConfigError) as error:
-        sys.stderr.write(f"carrel: {clean_line(error, 1000)}\n")
+        tell(f"carrel: {clean_line(error, 1000)}")

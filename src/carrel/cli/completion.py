@@ -1,8 +1,8 @@
-"""``carrel completion``: prints a script with which a shell completes commands, options, files and names.
+"""``carrel completion``: prints a shell script that completes commands, options, files and names.
 
-The script is made by shtab from the argument parsers, and completes commands, options and files without starting
-anything. For names of servers, and of what a server has, it calls this command with ``--line``, which
-``carrel.cli.candidates`` answers.
+shtab generates the script from the argument parsers. It completes commands, options and files without starting a
+process. For names of servers, tools, prompts and resources, the script runs this command with ``--line``, and
+``carrel.cli.candidates`` returns the candidates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ examples:
 """
 MISSING = "carrel completion needs shtab: pip install 'carrel[completion]'"
 
-#: Additions to the scripts. Standard input is empty: nothing may ask here.
+#: Additions to the scripts. Standard input is empty, so that no prompt can wait for input.
 BASH = r"""
 _carrel_words() {
   local word found=()
@@ -69,7 +69,7 @@ complete -c carrel -n '__fish_seen_subcommand_from COMMANDS' \
   -a '(carrel completion fish --line (commandline -cp | string collect) </dev/null 2>/dev/null | tail -n +2)'
 """
 
-#: Arguments whose values are files, and those whose values are folders.
+#: Arguments whose values are files, and arguments whose values are folders.
 FILES = ("targets", "target", "config", "tokens", "file", "files")
 FOLDERS = ("skills", "folder")
 
@@ -86,7 +86,7 @@ def parser() -> Parser:
 
 
 def run(arguments: list[str], summaries: Mapping[str, str]) -> int:
-    """Run ``carrel completion``; ``summaries`` has all commands.
+    """Run ``carrel completion``. ``summaries`` maps all commands to their help lines.
 
     Raises:
         ConfigError: there is no such shell, or shtab is not installed.
@@ -110,7 +110,10 @@ def run(arguments: list[str], summaries: Mapping[str, str]) -> int:
 
 
 def show_words(options: argparse.Namespace) -> int:
-    """Print what may follow a command line, a word a line, after "only", or "more" where files may follow too."""
+    """Print the completion candidates of a command line, one per line.
+
+    The first line is "only", or "more" if files are completed too.
+    """
     from carrel.cli.candidates import candidates, for_bash
 
     try:
@@ -124,7 +127,7 @@ def show_words(options: argparse.Namespace) -> int:
 
 
 def with_words(script: str, shell: str) -> str:
-    """Return the script of a shell with what asks for words while a command line is typed."""
+    """Return the script of a shell with the function that requests candidates."""
     from carrel.cli.candidates import COMMANDS
 
     if shell == "fish":
@@ -153,7 +156,7 @@ def whole_parser(summaries: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def parsers_of_commands() -> Mapping[str, argparse.ArgumentParser]:
-    """Return the parsers of all commands by name. All of their modules are imported."""
+    """Return the argument parsers of all commands by name. All command modules are imported."""
     from carrel.cli import call, cat, config, dev, gateway, import_, init, install, ls, run, serve
 
     modules = {"run": run, "dev": dev, "call": call, "ls": ls, "cat": cat, "config": config, "init": init}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,37 +16,38 @@ from carrel.cli.config_toml import read_file
 from carrel.cli.config_values import mask, shown
 from carrel.cli.http_options import read_authorization
 from carrel.cli.load import read_place
+from carrel.cli.messages import say, tell
 from carrel.cli.options import Parser, sources_of
+from carrel.cli.output import write_text
 from carrel.cli.source_flags import SourceFlags
 from carrel.cli.targets import app_place, read_targets
 from carrel.errors import ConfigError
 from carrel.host.config.read import read_file as read_servers
-from carrel.printable import printable
-from carrel.redaction import without_password
+from carrel.redaction import without_secrets
 from carrel.sources.registry import find, scheme_of
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Show the settings in force, check a carrel.toml, or print the JSON schema of such files."
+SUMMARY = "Show the effective settings, check a carrel.toml, or print the JSON schema of these files."
 EXAMPLES = """\
 examples:
-  carrel config show                            what is in force here, and where each value comes from
+  carrel config show                            the effective settings, and the source of each
   carrel config show --http 9000                the same, with options of carrel serve
-  carrel config check --config other.toml       everything that is wrong with a file
+  carrel config check --config other.toml       all errors in a file
   carrel config schema > carrel.schema.json     for editors
 
-After the action, all options of carrel serve are understood.
+After the action, all options of carrel serve are accepted.
 """
 DEFAULT = Origin("default")
 COMMENT = 40
 
 
-#: Place, where it comes from, how it is shown, options and their origins.
+#: A source: its place, the origin of the place, the place as shown, its options and their origins.
 Entry: TypeAlias = tuple[str, str, str, dict[str, Any], dict[str, Origin]]
 
 
 class Shown(NamedTuple):
-    """Setting as it is shown: section, name, value without secrets, and where it comes from."""
+    """Setting to print: section, name, value without secrets, and origin."""
 
     section: str
     name: str
@@ -67,33 +67,33 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel config``.
 
     Raises:
-        ConfigError: wrong use, or settings that are wrong.
+        ConfigError: the arguments or the settings are invalid.
     """
     own, rest = parser().parse_known_args(arguments)
     if own.action == "schema":
         from carrel.cli.config_schema import schema
 
-        write(msgspec.json.format(msgspec.json.encode(schema())).decode() + "\n")
+        write_text(msgspec.json.format(msgspec.json.encode(schema())).decode() + "\n")
         return 0
     reader, flags = serve.parser(sources_of(rest))
     options = reader.parse_intermixed_args(rest)
     if own.action == "check":
         return check(options, flags)
     found = list(settings_of(read_configuration(options, targeted=bool(options.targets)), options, flags))
-    write(as_json(found) if own.json else as_toml(found))
+    write_text(as_json(found) if own.json else as_toml(found))
     return 0
 
 
 def check(options: argparse.Namespace, flags: SourceFlags) -> int:
-    """Print everything that is wrong with a file, and return the exit code.
+    """Print all errors in a file, and return the exit code.
 
     Raises:
-        ConfigError: there is no such file, or something that it names is not there.
+        ConfigError: the file, or something that it refers to, does not exist.
     """
     file = options.config or DEFAULT_FILE
     problems = [*read_file(file).problems, *(str(one) for one in read_servers(Path(file), "carrel").problems)]
     if problems:
-        sys.stderr.write("".join(f"carrel: {printable(problem, len(problem))}\n" for problem in problems))
+        tell(*(f"carrel: {problem}" for problem in problems))
         return 2
     options.config = file
     configuration = read_configuration(options, targeted=True)
@@ -104,11 +104,11 @@ def check(options: argparse.Namespace, flags: SourceFlags) -> int:
     read_authorization(configuration)
     servers = read_servers(Path(file), "carrel").servers
     if app is None and not targets and servers:
-        write(f"{file} is right: {len(servers)} {'server' if len(servers) == 1 else 'servers'} for hosts\n")
+        say(f"{file} is valid: {len(servers)} {'server' if len(servers) == 1 else 'servers'} for hosts")
         return 0
     if app is None and not targets:
         raise ConfigError(f"{file} has neither [[sources]], [skills] nor [app]: there is nothing to serve")
-    write(f"{file} is right: carrel {'serve' if app is None else 'run'} --config {file}\n")
+    say(f"{file} is valid: carrel {'serve' if app is None else 'run'} --config {file}")
     return 0
 
 
@@ -130,7 +130,7 @@ def settings_of(configuration: Configuration, options: argparse.Namespace, flags
     for number, (place, where, text, values, origins) in enumerate([*given, *entries]):
         scheme, section = scheme_of(place), f"sources.{number}"
         source = find(scheme)
-        yield Shown(section, "url", without_password(text), where)
+        yield Shown(section, "url", without_secrets(text), where)
         named = {flag.name: flag.flag for flag in flags.by_scheme.get(scheme, ())}
         said = flags.options(options, scheme)
         for name, field in fields_of(source.load_options(), section).items() if source is not None else ():
@@ -144,7 +144,7 @@ def skills_of(options: argparse.Namespace) -> list[str]:
 
 
 def as_toml(found: list[Shown]) -> str:
-    """Return settings as TOML, with where each comes from in a comment. Those without a value are comments."""
+    """Return settings as TOML, each with its origin in a comment. Settings without a value are commented out."""
     lines: list[str] = []
     section = None
     for one in found:
@@ -157,11 +157,6 @@ def as_toml(found: list[Shown]) -> str:
 
 
 def as_json(found: list[Shown]) -> str:
-    """Return settings as a list of names, values and origins in JSON."""
+    """Return settings as a JSON list of names, values and origins."""
     rows = [{"name": f"{one.section}.{one.name}", "value": one.value, "origin": one.origin} for one in found]
     return msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n"
-
-
-def write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

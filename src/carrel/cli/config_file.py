@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from carrel.errors import ConfigError
+from carrel.regular_file import read_regular
 
 __all__ = ["change", "read"]
 
@@ -20,37 +20,26 @@ def read(file: Path) -> str:
     """Return the text of a configuration file; empty if it does not exist.
 
     Raises:
-        ConfigError: it is not a regular file, cannot be read, or is not UTF-8.
+        ConfigError: the file is not a regular file, cannot be read, or is not UTF-8.
     """
     try:
-        check_regular(file.stat().st_mode, file)
-        # O_NONBLOCK: a FIFO that has replaced the file meanwhile would block.
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb") as source:
-            check_regular(os.fstat(descriptor).st_mode, file)
-            return source.read().decode()
+        return read_regular(file).decode()
     except FileNotFoundError:
         return ""
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text, so it was left alone") from error
-
-
-def check_regular(mode: int, file: Path) -> None:
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
-        raise ConfigError(f"{file} is not a configuration file: it is {kind}")
+        raise ConfigError(f"{file} is not UTF-8 text, so it was not changed") from error
 
 
 def change(file: Path, edit: Callable[[str], str]) -> Path | None:
-    """Apply ``edit`` to the text of a file; return the path of the backup, if there is one.
+    """Apply ``edit`` to the text of a file, and return the path of the backup, or None.
 
-    The file is locked and read again before the edit, so that concurrent changes are not lost. The backup holds the
-    text from before the first change, and is never overwritten.
+    The file is locked and read again before the edit, so that concurrent changes are not lost. The backup contains the
+    text before the first change and is never overwritten.
 
     Raises:
-        ConfigError: the file cannot be written, or ``edit`` refuses its text.
+        ConfigError: the file cannot be written, or ``edit`` raised the error.
     """
     file = Path(os.path.realpath(file))  # a symbolic link stays a link
     backup = file.with_name(file.name + BACKUP_SUFFIX)

@@ -1,7 +1,7 @@
 """Positions of keys in a TOML document: line and column of each table, key and element of a list.
 
-``tomllib`` returns values without their places, and errors in a configuration file name theirs. The document has been
-parsed already, so that the scanner may take it to be valid:
+``tomllib`` returns values without positions, but error messages about a configuration file need them. The document has
+already been parsed, so the scanner assumes that it is valid:
 
     [[sources]]               ("sources", 0)                 line 1, column 1
     url = "./docs"            ("sources", 0, "url")          line 2, column 1
@@ -38,7 +38,7 @@ class Position(NamedTuple):
 
 
 class Token(NamedTuple):
-    """Piece of the text, and where it begins."""
+    """Piece of the text and its start position."""
 
     text: str
     start: int
@@ -57,7 +57,7 @@ def find_positions(text: str) -> dict[KeyPath, Position]:
 
 
 class Scanner:
-    """Recursive-descent scanner that notes where paths begin."""
+    """Recursive-descent scanner that records the start position of each path."""
 
     def __init__(self, text: str) -> None:
         self.starts: dict[KeyPath, int] = {}
@@ -108,7 +108,7 @@ class Scanner:
         return path
 
     def _inside(self, path: KeyPath) -> KeyPath:
-        """Return the path of the last table, if the path is that of an array of tables."""
+        """Append the index of the last table if the path is an array of tables."""
         return (*path, self._lengths[path] - 1) if path in self._lengths else path
 
     def _key(self) -> list[str]:

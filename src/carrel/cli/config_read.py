@@ -1,4 +1,4 @@
-"""Settings in force, from their defaults, ``carrel.toml``, the environment and the command line, each with its origin.
+"""Effective settings, merged from the defaults, ``carrel.toml``, the environment and the command line, with origins.
 
 default < file < environment (CARREL_HTTP_PORT) < flag (--http 8000)
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from carrel.cli.config_settings import (
     SourceEntry,
     fields,
 )
+from carrel.cli.messages import tell
 from carrel.cli.options import read_limit
 from carrel.cli.values import near, read_address
 from carrel.errors import ConfigError
@@ -32,7 +32,7 @@ __all__ = ["DEFAULT_FILE", "FLAGS", "Configuration", "read_configuration"]
 DEFAULT_FILE = "carrel.toml"
 PREFIX = "CARREL_"
 
-#: Options of the command line, by the names of argparse, and the settings that they are.
+#: Command-line options by argparse name, and the setting that each option sets.
 FLAGS = {
     "name": "server.name",
     "tools": "server.tools",
@@ -50,10 +50,10 @@ FLAGS = {
 
 
 class Configuration:
-    """Settings in force.
+    """Effective settings.
 
-    ``origins`` has the settings that are not defaults, by path; ``file`` is the file as it is named, if there is one,
-    and ``folder`` what paths of ``sources`` are relative to.
+    ``origins`` maps the path of each explicitly set setting to its origin. ``file`` is the file name as given, or None.
+    Paths of ``sources`` are relative to ``folder``.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Configuration:
         self.folder = ""
 
     def given(self, section: str) -> dict[str, Any]:
-        """Return the settings of a section that are not defaults."""
+        """Return the explicitly set settings of a section."""
         values: Any = self.settings
         for part in section.split("."):
             values = getattr(values, part)
@@ -73,26 +73,26 @@ class Configuration:
         return {name: getattr(values, name) for name in names if "." not in name}
 
     def where(self, section: str) -> str:
-        """Return where the first setting of a section comes from."""
+        """Return the origin of the first setting of a section."""
         return next((origin.text for path, origin in self.origins.items() if path.startswith(f"{section}.")), section)
 
 
 def read_configuration(options: argparse.Namespace, *, targeted: bool) -> Configuration:
-    """Return the settings in force. ``targeted`` says that the command line names what is served.
+    """Return the effective settings. ``targeted`` is true if the command line names the targets to serve.
 
-    ``--config FILE`` is read if it is given; else ``carrel.toml`` in the current folder, unless ``targeted``.
+    Reads ``--config FILE`` if it is given, else ``carrel.toml`` in the current folder unless ``targeted``.
 
     Raises:
-        ConfigError: a setting is wrong, or the file cannot be read.
+        ConfigError: a setting is invalid, or the file cannot be read.
     """
     found = Configuration()
     values: dict[str, Any] = {}
     file = getattr(options, "config", None)
     if file is None and not targeted and hasattr(options, "config") and os.path.isfile(DEFAULT_FILE):
         file = DEFAULT_FILE
-        sys.stderr.write(f"carrel: using {os.path.abspath(file)}\n")
+        tell(f"carrel: using {os.path.abspath(file)}")
     if file is not None:
-        from carrel.cli.config_toml import read_file  # imported only where there is such a file
+        from carrel.cli.config_toml import read_file  # imported only if there is a configuration file
 
         found.file, found.folder = file, os.path.dirname(os.path.abspath(os.path.expanduser(file)))
         contents = read_file(file)
@@ -115,10 +115,10 @@ def read_configuration(options: argparse.Namespace, *, targeted: bool) -> Config
 
 
 def read_environment(environment: Mapping[str, str]) -> Iterator[tuple[Field, Any]]:
-    """Yield the settings that environment variables make. A name that is near to one is told on standard error.
+    """Yield the settings from environment variables. Print a warning for a variable whose name looks misspelt.
 
     Raises:
-        ConfigError: a value is wrong.
+        ConfigError: a value is invalid.
     """
     from carrel.cli.config_values import convert
 
@@ -127,7 +127,7 @@ def read_environment(environment: Mapping[str, str]) -> Iterator[tuple[Field, An
     for variable, text in environment.items():
         field = known.get(variable)
         if field is None and variable.startswith(sections):
-            sys.stderr.write(f"carrel: {variable}: there is no such setting{near(variable, known, '')}\n")
+            tell(f"carrel: {variable}: there is no such setting{near(variable, known, '')}")
         elif field is not None:
             try:
                 yield field, convert(field, text, from_text=True)
@@ -136,7 +136,7 @@ def read_environment(environment: Mapping[str, str]) -> Iterator[tuple[Field, An
 
 
 def read_flags(options: argparse.Namespace) -> Iterator[tuple[str, Any, str]]:
-    """Yield the settings that the command line makes: path, value, and the flag."""
+    """Yield the settings from the command line: path, value and flag."""
     for name, path in FLAGS.items():
         value = getattr(options, name, None)
         if value is not None and value != []:
@@ -155,10 +155,10 @@ def read_flags(options: argparse.Namespace) -> Iterator[tuple[str, Any, str]]:
 
 
 def build(values: Mapping[str, Any], found: Configuration) -> Settings:
-    """Return the structs of all sections with these values, by path.
+    """Build the structs of all sections from values by path.
 
     Raises:
-        ConfigError: a value that is needed is missing, or a limit is out of range.
+        ConfigError: a required value is missing, or a limit is out of range.
     """
     by_section: dict[str, dict[str, Any]] = {}
     for path, value in values.items():
@@ -185,7 +185,7 @@ def check(found: Configuration) -> None:
     """Check settings that depend on each other.
 
     Raises:
-        ConfigError: they contradict each other.
+        ConfigError: the settings conflict.
     """
     auth, origins = found.settings.auth, found.origins
     if auth.tokens is not None and auth.issuer is not None:
@@ -203,5 +203,5 @@ def check(found: Configuration) -> None:
         for path, origin in origins.items():
             if path.startswith("server."):
                 raise ConfigError(
-                    f"{origin.text}: [server] is for carrel serve; a server in Python has these in its code"
+                    f"{origin.text}: [server] is for carrel serve; a server in Python sets them in its code"
                 )

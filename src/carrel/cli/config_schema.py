@@ -1,4 +1,4 @@
-"""JSON schema of ``carrel.toml``, for editors: made from the structs of the settings and of the sources.
+"""JSON schema of ``carrel.toml``, for editors: generated from the structs of the settings and sources.
 
 Editors with Taplo or Tombi use it for a file that begins with ``#:schema PATH``.
 https://taplo.tamasfe.dev/configuration/directives.html
@@ -17,7 +17,7 @@ from carrel.sources.registry import SOURCES, installed
 __all__ = ["schema"]
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-#: Text with a reference, which may stand for a value of any type.
+#: Text with a reference, which is allowed for a value of any type.
 REFERENCE = {"type": "string", "pattern": r"\$\{[^}]+\}"}
 ONLY_REFERENCE = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}
 SIZE = {"type": "string", "pattern": r"^\s*[0-9.]+ *[kKmMgG]?[iI]?[bB]?\s*$"}
@@ -28,7 +28,7 @@ PLACES = {
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema of the file, with the sources that are installed."""
+    """Return the schema of the file, including all installed sources."""
     root = closed("Settings of carrel serve and carrel run.")
     for name, struct in SECTIONS.items():
         *outer, last = name.split(".")
@@ -52,26 +52,26 @@ def schema() -> dict[str, Any]:
 
 
 def closed(description: str) -> dict[str, Any]:
-    """Return the schema of a table that takes no other keys."""
+    """Return the schema of a table that allows no other keys."""
     return {"type": "object", "description": description, "properties": {}, "additionalProperties": False}
 
 
 def source() -> dict[str, Any]:
-    """Return the schema of a table of ``[[sources]]``: with the options of all sources, as their URLs decide."""
+    """Return the schema of a ``[[sources]]`` table, with the options of all sources. The URL selects the source."""
     found = closed("A source; its options are those of its kind.")
     for name, description in PLACES.items():
         found["properties"][name] = {"type": "string", "description": description}
     found["properties"]["optional"] = {
         "type": "boolean",
         "default": False,
-        "description": "leave the source out, with a warning, where it cannot be opened",
+        "description": "leave the source out, with a warning, if it cannot be opened",
     }
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in {**installed(), **SOURCES}.values():
         try:
             options = row.load_options()
         except ConfigError:
-            continue  # a package that it needs is missing
+            continue  # a required package is missing
         for field in fields_of(options, "sources").values():
             kind = schema_of(field)
             if kind not in kinds.setdefault(field.name, []):

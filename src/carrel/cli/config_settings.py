@@ -1,7 +1,7 @@
 """Settings of ``carrel.toml``: one struct for each section, with types, defaults and descriptions.
 
-From these structs come the checks of the file, the environment variables, the JSON schema, ``carrel config show`` and
-the tables of docs/configuration.md. ``[[sources]]`` have the options structs of their sources.
+The validation of the file, the environment variables, the JSON schema, ``carrel config show`` and the tables of
+docs/configuration.md are generated from these structs. ``[[sources]]`` use the options structs of the sources.
 """
 
 from __future__ import annotations
@@ -46,17 +46,19 @@ FilePath = Annotated[str, Meta(extra={"path": True})]
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Identity of the server, and how it lists."""
+    """Name and other information about the server, and its list options."""
 
-    name: Annotated[
-        str | None, Meta(description="what the server is called (default: the name of the first source)")
-    ] = None
-    title: Annotated[str | None, Meta(description="the name that people see")] = None
-    description: Annotated[str | None, Meta(description="what the server is for, in a sentence")] = None
-    version: Annotated[str | None, Meta(description="the version of the server (default: that of Carrel)")] = None
+    name: Annotated[str | None, Meta(description="the name of the server (default: the name of the first source)")] = (
+        None
+    )
+    title: Annotated[str | None, Meta(description="the display name")] = None
+    description: Annotated[str | None, Meta(description="the purpose of the server, in one sentence")] = None
+    version: Annotated[str | None, Meta(description="the version of the server (default: the version of Carrel)")] = (
+        None
+    )
     instructions: Annotated[str | None, Meta(description="how a model should use the server")] = None
     website_url: Annotated[str | None, Meta(description="a page about the server")] = None
-    page_size: Annotated[Count, Meta(description="how many resources a listing returns at a time")] = 100
+    page_size: Annotated[Count, Meta(description="the number of resources per page of a list")] = 100
     tools: Annotated[bool, Meta(description="offer list, read and search as read-only tools too")] = True
 
 
@@ -70,7 +72,7 @@ class AppSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class SkillsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Skills; those with options are ``[[sources]]`` with a URL ``skills:FOLDER``."""
+    """Folders of skills. Skills with options are ``[[sources]]`` with a URL ``skills:FOLDER``."""
 
     folders: Annotated[tuple[FilePath, ...], Meta(description="folders of skills (directories with a SKILL.md)")] = ()
 
@@ -85,12 +87,12 @@ class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The HTTP transport. Without a port, the server speaks on stdio."""
 
     port: Annotated[Port | None, Meta(description="the port to listen on, 0 for any free one (default: stdio)")] = None
-    host: Annotated[str, Meta(description="the address to listen on; 0.0.0.0 or :: for all of this machine")] = (
-        "127.0.0.1"
-    )
+    host: Annotated[
+        str, Meta(description="the address to listen on; 0.0.0.0 or :: for all addresses of this machine")
+    ] = "127.0.0.1"
     path: Annotated[str, Meta(description="the path of the URL")] = "/mcp"
     allowed_hosts: Annotated[
-        Texts, Meta(description="names besides this machine's own that requests may be sent to")
+        Texts, Meta(description="host names that requests may use, in addition to the names of this machine")
     ] = ()
     allowed_origins: Annotated[Texts, Meta(description="origins of web pages whose requests are accepted")] = ()
     trusted_proxies: Annotated[
@@ -100,16 +102,14 @@ class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keep_alive: Annotated[float, Meta(gt=0, description="seconds after which a comment is sent on a silent stream")] = (
         15.0
     )
-    patience: Annotated[
-        Seconds, Meta(description="seconds that a response may take before a stream is begun for it")
-    ] = 0.5
+    patience: Annotated[Seconds, Meta(description="seconds after which a slow response becomes a stream")] = 0.5
 
 
 class IntrospectionSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Introspection of opaque tokens at the authorization server (RFC 7662)."""
 
-    client_id: Annotated[str, Meta(description="what this server is registered as there")]
-    client_secret: Annotated[Secret, Meta(description="its secret there")]
+    client_id: Annotated[str, Meta(description="the client identifier of this server at the issuer")]
+    client_secret: Annotated[Secret, Meta(description="the client secret")]
     url: Annotated[str | None, Meta(description="the introspection endpoint (default: from the issuer's metadata)")] = (
         None
     )
@@ -127,12 +127,12 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         str | None, Meta(description="the URL that clients use (default: the first audience, else local callers only)")
     ] = None
     audience: Annotated[
-        str | Texts | None, Meta(description="what tokens have as their audience (default: resource)")
+        str | Texts | None, Meta(description="the accepted audiences of tokens (default: resource)")
     ] = None
-    scopes: Annotated[Rules, Meta(description="which scopes requests need")] = {}
-    implies: Annotated[Rules, Meta(description="which scopes hold others")] = {}
-    jwks_uri: Annotated[str | None, Meta(description="where the keys are, if the issuer has no metadata")] = None
-    algorithms: Annotated[Texts, Meta(description="accepted signature algorithms (default: all that are safe)")] = ()
+    scopes: Annotated[Rules, Meta(description="the scopes that requests need")] = {}
+    implies: Annotated[Rules, Meta(description="scopes that include other scopes")] = {}
+    jwks_uri: Annotated[str | None, Meta(description="the URL of the keys, if the issuer has no metadata")] = None
+    algorithms: Annotated[Texts, Meta(description="accepted signature algorithms (default: all secure ones)")] = ()
     leeway: Annotated[Seconds, Meta(description="seconds by which the issuer's clock may differ")] = 10.0
     remember: Annotated[
         Seconds | None, Meta(description="seconds for which a verified token is cached (default: 60, introspected 10)")
@@ -147,32 +147,36 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class GatewaySettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sessions and logins of ``carrel gateway`` at its servers."""
+    """Upstream sessions and logins of ``carrel gateway``."""
 
     public_url: Annotated[
-        str | None, Meta(description="the URL at which browsers reach the gateway (default: that of --http)")
+        str | None, Meta(description="the URL at which browsers reach the gateway (default: the URL of --http)")
     ] = None
-    logins: Annotated[bool, Meta(description="let users log in at servers that want it, each for themselves")] = True
+    logins: Annotated[bool, Meta(description="let each user log in at servers that require a login")] = True
     client_id: Annotated[
         str | None,
-        Meta(description="what the gateway is registered as at the issuer of [auth], for logins of browsers"),
+        Meta(description="the client identifier of the gateway at the issuer of [auth], for logins in the browser"),
     ] = None
-    client_secret: Annotated[Secret | None, Meta(description="its secret there")] = None
+    client_secret: Annotated[Secret | None, Meta(description="the client secret")] = None
     keys: Annotated[
         Secret | None,
         Meta(description="64 hexadecimal digits, with which grants are encrypted; older keys follow after commas"),
     ] = None
-    max_sessions: Annotated[Count, Meta(description="sessions with each server, and so its processes")] = 100
-    max_sessions_per_principal: Annotated[Count, Meta(description="those of one authenticated caller")] = 20
+    max_sessions: Annotated[
+        Count, Meta(description="the maximum number of sessions with each server, and so of its processes")
+    ] = 100
+    max_sessions_per_principal: Annotated[
+        Count, Meta(description="the maximum number of sessions of one authenticated caller")
+    ] = 20
     idle_seconds: Annotated[Seconds, Meta(description="seconds for which a session without requests is kept")] = 1800.0
 
 
 class LoggingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Logs, on standard error."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least that is told")] = (
-        "warning"
-    )
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="the minimum level of messages")
+    ] = "warning"
     format: Annotated[Literal["text", "json"], Meta(description="text for people, or JSON lines")] = "text"
 
 
@@ -203,22 +207,22 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "logging": LoggingSettings,
 }
-#: Sections of hosts and gateways, with the servers that they connect to: ``carrel.host.config`` reads them.
+#: Sections with the servers of a host or gateway. ``carrel.host.config`` reads them.
 HOST_SECTIONS = ("servers", "inputs")
 
 
 class Origin(NamedTuple):
-    """Where a value comes from, and whether it is a secret."""
+    """Origin of a value, and whether the value is a secret."""
 
     text: str
     is_secret: bool = False
 
 
 class SourceEntry(NamedTuple):
-    """Table of ``[[sources]]``: its path or URL, the options of its source, and where it is.
+    """Table of ``[[sources]]``: its path or URL, the options of its source, and its origin.
 
-    ``shown`` is the path or URL as it is written, with references; ``origins`` has those of the options. An
-    ``optional`` source is left out, with a warning, where it cannot be opened.
+    ``shown`` is the path or URL as written in the file, with unresolved references. ``origins`` maps options to their
+    origins. If an ``optional`` source cannot be opened, it is skipped with a warning.
     """
 
     place: str
@@ -230,7 +234,7 @@ class SourceEntry(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One setting. ``kind`` is the type that its value is converted to, ``marks`` what ``Meta`` says of it."""
+    """One setting. ``kind`` is the type of its value, ``marks`` the metadata from ``Meta``."""
 
     section: str
     name: str
@@ -260,23 +264,23 @@ class Field(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value must not be in the file, and is never printed."""
+        """Whether the value is a secret: not allowed in the file, and never printed."""
         return bool(self.marks.get("secret"))
 
     @property
     def is_path(self) -> bool:
-        """Whether the value is a path, or several, relative to the file."""
+        """Whether the value is a path, or a list of paths, relative to the file."""
         return bool(self.marks.get("path"))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values that there are to choose from, if they are named."""
+        """The allowed values, if they are enumerated."""
         inner = getattr(self.kind, "__origin__", self.kind)
         return get_args(inner) if getattr(inner, "__origin__", None) is Literal else ()
 
     @property
     def values(self) -> str:
-        """The values that there are, in words."""
+        """The allowed values as text."""
         if self.choices:
             return ", ".join(f"`{choice}`" for choice in self.choices)
         if self.is_secret:
@@ -290,20 +294,20 @@ class Field(NamedTuple):
 
     @property
     def fallback(self) -> str:
-        """The default as TOML; empty if there is none."""
+        """The default as TOML, or an empty string without a default."""
         if self.default in (None, (), msgspec.NODEFAULT) or self.default == {}:
             return ""
         return f"`{msgspec.json.encode(self.default).decode()}`"
 
     @property
     def types(self) -> set[object]:
-        """The types that the value may be of, without ``None``."""
+        """The types that the value may have, without ``None``."""
         return alternatives(self.kind) - {type(None)}
 
 
 @cache
 def fields() -> dict[str, Field]:
-    """Return all settings besides those of sources, by path."""
+    """Return all settings except source options, by path."""
     every = (field for name, section in SECTIONS.items() for field in fields_of(section, name).values())
     return {field.path: field for field in every if field.path not in SECTIONS}
 
@@ -327,12 +331,12 @@ def fields_of(struct: type[msgspec.Struct], section: str) -> dict[str, Field]:
 
 
 def default_of(info: msgspec.structs.FieldInfo) -> object:
-    """Return the default of a field; ``msgspec.NODEFAULT`` if it has none."""
+    """Return the default of a field, or ``msgspec.NODEFAULT``."""
     return info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory()
 
 
 def marks_of(kind: Any) -> dict[str, Any]:
-    """Return what the ``Meta`` of a type, and of the types in it, say. The outer ones win."""
+    """Merge the ``Meta`` annotations of a type and its type arguments. Outer annotations take precedence."""
     found: dict[str, Any] = {}
     for inner in get_args(kind):
         found |= marks_of(inner)

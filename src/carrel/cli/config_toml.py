@@ -1,4 +1,4 @@
-"""Reading of ``carrel.toml``: each table and key checked, with the line and the column of what is wrong.
+"""Parser of ``carrel.toml``: checks each table and key, and reports errors with line and column.
 
 carrel.toml:12:1: [http] prot: there is no such setting; did you mean port?
 """
@@ -28,7 +28,7 @@ AT = re.compile(r"(?P<text>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+
 
 
 class Contents:
-    """Contents of a file: settings by path, their origins, sources, and what is wrong with it."""
+    """Contents of a file: settings by path, their origins, sources, and problems."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -38,10 +38,10 @@ class Contents:
 
 
 def read_file(file: str) -> Contents:
-    """Read and check a file. What is wrong with its settings is in ``problems`` of the contents.
+    """Read and check a file. Invalid settings are reported in ``problems`` of the contents.
 
     Raises:
-        ConfigError: the file cannot be read, or is not TOML.
+        ConfigError: the file cannot be read, or is not valid TOML.
     """
     try:
         with open(os.path.expanduser(file), encoding="utf-8-sig", newline="") as stream:
@@ -60,7 +60,7 @@ def read_file(file: str) -> Contents:
 
 
 def not_toml(file: str, text: str, message: str) -> str:
-    """Return an error of tomllib with the place at its beginning."""
+    """Format a tomllib error with the position first."""
     found = AT.fullmatch(message)
     if found is None:
         return f"{file} is not TOML: {message}"
@@ -70,7 +70,7 @@ def not_toml(file: str, text: str, message: str) -> str:
 
 
 class Reader:
-    """Reader of one document, which collects what is wrong."""
+    """Reader of one document. Collects the problems."""
 
     def __init__(self, file: str, positions: dict[KeyPath, Position]) -> None:
         self._file = file
@@ -130,7 +130,7 @@ class Reader:
             self._found.origins[field.path] = Origin(self._at(path), read.is_secret)
 
     def _value(self, field: Field, path: KeyPath, value: Any, owner: str) -> Resolved | None:
-        """Return a value, resolved and converted; None if there is something wrong with it."""
+        """Resolve and convert a value. Return None if the value is invalid."""
         try:
             found = resolve(value, self._folder, secret=field.is_secret)
             return found._replace(value=convert(field, found.value, from_text=bool(found.references)))
@@ -139,7 +139,7 @@ class Reader:
             return None
 
     def _placed(self, value: Any) -> Any:
-        """Return a path, or several, relative to the file."""
+        """Resolve a path, or several paths, relative to the file."""
         if isinstance(value, str):
             return os.path.join(self._folder, os.path.expanduser(value))
         return value if value is None else tuple(map(self._placed, value))

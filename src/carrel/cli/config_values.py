@@ -1,4 +1,4 @@
-"""Values of settings: references to secrets and to the environment, conversion, and what is never printed.
+"""Values of settings: references to secrets and environment variables, conversion, and masking of secrets.
 
     ${env:NAME}              an environment variable
     ${env:NAME:-default}     the same, with a default; not for secrets
@@ -9,7 +9,7 @@
 """
 
 # No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
-# ruff: noqa: PTH111, PTH118, PTH123
+# ruff: noqa: PTH111, PTH118
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from carrel.cli.config_settings import Field
 from carrel.cli.values import glob, near, size
 from carrel.errors import ConfigError
 from carrel.limits import Limits
-from carrel.redaction import MASK, without_password
+from carrel.redaction import MASK, without_secrets
+from carrel.regular_file import read_regular
 
 __all__ = ["Resolved", "convert", "mask", "resolve", "shown"]
 
 NOT_HERE = "does not belong in the file: write ${env:NAME}, ${file:PATH} or ${keyring:SERVICE/NAME}"
 REFERENCE = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
 WHOLE = re.compile(r"\$\{[^}]*\}")
-#: The longest text of a file that a reference takes, in characters: the file may be a device that never ends.
+#: Maximum length of a file read by a reference, in characters. The file may be an endless device.
 MAX_FILE = 1024 * 1024
 #: URL with a password: ``imap://user:password@host``.
 PASSWORD = re.compile(r"(?P<before>\b[A-Za-z][\w+.-]*://[^\s/?#:@]*:)(?P<password>[^\s/?#]+)(?=@)")
@@ -48,19 +49,19 @@ KINDS = {
 
 
 class Resolved(NamedTuple):
-    """Value with its references resolved. ``references`` are those, as they are written."""
+    """Value with its references resolved. ``references`` lists the references as written."""
 
     value: Any
     references: tuple[str, ...]
 
     @property
     def is_secret(self) -> bool:
-        """Whether a part of the value comes from where secrets are kept."""
+        """Whether a part of the value comes from a secret reference."""
         return any(not text.startswith("${env:") for text in self.references)
 
 
 def resolve(value: Any, folder: str, *, secret: bool = False) -> Resolved:
-    """Return a value of the file with the references in its texts resolved; paths are relative to ``folder``.
+    """Resolve the references in a value of the file. Paths are relative to ``folder``.
 
     Raises:
         ConfigError: a reference cannot be resolved, or a secret is in the file itself.
@@ -87,10 +88,10 @@ def resolve(value: Any, folder: str, *, secret: bool = False) -> Resolved:
 
 
 def look_up(reference: str, folder: str, *, secret: bool) -> str:
-    """Return the value of a reference, given without its braces.
+    """Return the value of a reference. ``${`` and ``}`` are already removed.
 
     Raises:
-        ConfigError: there is no such kind of reference, or nothing of that name.
+        ConfigError: the kind of reference is unknown, or the name is not found.
     """
     kind, _, name = reference.partition(":")
     if kind == "env":
@@ -104,13 +105,12 @@ def look_up(reference: str, folder: str, *, secret: bool) -> str:
         raise ConfigError(f"${{env:{name}}}: the environment variable {name} is not set{near(name, os.environ, '')}")
     if kind == "file":
         try:
-            with open(os.path.join(folder, os.path.expanduser(name)), encoding="utf-8") as file:
-                text = file.read(MAX_FILE + 1)
+            text = read_regular(os.path.join(folder, os.path.expanduser(name)), MAX_FILE + 1)
+            if len(text) > MAX_FILE:
+                raise ConfigError(f"${{file:{name}}} has more than {MAX_FILE} bytes")
+            return text.decode().replace("\r\n", "\n").removesuffix("\n")
         except (OSError, ValueError) as error:
             raise ConfigError(f"${{file:{name}}} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        if len(text) > MAX_FILE:
-            raise ConfigError(f"${{file:{name}}} has more than {MAX_FILE} characters")
-        return text.removesuffix("\n").removesuffix("\r")
     if kind == "keyring":
         return from_keyring(name)
     raise ConfigError(
@@ -122,7 +122,7 @@ def from_keyring(place: str) -> str:
     """Return the entry ``SERVICE/NAME`` of the keyring.
 
     Raises:
-        ConfigError: there is no such entry, no keyring, or the package for it is missing.
+        ConfigError: there is no such entry, no keyring, or the keyring package is missing.
     """
     service, slash, name = place.rpartition("/")
     if not slash or not service or not name:
@@ -142,10 +142,10 @@ def from_keyring(place: str) -> str:
 
 
 def convert(field: Field, value: Any, *, from_text: bool) -> Any:
-    """Return a value as the type of a setting. ``from_text`` says that numbers, switches and lists may be texts.
+    """Convert a value to the type of a setting. With ``from_text``, numbers, booleans and lists may be strings.
 
     Raises:
-        ConfigError: it is of another type, or out of range.
+        ConfigError: the value has another type, or is out of range.
     """
     if from_text and isinstance(value, str):
         value = parse(field, value)
@@ -160,12 +160,12 @@ def convert(field: Field, value: Any, *, from_text: bool) -> Any:
     except msgspec.ValidationError as error:
         raise ConfigError("expected text" if field.is_secret else explained(str(error), field, value)) from None
     if field.section == "limits":
-        Limits(**{field.name: converted})  # its range
+        Limits(**{field.name: converted})  # checks the range
     return converted
 
 
 def parse(field: Field, text: str) -> Any:
-    """Return the text of a list, with commas, or of a table, in JSON, as a value; any other text as it is."""
+    """Parse text as a comma-separated list or a JSON table, depending on the type. Other text is returned unchanged."""
     kinds = field.types
     if kinds & {tuple, list, frozenset} and str not in kinds:
         return [part.strip() for part in text.split(",") if part.strip()]
@@ -178,7 +178,7 @@ def parse(field: Field, text: str) -> Any:
 
 
 def explained(message: str, field: Field, value: Any) -> str:
-    """Return an error of msgspec in the words of the documentation."""
+    """Rephrase an error of msgspec in the terms of the documentation."""
     if field.choices and isinstance(value, str):
         return f"{value!r} is none of {', '.join(field.choices)}{near(value, field.choices, '')}"
     text = re.sub(r"`([^`]*)`", lambda match: in_words(match[1]), message.partition(" - at ")[0])
@@ -191,11 +191,11 @@ def in_words(kinds: str) -> str:
 
 
 def mask(field: Field, value: Any, *, secret: bool) -> Any:
-    """Return a value as it may be shown: secrets are hidden, and passwords in URLs."""
+    """Return a value with secrets and passwords in URLs hidden."""
     if value is not None and (secret or field.is_secret):
         return MASK
     if isinstance(value, str):
-        return without_password(value)
+        return without_secrets(value)
     if isinstance(value, list | tuple):
         return [mask(field, item, secret=False) for item in value]
     if isinstance(value, Mapping):

@@ -1,30 +1,24 @@
-"""Questions of commands that write into files: what would change is printed, and confirmed on the terminal."""
+"""Confirmation prompts of commands that change files: the change is printed and confirmed on the terminal."""
 
 from __future__ import annotations
 
 import sys
 
+from carrel.cli.messages import ask
 from carrel.errors import ConfigError
+from carrel.typed import discard_typed
 
-__all__ = ["confirmed", "say"]
+__all__ = ["confirmed"]
 
 
 def confirmed(question: str, otherwise: str) -> bool:
-    """Ask for confirmation on the terminal, and return whether it was given.
+    """Ask for confirmation on the terminal and return the answer. Input typed before the prompt is discarded.
 
     Raises:
-        ConfigError: standard input is not a terminal; ``otherwise`` says what to do then.
+        ConfigError: standard input is not a terminal. ``otherwise`` is the hint in the message.
     """
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(f"there is no terminal to ask on; {otherwise}")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
+        raise ConfigError(f"standard input is not a terminal; {otherwise}")
+    discard_typed(sys.stdin.fileno())
+    ask(f"{question} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def say(text: str) -> None:
-    """Print a text, escaping characters that the encoding of the terminal does not have."""
-    if text:
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()

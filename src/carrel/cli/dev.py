@@ -1,4 +1,4 @@
-"""``carrel dev``: serves a server while it is being written: reloads it when its code changes, shows every message."""
+"""``carrel dev``: serves a server during development, reloads it when its code changes, and logs every message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.cli.config_read import read_configuration
 from carrel.cli.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.load import load, read_place
+from carrel.cli.load import load, read_place, redirect
 from carrel.cli.logs import add_log_options, configure
 from carrel.cli.message_log import MessageLog
 from carrel.cli.options import Parser
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["parser", "run"]
 
 SUMMARY = (
-    "Serve a server while you write it: it is reloaded when its code changes, and clients stay connected. "
-    "Every message is shown on standard error."
+    "Serve a server while you write it. Carrel reloads it when its code changes, clients stay connected, and every "
+    "message is shown on standard error."
 )
 EXAMPLES = """\
 examples:
@@ -44,6 +44,7 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel dev``."""
     reader = Parser("dev", SUMMARY, epilog=EXAMPLES)
     add_target(reader)
+    reader.add_argument("--compat", action="store_true", help="the file is a program for mcp 1.x or fastmcp")
     reader.add_argument("--raw", action="store_true", help="show messages as JSON: time, direction and message")
     add_http_options(reader)
     add_log_options(reader)
@@ -54,7 +55,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel dev`` until the client disconnects (stdio) or Ctrl-C (HTTP).
 
     Raises:
-        ConfigError: wrong use, code that cannot be loaded at first, a port in use, or a missing package.
+        ConfigError: invalid arguments, code that cannot be loaded at startup, a port in use, or a missing package.
     """
     options = parser().parse_args(arguments)
     configuration = read_configuration(options, targeted=True)
@@ -65,8 +66,10 @@ def run(arguments: list[str]) -> int:
         import watchfiles  # noqa: F401
     except ImportError:
         raise ConfigError(MISSING) from None
+    if options.compat:
+        redirect("--compat runs programs for mcp and fastmcp")
     http = read_http_options(configuration)
-    sys.dont_write_bytecode = True  # two edits within a second may leave one that looks up to date
+    sys.dont_write_bytecode = True  # after two edits within a second, stale bytecode may look up to date
     log = MessageLog(raw=options.raw)
     reloading = Reloading(place, log)
     if http is None:
@@ -77,7 +80,7 @@ def run(arguments: list[str]) -> int:
 
 
 def serve_stdio(reloading: Reloading, target: str) -> None:
-    """Serve on the standard streams, which are the protocol's before any code of the author runs."""
+    """Serve on stdio. The standard streams are claimed for the protocol before the user's code is imported."""
     from carrel.transports import process
     from carrel.transports.server import stdio
 
@@ -94,7 +97,7 @@ def serve_stdio(reloading: Reloading, target: str) -> None:
 
 
 def serve_http(reloading: Reloading, target: str, http: ServeOptions) -> None:
-    """Serve over HTTP until the process is stopped; the keys i and r open the inspector and reload."""
+    """Serve over HTTP until the process is stopped. Key i opens the inspector, key r reloads."""
     from carrel.transports import process
 
     loaded = load(target)
@@ -120,7 +123,7 @@ def serve_http(reloading: Reloading, target: str, http: ServeOptions) -> None:
 
 @contextlib.asynccontextmanager
 async def watched(reloading: Reloading) -> AsyncIterator[None]:
-    """Reload the server whenever its code changes, inside the block."""
+    """Context manager that reloads the server when its code changes."""
     task = asyncio.create_task(watch(reloading))
     try:
         yield
@@ -130,7 +133,7 @@ async def watched(reloading: Reloading) -> AsyncIterator[None]:
 
 
 async def watch(reloading: Reloading) -> None:
-    """Watch the folders of the code, which may become others with each reload."""
+    """Watch the folders of the code. They may change with each reload."""
     from watchfiles import PythonFilter, awatch
 
     while True:
@@ -142,7 +145,7 @@ async def watch(reloading: Reloading) -> None:
 
 
 async def reload(reloading: Reloading, reason: str) -> None:
-    """Reload the server, and say so, or why it stays as it was."""
+    """Reload the server, and print the result, or the error if the old server is kept."""
     try:
         await reloading.reload()
     except ConfigError as error:
@@ -152,13 +155,13 @@ async def reload(reloading: Reloading, reason: str) -> None:
 
 
 def is_interactive() -> bool:
-    """Return whether there is a terminal to press keys on."""
+    """Return whether keys can be read from a terminal."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.platform != "win32"
 
 
 @contextlib.asynccontextmanager
 async def keys(actions: dict[str, Callable[[], Awaitable[None]]]) -> AsyncIterator[None]:
-    """Await the action of a key when it is pressed on the terminal, inside the block."""
+    """Context manager that awaits a key's action when the key is pressed on the terminal."""
     if not is_interactive():
         yield
         return
@@ -190,7 +193,7 @@ async def keys(actions: dict[str, Callable[[], Awaitable[None]]]) -> AsyncIterat
 
 
 async def inspect(url: str) -> None:
-    """Start the MCP Inspector, which opens a browser; print how where there is no Node.
+    """Start the MCP Inspector, which opens a browser. Print instructions if Node is missing.
 
     https://modelcontextprotocol.io/docs/tools/inspector
     """

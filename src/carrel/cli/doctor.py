@@ -1,4 +1,4 @@
-"""``carrel doctor``: examines a server, and reports what is wrong with it and what to do."""
+"""``carrel doctor``: checks a server, and reports problems and how to fix them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Examine a server: every answer against the specification, lists, errors, timing; with a score and advice."
+SUMMARY = "Examine a server: its answers, lists, errors and response times. Prints errors, advice and a score."
 EXAMPLES = """\
 examples:
   carrel doctor server.py
   carrel doctor http://127.0.0.1:8000/mcp --html report.html
   carrel doctor --hostile --call -- npx -y @modelcontextprotocol/server-everything
 
-Only tools that say they only read are called, unless --call is given. Exit code 0: no errors and no warnings.
+Without --call, only tools that are marked as read-only are called. Exit code 0: no errors and no warnings.
 """
 COLOURS = {"error": "31", "warning": "33", "advice": "36"}
 
@@ -33,9 +33,9 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel doctor``."""
     reader = Parser("doctor", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
-    reader.add_argument("--call", action="store_true", help="call all tools, also those that may change something")
+    reader.add_argument("--call", action="store_true", help="call all tools, including tools that may change something")
     reader.add_argument("--hostile", action="store_true", help="send malformed messages and path traversals too")
-    reader.add_argument("--html", metavar="FILE", help="write the report into a file as a page")
+    reader.add_argument("--html", metavar="FILE", help="write the report to an HTML file")
     reader.add_argument("--revision", metavar="DATE", help="the revision to speak (default: the newest of the server)")
     return reader
 
@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel doctor`` and return the exit code: 0, 1 after an error or a warning, 3 without a connection.
 
     Raises:
-        ConfigError: wrong use, or the page cannot be written.
+        ConfigError: the arguments are invalid, or the page cannot be written.
     """
     options, whom = read_asked(parser(), arguments)
 
@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> int:
             write_text(written(report), escape=False)
         return REFUSED if any(finding.severity != "advice" for finding in report.findings) else 0
 
-    return answered(show, quiet=True)  # an error has what the server wrote: nothing of it was shown
+    return answered(show, quiet=True)  # errors include the server's standard error, which has not been shown
 
 
 def save(report: Report, file: str) -> None:
@@ -116,7 +116,7 @@ def written(report: Report) -> str:
         lines += [f"    and {more} more"] if more > 0 else []
         lines += [*wrapped(finding.advice, "  "), f"  {finding.specification}"]
     if not report.findings:
-        lines += ["", "Nothing is found wrong."]
+        lines += ["", "No problems found."]
     return "\n".join([*lines, "", bold(f"score {report.score} of 100")])
 
 

@@ -1,4 +1,4 @@
-"""Entries of servers in configuration files: added, updated and removed, and shown without secrets."""
+"""Server entries in configuration files: add, update and remove entries, and show them without secrets."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TOML_STRING = rf"(?:{JSON_STRING}|'[^']*')"
 TOML_HIDDEN = re.compile(rf"(?m)^([ \t]*(?:{HIDDEN})[ \t]*=[ \t]*)(\{{.*\}})")
 TOML_TABLE = re.compile(rf"(?m)^(\[[^\n]*\.(?:{HIDDEN})[ \t]*\][^\n]*\n)((?:(?![ \t]*\[).*(?:\n|\Z))*)")
 MASK = '"********"'
-#: Values with fewer characters are masked by their form only: they are found in other places too.
+#: Shorter values are masked only by syntax, because they may also occur in other places.
 LONG = 4
 
 
 def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
-    """Return the configuration with the entry added or updated, or removed if it is None.
+    """Return the configuration with the entry added or updated. If the entry is None, remove it.
 
     Raises:
         ConfigError: the text is not a valid configuration, or the name belongs to another server.
@@ -39,7 +39,7 @@ def edit(client: Client, file: Path, text: str, name: str, entry: dict[str, Any]
         change = edit_toml if client.format == "toml" else edit_json
         return mark + change(client, file, document, name, entry)
     except (jsonc.JsoncError, toml_edit.TOMLError) as error:
-        raise ConfigError(f"{file} cannot be changed safely, so it was left alone: {error}") from error
+        raise ConfigError(f"{file} cannot be changed safely, so it was not changed: {error}") from error
 
 
 def edit_json(client: Client, file: Path, text: str, name: str, entry: dict[str, Any] | None) -> str:
@@ -67,18 +67,18 @@ def edit_toml(client: Client, file: Path, text: str, name: str, entry: dict[str,
     if entry is None:
         return text if present is None else toml_edit.remove(text, client.section, name)
     if present is None:
-        return toml_edit.put(text, client.section, name, entry)
+        return toml_edit.put(text, {(client.section, name): entry})
     new = present | merged(file, name, present, entry)
     for key in outdated(present, entry):
         del new[key]
-    return text if new == present else toml_edit.put(text, client.section, name, new)
+    return text if new == present else toml_edit.put(text, {(client.section, name): new})
 
 
 def merged(file: Path, name: str, present: object, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry, with the environment variables that are there already.
+    """Return the fields of an entry, keeping the existing environment variables.
 
     Raises:
-        ConfigError: the entry that is there is not one of Carrel's.
+        ConfigError: the existing entry does not belong to Carrel.
     """
     if not isinstance(present, dict) or not ours(present):
         raise ConfigError(
@@ -89,7 +89,7 @@ def merged(file: Path, name: str, present: object, entry: dict[str, Any]) -> dic
 
 
 def outdated(present: dict[str, Any], entry: dict[str, Any]) -> list[str]:
-    """Return the present fields that conflict with the new entry: a command beside a URL, a URL beside a command."""
+    """Return the existing fields that conflict with the new entry: a command with a URL, or a URL with a command."""
     others = URL_KEYS if "command" in entry else ("command", "args", "env")
     contrary = [key for key in others if key in present and key not in entry]
     changed = ("command" in entry) != ("command" in present)
@@ -108,10 +108,10 @@ def ours(entry: dict[str, Any]) -> bool:
 
 
 def masked(client: Client, text: str) -> str:
-    """Return a configuration with the values of environment variables and headers replaced by asterisks.
+    """Mask the values of environment variables and headers in a configuration with asterisks.
 
-    They are found by their form, short ones too, and those of an unusual form (in dotted keys, with comments between
-    them, over several lines) by what the parser says.
+    Regular expressions mask values in the usual syntax, also short values. Values in unusual syntax (dotted keys,
+    comments in between, several lines) are found by parsing the configuration and then replaced in the text.
     """
     shown = masked_by_form(client, text)
     document = text.removeprefix("\ufeff")
@@ -128,7 +128,7 @@ def masked(client: Client, text: str) -> str:
 
 
 def secrets_in(data: object, *, hidden: bool = False) -> Iterator[str]:
-    """Yield the texts below keys whose values are not shown."""
+    """Yield the strings below keys whose values are hidden."""
     if isinstance(data, str) and hidden:
         yield data
     elif isinstance(data, dict):

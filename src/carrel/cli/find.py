@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carrel.cli.call import described
 from carrel.cli.ls import first_line, unless_in
+from carrel.cli.messages import tell
 from carrel.cli.options import Parser
 from carrel.cli.output import table, write_json, write_text
 from carrel.cli.progress import Bar, counted
@@ -19,20 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run", "search_tool"]
 
-SUMMARY = "Find what a server has by words: with its search tool if it has one, and in names and descriptions."
+SUMMARY = "Search a server: with its search tool if it has one, and in names and descriptions."
 EXAMPLES = """\
 examples:
   carrel find ./notes 'red wine'
   carrel find http://127.0.0.1:8000/mcp invoice --names
+  carrel find "carrel serve texts --search" 猫       in the texts of a folder, not only in names
 """
-#: Names of search tools; Carrel's own servers have the first.
+#: Names of search tools. Carrel's servers use the first.
 SEARCH_TOOLS = ("search_resources", "search")
-#: Seconds between two searches in an index that is not complete yet.
+#: Seconds between two searches if the index is not complete yet.
 PAUSE = 0.3
 
 
 class Match(NamedTuple):
-    """Something that was found: its kind, what names it, and its description."""
+    """Search result: its kind, its identifier (URI or name), and its description."""
 
     kind: str
     name: str
@@ -43,8 +45,8 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel find``."""
     reader = Parser("find", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
-    reader.add_argument("text", metavar="TEXT", help="words; all of them have to be there, in any case and order")
-    reader.add_argument("--names", action="store_true", help="look into names and descriptions only")
+    reader.add_argument("text", metavar="TEXT", help="words; all of them must occur, in any order and case")
+    reader.add_argument("--names", action="store_true", help="search names and descriptions only")
     return reader
 
 
@@ -52,7 +54,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel find`` and return the exit code: 0, 1 if nothing is found, 3 without a connection.
 
     Raises:
-        ConfigError: wrong use.
+        ConfigError: the arguments are invalid.
     """
     options, whom = read_asked(parser(), arguments)
     bar = Bar.of(options)
@@ -81,26 +83,28 @@ def run(arguments: list[str]) -> int:
         if found and links is None and result is not None:
             write_text("\n".join(described(block) for block in result.content))
         if not matches and not found:
-            write_text("Nothing is found.")
+            write_text("Nothing found.")
+            if not options.names and not options.quiet and (searcher is None or searcher[0].name == SEARCH_TOOLS[0]):
+                tell("Only names and descriptions were searched. To search texts: carrel serve PATH --search")
         return 0 if matches or found else REFUSED
 
     return ask(whom, options, show, bar=bar)
 
 
 async def searched(client: Client, name: str, arguments: dict[str, str], patience: float, bar: Bar) -> CallToolResult:
-    """Return the result of a search tool, once its index is complete or some seconds have passed."""
+    """Call a search tool until its index is complete or some seconds have passed. Return the last result."""
     deadline = monotonic() + patience
     while True:
         result = await client.call_tool(name, arguments)
         answer = result.structured_content
         if not isinstance(answer, dict) or answer.get("complete") is not False or monotonic() >= deadline:
             return result
-        bar.update("the search index is being made")
+        bar.update("the search index is being built")
         await asyncio.sleep(PAUSE)
 
 
 def search_tool(tools: list[Tool]) -> tuple[Tool, str] | None:
-    """Return a tool for searching that only reads and needs one text, and the name of that argument."""
+    """Return a read-only search tool with one required string argument, and the name of that argument."""
     for tool in tools:
         hints = tool.annotations
         if tool.name not in SEARCH_TOOLS or hints is None or not hints.read_only_hint:
@@ -113,8 +117,10 @@ def search_tool(tools: list[Tool]) -> tuple[Tool, str] | None:
 
 
 def linked(result: CallToolResult) -> list[Match] | None:
-    """Return the resources of a search result that is a list of them; None if it is anything else."""
+    """Return the resources of a search result that lists resources or has no hits; None for any other result."""
     structured = result.structured_content
+    if isinstance(structured, dict) and structured.get("hits") == []:
+        return []
     listed = structured.get("resources") if isinstance(structured, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) and "uri" in one for one in listed):
         return None
@@ -122,7 +128,7 @@ def linked(result: CallToolResult) -> list[Match] | None:
 
 
 async def by_name(client: Client, tools: list[Tool], text: str, bar: Bar) -> list[Match]:
-    """Return what has all words of ``text`` in its name, title, URI or description."""
+    """Return the items with all words of ``text`` in the name, title, URI or description."""
     words = text.lower().split()
     found = []
 

@@ -1,4 +1,4 @@
-"""``carrel gateway``: offers the servers of configuration files as one server, on stdio or over HTTP."""
+"""``carrel gateway``: serves the servers of configuration files as one server, on stdio or over HTTP."""
 
 # No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
 # ruff: noqa: PTH113, PTH119
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from carrel.cli.config_read import Configuration, read_configuration
 from carrel.cli.gateway_sessions import session_options, shared_login
 from carrel.cli.http_options import SSE_PATH, add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
 from carrel.cli.logs import add_log_options, configure
+from carrel.cli.messages import tell
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.progress import Bar, State, is_wanted
 from carrel.cli.values import positive
@@ -60,18 +60,24 @@ def parser() -> Parser:
         "none, and then a name that two servers have is an error (default: auto)",
     )
     reader.add_argument(
-        "--lazy", action="store_true", help="connect to the servers when something of them is asked for"
+        "--revision",
+        metavar="[NAME=]DATE",
+        action="append",
+        default=[],
+        help="the revision of the protocol to speak with the server NAME, or, without NAME, with all servers whose "
+        "entry has none; may be repeated (default: the newest of each server)",
     )
+    reader.add_argument("--lazy", action="store_true", help="connect to a server at its first use")
     reader.add_argument(
         "--status",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="offer the resource carrel://gateway/servers, which says how the servers are (default: --status)",
+        help="offer the resource carrel://gateway/servers, with the state of the servers (default: --status)",
     )
     reader.add_argument(
         "--search-tools",
         action="store_true",
-        help="list two tools in place of all, for models that would get too many: search_tools and call_tool",
+        help="list only the tools search_tools and call_tool, for models that cannot handle many tools",
     )
     reader.add_argument(
         "--pin",
@@ -80,9 +86,9 @@ def parser() -> Parser:
         default=[],
         help="with --search-tools: a tool that stays listed, or a pattern such as 'files_*'; may be repeated",
     )
-    reader.add_argument("--name", metavar="NAME", help="what the gateway is called (default: carrel-gateway)")
+    reader.add_argument("--name", metavar="NAME", help="the name of the gateway (default: carrel-gateway)")
     reader.add_argument(
-        "--page-size", metavar="N", type=positive, default=None, help="how many entries a list returns at a time"
+        "--page-size", metavar="N", type=positive, default=None, help="the number of entries per page of a list"
     )
     add_config_option(reader)
     add_http_options(reader)
@@ -95,11 +101,11 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel gateway`` until the client disconnects (stdio) or Ctrl-C (HTTP).
 
     Raises:
-        ConfigError: wrong use, no servers, a port in use, or a missing package.
+        ConfigError: invalid arguments, no servers, a port in use, or a missing package.
     """
     options = parser().parse_intermixed_args(arguments)
     if options.config is None and [os.path.basename(file) for file in options.files] == [DEFAULT_FILE]:
-        options.config = options.files[0]  # its other sections hold for the gateway, too
+        options.config = options.files[0]  # its other sections configure the gateway
     configuration = read_configuration(options, targeted=bool(options.files))
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     files = files_of(options, configuration)
@@ -127,7 +133,7 @@ def files_of(options: argparse.Namespace, configuration: Configuration) -> list[
     """Return the configuration files.
 
     Raises:
-        ConfigError: one does not exist, or none is named.
+        ConfigError: a file does not exist, or no file is named.
     """
     named = options.files or [file for file in (configuration.file,) if file is not None]
     files = [os.path.expanduser(file) for file in named]  # noqa: PTH111
@@ -142,7 +148,7 @@ def files_of(options: argparse.Namespace, configuration: Configuration) -> list[
 def create(
     files: list[str], options: argparse.Namespace, configuration: Configuration, http: ServeOptions | None
 ) -> Gateway:
-    """Return the gateway to the servers of files."""
+    """Create the gateway for the servers in configuration files."""
     from carrel.catalog.provider import Provider
     from carrel.gateway.gateway import Gateway
 
@@ -159,10 +165,13 @@ def create(
     named = {name: given.pop(name) for name in ("name", "instructions") if name in given}
     app = dict(given)
     app["limits"] = configuration.settings.limits
+    revision, revisions = read_revisions(options.revision)
     gateway = Gateway(
         files=files,
         prefix=options.prefix,
         only=options.only,
+        revision=revision,
+        revisions=revisions,
         status=options.status,
         lazy=options.lazy,
         credentials=shared_login(http),
@@ -174,9 +183,30 @@ def create(
     return gateway
 
 
+def read_revisions(given: list[str]) -> tuple[str | None, dict[str, str]]:
+    """Parse the protocol revisions: the revision for all servers, or None, and the revisions by server name.
+
+    Raises:
+        ConfigError: there is no such revision.
+    """
+    from carrel.protocol.revisions import REVISIONS
+
+    default, named = None, dict[str, str]()
+    for option in given:
+        name, equals, revision = option.rpartition("=")
+        if revision not in REVISIONS:
+            known = ", ".join(REVISIONS)
+            raise ConfigError(f"--revision {option}: there is no revision {revision!r}; they are {known}")
+        if equals:
+            named[name] = revision
+        else:
+            default = revision
+    return default, named
+
+
 @asynccontextmanager
 async def connected(gateway: Gateway) -> AsyncIterator[Gateway]:
-    """Enter a gateway, and show on a terminal how many of its servers have answered."""
+    """Enter a gateway, and show on a terminal how many servers have connected."""
 
     def state() -> State:
         servers = gateway.host.servers.values()
@@ -209,16 +239,15 @@ async def serve_http(
 
 
 async def greet(gateway: Gateway) -> None:
-    """Print how the servers are, and what a search over their tools saves.
+    """Print a table of the servers' states, and the tokens that tool search saves.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: no servers are configured.
     """
     from carrel.gateway.tool_search import ToolSearch
 
     if not gateway.host.servers:
-        raise ConfigError("there are no servers in these files; carrel import takes over those of your applications")
+        raise ConfigError("there are no servers in these files; carrel import copies the servers of your applications")
     if isinstance(gateway.face, ToolSearch):
         await gateway.face.savings()
-    sys.stderr.write(gateway.table())
-    sys.stderr.flush()
+    tell(*gateway.table().splitlines())

@@ -1,4 +1,4 @@
-"""Sessions and logins of ``carrel gateway``, by the settings of ``[gateway]``."""
+"""Sessions and logins of ``carrel gateway``, from the settings of ``[gateway]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from carrel.transports.client.transport import Credentials
     from carrel.transports.server.options import ServeOptions
 
-#: Hosts on which only programs of this machine reach the gateway.
+#: Hosts that only programs on this machine can connect to.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 __all__ = ["SessionOptions", "session_options", "shared_login"]
@@ -52,9 +52,9 @@ def session_options(configuration: Configuration, http: ServeOptions | None) -> 
 
 
 def shared_login(http: ServeOptions | None) -> Callable[[ServerConfig], Credentials | None]:
-    """Return what gives the credentials of sessions that are of no principal, for each server with a URL.
+    """Return a function that creates the credentials of sessions without a principal, for each server with a URL.
 
-    Those of ``carrel login`` are of the user of this machine, and not for callers who are authenticated.
+    Credentials of ``carrel login`` belong to the user of this machine. Authenticated callers must not use them.
     """
     from carrel.gateway.no_grant import NoGrant
 
@@ -72,7 +72,9 @@ def _stored_login(config: ServerConfig) -> Credentials:
     from carrel.cli.stored_login import StoredLogin
 
     class OwnLogin(StoredLogin):
-        """Credentials of ``carrel login``; where there are none, users of the gateway are asked to log in."""
+        """Credentials of ``carrel login``. Raises ``LoginRequired`` if there are none, so that gateway users are asked
+        to log in.
+        """
 
         async def refused(self, *refusal: Any, **details: Any) -> bool:
             try:
@@ -84,13 +86,13 @@ def _stored_login(config: ServerConfig) -> Credentials:
 
 
 def _grants(configuration: Configuration, http: ServeOptions | None) -> GivenGrants | None:
-    """Return the grants of users; None where callers or their browsers are not known."""
+    """Return the grants of users, or None if callers or their browsers cannot be identified."""
     settings = configuration.settings.gateway
     if http is None:
         keys = _keys(settings.keys)
         return lambda: _make(keys, None)
     if http["authorization"] is None and http["host"] not in LOOPBACK:
-        return None  # all callers would be one principal, with one grant
+        return None  # all callers would be the same principal and share a grant
     url = settings.public_url
     if url is None:
         if not http["port"] or http["host"] not in LOOPBACK:
@@ -111,13 +113,13 @@ def _keys(text: str | None) -> Sequence[bytes]:
 
 
 def _make(keys: Sequence[bytes], visits: Visits | None) -> Grants:
-    from carrel.gateway.grants import Grants  # loads what OAuth needs
+    from carrel.gateway.grants import Grants  # imports the OAuth packages
 
     return Grants(visits, keys=keys)
 
 
 def _login(configuration: Configuration, url: str) -> IssuerLogin | None:
-    """Return the login of browsers at the issuer of access tokens, if there is one."""
+    """Return the browser login at the issuer of access tokens, or None."""
     issuer = configuration.settings.auth.issuer
     if issuer is None:
         return None

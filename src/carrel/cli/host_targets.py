@@ -20,22 +20,24 @@ __all__ = ["COMMAND", "HostTargets", "read_host_targets"]
 #: ``NAME=TARGET`` gives a server a name. URLs have no ``=`` before their colon.
 NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)=(.+)", re.DOTALL)
 CONFIGURATIONS = (".json", ".jsonc", ".toml")
-#: What a target begins with that is a command, also if it is one word.
+#: Prefix of a target that is a command, even if the command is a single word.
 COMMAND = "-- "
 
 
 class HostTargets(NamedTuple):
-    """Servers of a command line, and configuration files with more, whose changes apply while a host is open."""
+    """Servers from the command line, and configuration files with more servers. An open host follows changes of the
+    files.
+    """
 
     servers: list[ServerConfig]
     files: list[Path]
 
 
 def read_host_targets(targets: Iterable[str], headers: Sequence[str] = ()) -> HostTargets:
-    """Return the servers that targets name; ``headers`` ("NAME: VALUE") are for the URLs among them.
+    """Return the servers named by targets. ``headers`` ("NAME: VALUE") are sent to URL targets.
 
     Raises:
-        ConfigError: a target is none of what it may be, or a header is not valid.
+        ConfigError: a target has no valid form, or a header is invalid.
     """
     found = HostTargets([], [])
     pairs = dict(map(_header, headers))
@@ -66,9 +68,9 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _given(whom: Asked, target: str, headers: dict[str, str]) -> ServerConfig:
-    """Return the configuration of a server that a URL or a command names.
+    """Return the configuration of a server given as a URL or a command.
 
-    A command gets the few environment variables that servers of a host get: no keys of models, for example.
+    A command inherits only the few environment variables that a host passes to servers: no model API keys, for example.
     """
     if isinstance(whom.server, str):
         name = (urlsplit(whom.server).hostname or "server").removeprefix("www.")
@@ -78,7 +80,7 @@ def _given(whom: Asked, target: str, headers: dict[str, str]) -> ServerConfig:
 
 
 def _name_of(whom: Asked, target: str) -> str:
-    """Return a name for a command: the script or package that it runs, else the program."""
+    """Derive a name from a command: the script or package that it runs, else the program."""
     words = target.split() if " " in target else [target]
     scripts = [word for word in words if Path(word.partition(":")[0]).suffix in (".py", ".js", ".ts")]
     plain = [word for word in words[1:] if not word.startswith("-")]
@@ -99,5 +101,5 @@ def _unique(server: ServerConfig, others: Sequence[ServerConfig]) -> ServerConfi
 
 
 def _literal(text: str) -> str:
-    """Return a text of the command line as a configuration has it: the shell has replaced variables already."""
+    """Escape command-line text for a configuration. The shell has already expanded variables."""
     return text.replace("${", "$${")

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from carrel.cli.messages import tell
 from carrel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,23 +30,21 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def add_http_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--http`` and the options that go with it."""
+    """Add ``--http`` and its related options."""
     group = parser.add_argument_group("HTTP")
     group.add_argument(
         "--http",
         metavar="[HOST:]PORT",
         help=f"listen for HTTP, on {LOOPBACK[0]} unless a host is given; port 0 is any free one (default: stdio)",
     )
-    group.add_argument(
-        "--stdio", action="store_true", help="serve on stdio, also where a configuration file has a port"
-    )
+    group.add_argument("--stdio", action="store_true", help="serve on stdio, even if a configuration file has a port")
     group.add_argument("--path", metavar="PATH", help="the path of the URL (default: /mcp)")
     group.add_argument(
         "--allow-host",
         metavar="HOST",
         action="append",
         default=[],
-        help="accept requests sent to this name, besides this machine's own; may be repeated",
+        help="accept requests to this host name, in addition to the names of this machine; may be repeated",
     )
     group.add_argument(
         "--allow-origin",
@@ -58,28 +57,28 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         "--sse",
         action="store_true",
         default=None,
-        help=f"serve old applications too, which know only the deprecated HTTP+SSE transport, at {SSE_PATH}",
+        help=f"also serve the deprecated HTTP+SSE transport, for old applications, at {SSE_PATH}",
     )
     group.add_argument(
         "--tokens",
         metavar="FILE",
-        help="let in only who has a token whose hash is in this file; python -m carrel.security NAME makes one",
+        help="accept only callers with a token whose hash is in this file; python -m carrel.security NAME makes one",
     )
     group.add_argument(
         "--trusted-proxy",
         metavar="ADDRESS",
         action="append",
         default=[],
-        help="a reverse proxy, or a network of them, whose X-Forwarded-For or Forwarded names the client whose limits "
-        "hold; may be repeated",
+        help="a reverse proxy, or a network of proxies, whose X-Forwarded-For or Forwarded header identifies the "
+        "client; may be repeated",
     )
 
 
 def read_http_options(configuration: Configuration) -> ServeOptions | None:
-    """Return the options of ``Server.run("http")`` for these settings; None for stdio.
+    """Return the options of ``Server.run("http")`` for these settings, or None for stdio.
 
     Raises:
-        ConfigError: a flag needs ``--http``, or the address is invalid or cannot be listened on.
+        ConfigError: a flag requires ``--http``, the address is invalid, or the server cannot listen on it.
     """
     http = configuration.settings.http
     if http.port is None:
@@ -108,7 +107,7 @@ def read_http_options(configuration: Configuration) -> ServeOptions | None:
 
 
 def read_authorization(configuration: Configuration) -> Authorizer | None:
-    """Return what lets callers in by these settings; None lets everybody in.
+    """Return the authorization configured by these settings, or None to allow all callers.
 
     Raises:
         ConfigError: a setting is invalid, or a package is missing.
@@ -135,7 +134,7 @@ def check_address(host: str, port: int) -> None:
     """Check that the address can be bound, before the server is set up.
 
     Raises:
-        ConfigError: the address is in use, not permitted, or not of this machine.
+        ConfigError: the address is in use, not permitted, or not an address of this machine.
     """
     import errno
     import socket
@@ -157,12 +156,12 @@ def check_address(host: str, port: int) -> None:
 
 
 def reachable_url(url: str) -> str:
-    """Return a URL with an address of this machine in place of "all addresses"."""
+    """Return a URL in which the wildcard address is replaced by an address of this machine."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def warn_of_terminal(source: int = 0, *, hint: str | None = "to look at it yourself, add --http 8000") -> None:
-    """Tell a user at a terminal that the server waits for an application, and not for them.
+    """Tell a user at a terminal that the server is waiting for a client application, not for typed input.
 
     ``source`` is the file descriptor of standard input; ``hint`` says what to do.
     """
@@ -171,4 +170,4 @@ def warn_of_terminal(source: int = 0, *, hint: str | None = "to look at it yours
 
 
 def warn(text: str) -> None:
-    sys.stderr.write(f"carrel: {text}\n")
+    tell(f"carrel: {text}")

@@ -1,6 +1,6 @@
-"""``carrel import``: shows the servers that applications on this machine have, and takes them over into carrel.toml.
+"""``carrel import``: lists the servers of applications on this machine, and copies them to carrel.toml.
 
-Secrets are not copied: they go to the keyring, or become environment variables that have to be set.
+Secrets are not copied: they are stored in the keyring, or replaced by environment variables that the user sets.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import argparse
 import asyncio
 import os
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from carrel.cli import config_file, toml_edit
-from carrel.cli.confirmation import confirmed, say
+from carrel.cli.confirmation import confirmed
+from carrel.cli.messages import say, tell
 from carrel.cli.options import Parser
-from carrel.cli.output import table
+from carrel.cli.output import table, write_text
 from carrel.errors import ConfigError
 from carrel.host.config import ConfigFile, Input, Origin, ServerConfig, discover, read_file, unique
 from carrel.host.config.inputs import Inputs, InputStore, key_of
@@ -27,15 +27,15 @@ from carrel.near_names import did_you_mean
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Show the servers that applications on this machine have, and take them over into carrel.toml."
+SUMMARY = "Show the servers of applications on this machine, and copy them into carrel.toml."
 EXAMPLES = """\
 examples:
-  carrel import                          everything that is found; asks before it writes
-  carrel import --dry-run                only look
+  carrel import                          all servers; asks before it writes
+  carrel import --dry-run                show them only
   carrel import github files --yes       these two
-  carrel import --from .vscode/mcp.json  those of one file
+  carrel import --from .vscode/mcp.json  the servers of one file
 
-Secrets are not copied in clear: they are kept in the keyring of the operating system if there is one
+Secrets are not copied as plain text: they are kept in the keyring of the operating system if there is one
 (pip install 'carrel[keyring]'), else they become environment variables.
 """
 DECLINED = 1
@@ -44,18 +44,18 @@ DECLINED = 1
 def parser() -> Parser:
     """Return the argument parser of ``carrel import``."""
     reader = Parser("import", SUMMARY, epilog=EXAMPLES)
-    reader.add_argument("names", metavar="NAME", nargs="*", help="the servers to take over (default: all of them)")
+    reader.add_argument("names", metavar="NAME", nargs="*", help="the servers to copy (default: all)")
     reader.add_argument(
         "--from",
         metavar="FILE",
         action="append",
         default=[],
         dest="files",
-        help="a configuration file to read, in place of those of the applications; may be repeated",
+        help="a configuration file to read, in place of the files of the applications; may be repeated",
     )
     reader.add_argument("--config", metavar="FILE", default="carrel.toml", help="where to write (default: carrel.toml)")
-    reader.add_argument("--keep-secrets", action="store_true", help="copy secrets in clear, as they are")
-    reader.add_argument("--dry-run", action="store_true", help="show what there is and do not write anything")
+    reader.add_argument("--keep-secrets", action="store_true", help="copy secrets as plain text")
+    reader.add_argument("--dry-run", action="store_true", help="show the servers, and write nothing")
     reader.add_argument("--yes", action="store_true", help="write without asking")
     return reader
 
@@ -70,22 +70,24 @@ def run(arguments: list[str]) -> int:
     target = Path(options.config).expanduser().absolute()
     found = [file for file in files_of(options) if file.file != target]
     for problem in [problem for file in found for problem in file.problems]:
-        sys.stderr.write(f"carrel: {problem}\n")
+        tell(f"carrel: {problem}")
     servers = chosen(unique(found), options.names)
     present = read_file(target, "carrel")
     if present.problems:
         raise ConfigError(str(present.problems[0]))
-    taken = [Taken(server, target, present, options.keep_secrets) for server in servers]
+    names = {one.name: one for one in present.servers}
+    store = None if options.keep_secrets else keyring()
+    taken = [Taken(server, target, names, store, clear=options.keep_secrets) for server in servers]
     new = [one for one in taken if not one.known]
-    say(table(f"Servers for {target}", [one.row() for one in taken]) or "No servers were found.")
+    write_text(table(f"Servers for {target}", [one.row() for one in taken]) or "No servers were found.", escape=False)
     if not new:
-        say("Nothing to change." if taken else "")
+        say(*(["Nothing to change."] if taken else []))
         return 0
     if options.dry_run:
         say("Nothing was written (--dry-run).")
         return 0
     question = f"Add {len(new)} {'server' if len(new) == 1 else 'servers'} to {target}?"
-    if not options.yes and not confirmed(question, "add --yes to write, or --dry-run to only look"):
+    if not options.yes and not confirmed(question, "add --yes to write, or --dry-run to see the change only"):
         say("Nothing was written.")
         return DECLINED
     for one in new:
@@ -102,7 +104,7 @@ def files_of(options: argparse.Namespace) -> Sequence[ConfigFile]:
     """Return the configuration files to read.
 
     Raises:
-        ConfigError: one that was given does not exist.
+        ConfigError: a given file does not exist.
     """
     if not options.files:
         return discover()
@@ -113,45 +115,60 @@ def files_of(options: argparse.Namespace) -> Sequence[ConfigFile]:
 
 
 def chosen(servers: list[ServerConfig], names: list[str]) -> list[ServerConfig]:
-    """Return the servers of some names, all if there are none.
+    """Return the servers with the given names, or all servers if no names are given.
 
     Raises:
-        ConfigError: there is no server of such a name.
+        ConfigError: there is no server of that name.
     """
-    known = [server.name for server in servers]
+    known, wanted = {server.name for server in servers}, set(names)
     for name in names:
         if name not in known:
-            raise ConfigError(f"there is no server {name!r}{did_you_mean(name, known)} (carrel import shows all)")
-    return [server for server in servers if not names or server.name in names]
+            raise ConfigError(f"there is no server {name!r}{did_you_mean(name, list(known))} (carrel import shows all)")
+    return [server for server in servers if not names or server.name in wanted]
 
 
 class Taken:
-    """Server to be taken over: its configuration as it will be in carrel.toml, and its secrets apart."""
+    """Server to copy: its configuration for carrel.toml, and its secrets separately.
 
-    def __init__(self, server: ServerConfig, target: Path, present: ConfigFile, clear: bool) -> None:
+    Args:
+        server: the configuration of the application.
+        target: carrel.toml.
+        names: the future servers of carrel.toml, by name. The server is added to it.
+        store: the keyring for the secrets, or None to replace secrets with environment variables.
+        clear: copy secrets in clear text.
+    """
+
+    def __init__(
+        self,
+        server: ServerConfig,
+        target: Path,
+        names: dict[str, ServerConfig],
+        store: InputStore | None,
+        *,
+        clear: bool,
+    ) -> None:
         self.origin = server.origin
         self._name = server.name
         self.inputs: dict[str, Input] = {}
         self.secrets: dict[str, str] = {}
         self.variables: list[str] = []
-        self._store = None if clear else keyring()
+        self._store = store
         self._file = str(target)
-        taken = {one.name: one for one in present.servers}
         config = placed(server, target)
         config = config if clear else hide(config, self._replace)
         self.inputs |= server.inputs
         name, number = config.name, 1
-        while name in taken and not self._same(taken[name], config):
+        while name in names and not self._same(names[name], config):
             number += 1
             name = f"{config.name}-{number}"
-        self.known = name in taken
-        self.config = msgspec.structs.replace(config, name=name)
+        self.known = name in names
+        self.config = names[name] = msgspec.structs.replace(config, name=name)
 
     def _same(self, present: ServerConfig, config: ServerConfig) -> bool:
         return table_of(present) == table_of(config)
 
     def _replace(self, name: str, secret: str) -> str:
-        """Return the variable in place of a secret: one that has it already, an input, or one to be set."""
+        """Return the variable that replaces a secret: one with this value already, an input, or a variable to set."""
         secret = secret.replace("$${", "${")
         if os.environ.get(name) == secret:
             return f"${{env:{name}}}"
@@ -178,7 +195,7 @@ class Taken:
         return re.sub(r"[^\w]+", "-", text).strip("-")
 
     def row(self) -> tuple[str, ...]:
-        """Return what is shown of the server."""
+        """Return the table row of the server."""
         notes = ["there already"] if self.known else []
         notes += ["disabled"] if self.config.disabled else []
         if not self.known and self.secrets:
@@ -189,7 +206,7 @@ class Taken:
         return self.config.name, self.config.shown, place, "; ".join(notes)
 
     def keep_secrets(self) -> None:
-        """Put the secrets into the keyring, for the inputs of carrel.toml."""
+        """Store the secrets in the keyring, for the inputs of carrel.toml."""
         if self._store is None:
             return
         owner = msgspec.structs.replace(self.config, origin=Origin("carrel", self._file))
@@ -201,23 +218,25 @@ def edited(text: str, target: Path, new: Sequence[Taken]) -> str:
     """Return carrel.toml with servers added.
 
     Raises:
-        ConfigError: it cannot be changed safely.
+        ConfigError: the file cannot be changed safely.
     """
     try:
+        present = toml_edit.parse(text).get("inputs", {})
+        tables: dict[tuple[str, str], Mapping[str, object]] = {}
         for one in new:
             for id, wanted in one.inputs.items():
-                if id not in toml_edit.parse(text).get("inputs", {}):
+                if id not in present:
                     about: dict[str, object] = {"description": wanted.description, "password": wanted.password}
                     about |= {"default": wanted.default, "options": list(wanted.options)}
-                    text = toml_edit.put(text, "inputs", id, {key: value for key, value in about.items() if value})
-            text = toml_edit.put(text, "servers", one.config.name, table_of(one.config))
+                    tables.setdefault(("inputs", id), {key: value for key, value in about.items() if value})
+            tables["servers", one.config.name] = table_of(one.config)
+        return toml_edit.put(text, tables)
     except toml_edit.TOMLError as error:
-        raise ConfigError(f"{target} cannot be changed safely, so it was left alone: {error}") from error
-    return text
+        raise ConfigError(f"{target} cannot be changed safely, so it was not changed: {error}") from error
 
 
 def placed(server: ServerConfig, target: Path) -> ServerConfig:
-    """Return a configuration that means the same in carrel.toml: its project is another folder there, maybe."""
+    """Return an equivalent configuration for carrel.toml, whose project folder may be different."""
     if server.workspace is None or Path(server.workspace) == target.parent:
         return server
     folder = server.workspace.replace("${", "$${")
@@ -237,7 +256,7 @@ def placed(server: ServerConfig, target: Path) -> ServerConfig:
 
 
 def keyring() -> InputStore | None:
-    """Return the keyring of the operating system; None where there is none, or its package is not installed."""
+    """Return the keyring of the operating system, or None if it or its package is missing."""
     from carrel.security.client.keyring_store import KeyringStore
 
     return Inputs().store if KeyringStore.available() else None

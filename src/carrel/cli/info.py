@@ -1,4 +1,4 @@
-"""``carrel info``: shows a server's versions, capabilities and instructions, and measures how fast it answers."""
+"""``carrel info``: shows a server's versions, capabilities and instructions, and measures its response times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["describe", "parser", "run", "transport_of"]
 
-SUMMARY = "Show what a server is: its versions, capabilities and instructions, and how fast it answers."
+SUMMARY = "Show the name, versions, capabilities, instructions and response times of a server."
 EXAMPLES = """\
 examples:
   carrel info server.py
@@ -38,9 +38,7 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel info``."""
     reader = Parser("info", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
-    reader.add_argument(
-        "--quick", action="store_true", help="do not connect again to find out which other revisions it accepts"
-    )
+    reader.add_argument("--quick", action="store_true", help="do not check which other revisions the server accepts")
     return reader
 
 
@@ -71,7 +69,7 @@ def run(arguments: list[str]) -> int:
 
 
 def describe(client: Client) -> dict[str, Any]:
-    """Return what a connected server has declared, as JSON values."""
+    """Return the information that a connected server declares, as JSON values."""
     server = client.server
     return {
         "server": None if server is None else msgspec.to_builtins(server),
@@ -84,9 +82,10 @@ def describe(client: Client) -> dict[str, Any]:
 
 
 async def context_of(client: Client) -> dict[str, int] | None:
-    """Return how many tools there are, and about how many tokens they take in the context of a model.
+    """Return the number of tools, and the approximate number of tokens that they use in the context of a model.
 
-    Where there is a search over tools, ``found`` and ``foundTokens`` are for those that it finds. None without tools.
+    If the server has tool search, ``found`` and ``foundTokens`` count the tools that can be found with it. Returns None
+    without tools.
     """
     from carrel.vendors.token_estimate import SUMMARY, tokens_of_tools
 
@@ -106,7 +105,7 @@ async def context_of(client: Client) -> dict[str, int] | None:
 
 
 def transport_of(client: Client) -> str:
-    """Return the name of the transport that a client is connected by."""
+    """Return the name of a client's transport."""
     connection = client.session.connection
     transport = None if connection is None else connection.transport
     name = type(getattr(transport, "inner", transport)).__name__
@@ -114,7 +113,7 @@ def transport_of(client: Client) -> str:
 
 
 async def measure(client: Client) -> dict[str, float | None]:
-    """Return the median times of a list and of a ping, in milliseconds; None where the server answers with an error."""
+    """Return the median times of a list request and a ping, in milliseconds, or None for an error response."""
     lists: dict[str, Callable[[], Awaitable[object]]] = {
         "resources": client.list_resources,
         "tools": client.list_tools,
@@ -130,7 +129,7 @@ async def measure(client: Client) -> dict[str, float | None]:
 
 
 async def timed(ask: Callable[[], Awaitable[object]], rounds: int) -> float | None:
-    """Return the median time of a request in milliseconds; None if it fails."""
+    """Return the median time of a request in milliseconds, or None if it fails."""
     took = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -147,7 +146,7 @@ def milliseconds(seconds: float) -> float:
 
 
 async def accepted(whom: Asked, options: argparse.Namespace, spoken: str) -> dict[str, bool]:
-    """Return for each revision of the protocol whether the server accepts it, found out by a connection for each."""
+    """Return whether the server accepts each protocol revision. Opens one connection per revision."""
     from carrel.protocol.revisions import REVISIONS
 
     limited = argparse.Namespace(**{**vars(options), "timeout": min(options.timeout, 10.0)})
@@ -190,7 +189,7 @@ def written(facts: dict[str, Any]) -> str:
 
 
 def tools_of(facts: dict[str, int]) -> str:
-    """Return in words how many tools there are, and what they take of the context of a model."""
+    """Describe the number of tools and their tokens in the context of a model."""
     listed = f"{facts['listed']}, about {facts['tokens']} tokens of a model's context"
     if "found" not in facts:
         return listed
@@ -202,7 +201,7 @@ def label_of(name: str) -> str:
 
 
 def details(value: Any) -> str:
-    """Return the settings of a capability in words: "listChanged, subscribe"."""
+    """Describe the settings of a capability: "listChanged, subscribe"."""
     if not isinstance(value, dict):
         return str(value)
     return ", ".join(

@@ -1,10 +1,9 @@
-"""``carrel init``: writes a commented carrel.toml that fits the folder it is written to."""
+"""``carrel init``: writes a commented carrel.toml, adapted to the contents of its folder."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 
 from carrel.cli.config_read import DEFAULT_FILE
 from carrel.cli.config_schema import schema
+from carrel.cli.messages import say
 from carrel.cli.options import Parser
 from carrel.errors import ConfigError
 
@@ -24,15 +24,15 @@ examples:
   carrel init ./notes                           in another one
 """
 SCHEMA_FILE = ".carrel.schema.json"  # hidden, so that it is not shared
-#: Folders that skills are usually in, relative to a project.
+#: Usual folders of skills, relative to a project.
 SKILL_FOLDERS = ("skills", ".claude/skills", ".agents/skills")
 MAX_SCRIPT = 1024 * 1024
 
 HEAD = """\
 #:schema ./{schema}
 # Settings of Carrel (docs/configuration.md). Lines that begin with # are comments: examples, and defaults.
-# carrel config show     prints what is in force, and where each value comes from
-# carrel config check    says what is wrong
+# carrel config show     prints the effective settings and their sources
+# carrel config check    reports errors
 """
 APP = """
 # The server in Python that carrel run serves.
@@ -48,7 +48,7 @@ name = {name}
 # tools = false                  # offer no tools that read resources
 """
 SOURCE = """
-# What is shared. One table for each source.
+# Shared data: one table for each source.
 [[sources]]
 path = "."                       # relative to this file
 exclude = [{exclude}]
@@ -61,8 +61,8 @@ MORE_SOURCES = """
 # [[sources]]                    # files, beside the resources of the server
 # path = "./docs"
 """
-HAS_GITIGNORE = "# gitignore = false              # share what .gitignore leaves out as well"
-NO_GITIGNORE = "# There is no .gitignore here: everything is shared but hidden files."
+HAS_GITIGNORE = "# gitignore = false              # share the files that .gitignore excludes, too"
+NO_GITIGNORE = "# There is no .gitignore here: all files are shared except hidden ones."
 REST = """
 # Without a port, the server speaks on stdio, for applications that start it.
 # [http]
@@ -70,7 +70,7 @@ REST = """
 # host = "0.0.0.0"               # the default is this machine only
 # allowed_hosts = ["mcp.example.org"]
 
-# Who is let in over HTTP: a file of hashes (python -m carrel.security NAME >> tokens.txt), or an authorization server.
+# Callers over HTTP need a token: of a file (python -m carrel.security NAME >> tokens.txt), or an authorization server.
 # [auth]
 # tokens = "tokens.txt"
 # issuer = "https://auth.example.org"
@@ -95,7 +95,7 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel init``."""
     reader = Parser("init", SUMMARY, epilog=EXAMPLES)
     reader.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="where to write it (default: here)")
-    reader.add_argument("--force", action="store_true", help="replace a carrel.toml that is there")
+    reader.add_argument("--force", action="store_true", help="replace an existing carrel.toml")
     return reader
 
 
@@ -103,7 +103,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel init``.
 
     Raises:
-        ConfigError: there is no such folder, there is a file already, or it cannot be written.
+        ConfigError: the folder does not exist, the file already exists, or it cannot be written.
     """
     options = parser().parse_args(arguments)
     folder = Path(options.folder).expanduser()
@@ -116,11 +116,11 @@ def run(arguments: list[str]) -> int:
             stream.write(text)
         (folder / SCHEMA_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(schema())) + b"\n")
     except FileExistsError:
-        raise ConfigError(f"{file} is there already; --force replaces it") from None
+        raise ConfigError(f"{file} already exists; --force replaces it") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
     command = "run" if "\n[app]\n" in text else "serve"
-    sys.stdout.write(f"wrote {file} (and {SCHEMA_FILE}, for editors); now: carrel {command} --config {file}\n")
+    say(f"wrote {file} (and {SCHEMA_FILE}, for editors); now: carrel {command} --config {file}")
     return 0
 
 
@@ -136,7 +136,7 @@ def template(folder: Path) -> str:
         parts.append(SERVER.format(name=quoted(folder.resolve().name or "carrel")))
         gitignore = HAS_GITIGNORE if (folder / ".gitignore").exists() else NO_GITIGNORE
         private = [f"/{name}" for name in (DEFAULT_FILE, "tokens.txt")]
-        twice = [name[1:] for name in skills if not name.startswith("./.")]  # hidden ones are left out anyway
+        twice = [name[1:] for name in skills if not name.startswith("./.")]  # hidden folders are excluded anyway
         parts.append(SOURCE.format(exclude=", ".join(map(quoted, [*private, *twice])), gitignore=gitignore))
     if skills:
         parts.append(f"\n[skills]\nfolders = [{', '.join(map(quoted, skills))}]\n")
@@ -149,7 +149,9 @@ def quoted(text: str) -> str:
 
 
 def find_apps(folder: Path) -> list[str]:
-    """Return the Python files in a folder that have a ``carrel.Server``, as ``FILE`` or ``FILE:NAME``. None is run."""
+    """Return the Python files in a folder that define a ``carrel.Server``, as ``FILE`` or ``FILE:NAME``. No code is
+    run.
+    """
     found: list[str] = []
     for file in sorted(folder.glob("*.py")):
         with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
@@ -160,7 +162,7 @@ def find_apps(folder: Path) -> list[str]:
 
 
 def servers_in(module: ast.Module) -> Iterator[str]:
-    """Yield the names at the top of a module that are a ``Server``, and ``make_app``, if it imports carrel."""
+    """Yield the module-level names of a ``Server``, and ``make_app``, if the module imports carrel."""
     imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = [node.module or "" for node in imports if isinstance(node, ast.ImportFrom)]
     modules += [alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names]
@@ -182,5 +184,5 @@ def is_server(node: ast.expr | None) -> bool:
 
 
 def find_skills(folder: Path) -> list[str]:
-    """Return the usual folders of skills that there are, relative to a folder."""
+    """Return the usual folders of skills that exist, relative to a folder."""
     return [f"./{name}" for name in SKILL_FOLDERS if next((folder / name).glob("*/SKILL.md"), None) is not None]

@@ -1,6 +1,6 @@
 """``carrel install``: adds a server to the configuration file of a client application, or removes it.
 
-The change is shown as a diff and made only after confirmation. Everything else in the file stays unchanged; the file
+The change is shown as a diff and applied only after confirmation. Everything else in the file stays unchanged; the file
 is replaced atomically, and a backup of the original is kept beside it.
 """
 
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from carrel.cli import config_file
-from carrel.cli.confirmation import confirmed, say
+from carrel.cli.confirmation import confirmed
 from carrel.cli.entries import edit, masked
+from carrel.cli.messages import say
 from carrel.cli.options import (
     Parser,
     add_sharing_options,
@@ -45,10 +46,11 @@ examples:
 applications: {", ".join(CLIENTS)}
 """
 DECLINED = 1
-IMPORTS_MCP = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(?:carrel|mcp|fastmcp)\b")
-WITHOUT_TERMINAL = "add --yes to make the change, or --dry-run to only see it"
+#: Import of a server package in a Python file.
+IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+(carrel|mcp|fastmcp)\b")
+WITHOUT_TERMINAL = "add --yes to make the change, or --dry-run to see it only"
 
-#: Names of files that say nothing of the server in them, and labels of hosts that do not.
+#: File names and host labels that are too generic to name a server.
 PLAIN_FILES = ("server", "main", "app", "mcp", "__init__", "__main__")
 PLAIN_LABELS = ("mcp", "www", "api")
 
@@ -71,17 +73,17 @@ def parser(others: Iterable[Source] = ()) -> tuple[Parser, SourceFlags]:
         metavar="KEY[=VALUE]",
         action="append",
         default=[],
-        help="an environment variable for the server; without a value, that of your shell; may be repeated",
+        help="an environment variable for the server; without a value, the variable of your shell; may be repeated",
     )
     group.add_argument("--config", metavar="FILE", help="the configuration file, if it is not in its usual place")
     group.add_argument("--workspace", metavar="DIR", help="write to the project in DIR and not to your profile")
     group.add_argument(
         "--gateway",
         action="store_true",
-        help="the targets are configuration files: install one server that offers all of theirs (carrel gateway)",
+        help="the targets are configuration files: install one gateway to all of their servers (carrel gateway)",
     )
-    group.add_argument("--remove", action="store_true", help="take the server out again")
-    group.add_argument("--dry-run", action="store_true", help="show the change and do not make it")
+    group.add_argument("--remove", action="store_true", help="remove the server")
+    group.add_argument("--dry-run", action="store_true", help="show the change only")
     group.add_argument("--yes", action="store_true", help="make the change without asking")
     return reader, add_source_flags(reader, others)
 
@@ -90,7 +92,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel install`` and return the exit code: 0, or 1 if the change was declined.
 
     Raises:
-        ConfigError: wrong use, or a configuration file that cannot be changed safely.
+        ConfigError: the arguments are invalid, or the configuration file cannot be changed safely.
     """
     reader, flags = parser(sources_of(arguments))
     options = reader.parse_intermixed_args(arguments)
@@ -107,7 +109,7 @@ def run(arguments: list[str]) -> int:
         absent = f"{file} has no server {name!r}" if options.remove else f"{name!r} is already in {file}"
         say(f"Nothing to change: {absent}.")
         return 0
-    say(difference(file, masked(client, before), masked(client, after)))
+    say(*difference(file, masked(client, before), masked(client, after)))
     if options.dry_run:
         say("Nothing was written (--dry-run).")
         return 0
@@ -115,10 +117,10 @@ def run(arguments: list[str]) -> int:
         say("Nothing was written.")
         return DECLINED
     backup = config_file.change(file, edited)
-    say(f"Wrote {file}." + (f"\nAs it was before the first change: {backup}" if backup else ""))
+    say(f"Wrote {file}.", *([f"As it was before the first change: {backup}"] if backup else []))
     if backup is None and not options.workspace and not options.config:
-        say(f"There was no such file. If {client.title} does not see the server, look where it keeps its own.")
-    say("" if options.remove else client.next_step)
+        say(f"This file is new. If {client.title} does not find the server, check where it keeps its configuration.")
+    say(*([] if options.remove or not client.next_step else client.next_step.splitlines()))
     return 0
 
 
@@ -138,10 +140,10 @@ def configuration_file(client: Client, options: argparse.Namespace) -> Path:
 
 
 def find_client(name: str) -> Client:
-    """Return the application of a name.
+    """Return the application with a name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such application.
     """
     if name in CLIENTS:
         return CLIENTS[name]
@@ -178,7 +180,7 @@ def server_entry(client: Client, options: argparse.Namespace, flags: SourceFlags
     if len(options.targets) == 1 and (place := server_place(first)) is not None:
         if extra:
             raise ConfigError(f"{first} is run, not shared, and {extra[0].partition('=')[0]} is for sharing")
-        return entry_name(options, [place]), client.command(command, [*leading, "run", place], env)
+        return entry_name(options, [place]), client.command(command, [*leading, "run", *compat_flag(place), place], env)
     targets = read_targets(options, flags)
     arguments = [*leading, "serve", *targets.shared, *as_arguments(options, targets.skills, flags)]
     return entry_name(options, [*targets.shared, *targets.skills]), client.command(command, arguments, env)
@@ -189,7 +191,7 @@ def is_url(target: str) -> bool:
 
 
 def server_place(target: str) -> str | None:
-    """Return a Python file with a server, as ``carrel run`` takes it, with an absolute path; None for other targets.
+    """Return the target of a Python server for ``carrel run``, with an absolute path, or None for other targets.
 
     Raises:
         ConfigError: there is no such file.
@@ -202,14 +204,23 @@ def server_place(target: str) -> str | None:
     if place.file is None:
         return None
     text = Path(place.file).read_text(encoding="utf-8", errors="replace")
-    return place.absolute if place.name or IMPORTS_MCP.search(text) else None
+    return place.absolute if place.name or IMPORT.search(text) else None
+
+
+def compat_flag(place: str) -> list[str]:
+    """Return ``--compat`` for a program for ``mcp`` or ``fastmcp``, so that installing them later changes nothing."""
+    from carrel.cli.load import read_place
+
+    text = Path(read_place(place).file or place).read_text(encoding="utf-8", errors="replace")
+    packages = set(IMPORT.findall(text))
+    return ["--compat"] if packages and "carrel" not in packages else []
 
 
 def read_env(settings: list[str]) -> dict[str, str]:
-    """Parse environment variables given as KEY=VALUE, or KEY for the value in this environment.
+    """Parse environment variables given as KEY=VALUE, or as KEY to copy the value from this environment.
 
     Raises:
-        ConfigError: one has no name, or no value here. Values are not shown.
+        ConfigError: a variable has no name, or no value in this environment. The message shows no values.
     """
     env: dict[str, str] = {}
     for setting in settings:
@@ -223,7 +234,7 @@ def read_env(settings: list[str]) -> dict[str, str]:
 
 
 def entry_name(options: argparse.Namespace, places: list[str]) -> str:
-    """Return the name of the server in the configuration; a derived one has only portable characters."""
+    """Return the name of the server in the configuration. A derived name has only portable characters."""
     if options.name is not None:
         if not options.name.strip() or not options.name.isprintable():
             raise ConfigError("--name must not be empty or have control characters in it")
@@ -241,7 +252,7 @@ def entry_name(options: argparse.Namespace, places: list[str]) -> str:
 
 
 def plain_name(place: str) -> str:
-    """Return the default name of a URL, a Python file with a server, or a path that is shared."""
+    """Return the default name for a URL, a Python file with a server, or a shared path."""
     if is_url(place):
         host = re.sub(r"^https?://|[:/?#].*$", "", place, flags=re.IGNORECASE)
         labels = [] if re.fullmatch(r"[\d.]+|\[.*", host) else host.split(".")[:-1]
@@ -263,12 +274,12 @@ def this_command() -> tuple[str, list[str]]:
     return str(Path(sys.executable).absolute()), ["-m", "carrel"]
 
 
-def difference(file: Path, before: str, after: str) -> str:
-    """Return the change as a unified diff."""
+def difference(file: Path, before: str, after: str) -> list[str]:
+    """Return the lines of the change as a unified diff."""
     from difflib import unified_diff
 
     old = str(file) if before else "/dev/null"
     if before == after:
-        return "Only values of environment variables or headers change, which are not shown.\n"
+        return ["Only values of environment variables or headers change, which are not shown.", ""]
     lines = unified_diff(before.splitlines(), after.splitlines(), old, str(file), lineterm="")
-    return "\n".join(lines) + "\n"
+    return [*(line.replace("\t", "    ") for line in lines), ""]

@@ -1,7 +1,10 @@
-"""Loading of servers: ``FILE[:NAME]`` or ``MODULE[:NAME]`` to the ``Server`` that the Python code has, or makes.
+"""Loading of servers: imports ``FILE[:NAME]`` or ``MODULE[:NAME]`` and returns its ``Server``.
 
-The code is imported, not run as a program: what is under ``if __name__ == "__main__"`` is not executed. A file that
-calls ``app.run()`` elsewhere is understood: that app is the server, and loading ends there.
+The code is imported, not run as a program: code under ``if __name__ == "__main__"`` is not executed. If a file calls
+``app.run()`` elsewhere, that app is the server, and loading stops at the call.
+
+Programs for ``mcp`` 1.x or ``fastmcp`` are loaded with ``carrel.compat`` if that package is not installed. If such a
+program has no server at module level, it is run until a server starts serving.
 """
 
 from __future__ import annotations
@@ -23,15 +26,17 @@ from carrel.cli.targets import nearest
 from carrel.errors import ConfigError
 from carrel.server.app import Server
 
-__all__ = ["Place", "load", "read_place", "ready"]
+__all__ = ["Place", "load", "read_place", "ready", "redirect"]
 
-#: Name of the function that makes the server where a file has none and no name is given.
+#: Name of the function that creates the server if a file has no server and no name is given.
 FACTORY = "make_app"
 MAX_NAMED = 5
+#: Packages that ``carrel.compat`` replaces.
+MIRRORED = ("fastmcp", "mcp")
 
 
 class Place:
-    """Place of a server: a file (an absolute path, or None), the file or module as it was given, and a name in it."""
+    """Place of a server: a file (an absolute path, or None), the file or module as given, and a name in it."""
 
     def __init__(self, shown: str, file: str | None, name: str | None) -> None:
         self.shown = shown
@@ -45,40 +50,104 @@ class Place:
 
 
 class _Served(BaseException):
-    """Raised by ``Server.run`` while code is loaded: the code would begin to serve."""
+    """Raised by ``Server.run`` during loading, instead of serving."""
 
     def __init__(self, server: Server[Any]) -> None:
         self.server = server
 
 
 def load(given: str | Place) -> Server[Any] | Awaitable[Any]:
-    """Import ``FILE[:NAME]`` or ``MODULE[:NAME]`` and return its server, or what an asynchronous factory returned.
+    """Import ``FILE[:NAME]`` or ``MODULE[:NAME]`` and return its server, or the awaitable of an asynchronous factory.
 
-    NAME is a ``Server`` or a function that returns one. Without it, the code has one server, or a function
-    ``make_app``. ``ready`` awaits the factory.
+    NAME is a ``Server`` or a function that returns one. Without NAME, the code must define exactly one server, or a
+    function ``make_app``. ``ready`` awaits an asynchronous factory.
 
     Raises:
-        ConfigError: there is no such file or module, it cannot be imported, or has no server, or several.
+        ConfigError: the file or module does not exist, cannot be imported, or has no server or several servers.
     """
     place = read_place(given) if isinstance(given, str) else given
     try:
-        with _no_serving():
+        return _load(place)
+    except ConfigError as error:
+        missing = getattr(error.__cause__, "name", None)
+        if not isinstance(error.__cause__, ModuleNotFoundError) or missing not in MIRRORED:
+            raise
+    redirect(f"{place.shown} is a program for {missing}, which is not installed here")
+    return _load(place)
+
+
+def redirect(reason: str) -> None:
+    """Redirect imports of ``mcp`` and ``fastmcp`` to ``carrel.compat``.
+
+    Raises:
+        ConfigError: a package is missing, or ``mcp`` or ``fastmcp`` is already imported. The message begins with the
+            reason.
+    """
+    try:
+        from carrel.compat import redirect_imports
+
+        redirect_imports()
+    except ImportError as error:
+        raise ConfigError(f"{reason}; Carrel can run it, but {error}") from None
+
+
+def _load(place: Place) -> Server[Any] | Awaitable[Any]:
+    compat = _compat()
+    try:
+        taking = contextlib.nullcontext([]) if compat is None else compat.take_server()
+        with _no_serving(), _arguments_of(place), taking as taken:
             module = _import_file(place.file) if place.file else _import_module(place.shown)
             found = _named(module, place) if place.name else _only(module, place)
-            made = found if isinstance(found, Server) or not callable(found) else found()
+            made = found() if _is_factory(found) else found
+        made = taken[0] if taken else made
     except _Served as served:
         made = served.server
     except ConfigError:
         raise
     except (Exception, SystemExit) as error:
         _explain(place, error)
+    made = _as_server(made)
     if not isinstance(made, Server) and not isawaitable(made):
-        raise ConfigError(f"{place.shown}: {place.name or FACTORY} is a {_kind(made)}, and not a carrel.Server")
+        raise ConfigError(
+            f"{place.shown}: {place.name or FACTORY} is a {_kind(made)}, and not a carrel.Server{_offer(place)}"
+        )
     return made
 
 
+def _compat() -> ModuleType | None:
+    """Return ``carrel.compat.loading`` if imports are redirected to ``carrel.compat``."""
+    if not any(type(finder).__module__ == "carrel.compat.redirect" for finder in sys.meta_path):
+        return None
+    return importlib.import_module("carrel.compat.loading")
+
+
+def _is_factory(value: object) -> bool:
+    return callable(value) and not isinstance(value, Server)
+
+
+def _as_server(value: Any) -> Any:
+    """Return the Carrel server of an ``mcp`` or ``fastmcp`` server. Other values are returned unchanged."""
+    compat = _compat()
+    return value if compat is None else compat.application_of(value) or value
+
+
+def _offer(place: Place) -> str:
+    """Return a hint how to run a program whose package ``mcp`` or ``fastmcp`` is installed; "" for other programs."""
+    used = next((name for name in MIRRORED if name in sys.modules), None)
+    if used is None or _compat() is not None:
+        return ""
+    return f"; it is a program for {used}, which Carrel runs with: carrel run --compat {place.shown}"
+
+
+def _as_it_is(place: Place) -> str:
+    """Return how to run a program that is no server; "" if it uses neither ``mcp`` nor ``fastmcp``."""
+    if not any(name in sys.modules for name in MIRRORED):
+        return ""
+    return f"; to run it as a program, with arguments: carrel run --compat {place.shown} ARGUMENTS"
+
+
 async def ready(loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
-    """Return the server that ``load`` has found, or await its factory.
+    """Return the server returned by ``load``, awaiting it if it comes from an asynchronous factory.
 
     Raises:
         ConfigError: the factory failed, or returned something else.
@@ -86,7 +155,7 @@ async def ready(loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
     if isinstance(loaded, Server):
         return loaded
     try:
-        made = await loaded
+        made = _as_server(await loaded)
     except ConfigError:
         raise
     except Exception as error:
@@ -117,7 +186,7 @@ def read_place(text: str) -> Place:
 
 @contextlib.contextmanager
 def _no_serving() -> Iterator[None]:
-    """Make ``run`` and ``run_async`` of servers end the loading."""
+    """Context manager in which ``run`` and ``run_async`` of servers stop the loading."""
     run, run_async = Server.run, Server.run_async
 
     def served(self: Server[Any], *_: Any, **__: Any) -> NoReturn:
@@ -130,8 +199,18 @@ def _no_serving() -> Iterator[None]:
         Server.run, Server.run_async = run, run_async  # type: ignore[method-assign]
 
 
+@contextlib.contextmanager
+def _arguments_of(place: Place) -> Iterator[None]:
+    """Hide the arguments of ``carrel`` from the code that is loaded: its ``sys.argv`` has its own name only."""
+    arguments, sys.argv = sys.argv, [place.file or place.shown]
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+
+
 def _import_file(file: str) -> ModuleType:
-    """Import a file as a module of its own name, with its folder first in ``sys.path``."""
+    """Import a file as a module named after the file, with its folder first in ``sys.path``."""
     path = Path(file)
     _search(str(path.parent))
     name = path.stem
@@ -172,20 +251,29 @@ def _named(module: ModuleType, place: Place) -> Any:
 
 
 def _only(module: ModuleType, place: Place) -> Any:
-    """Return the only server of a module, or its function ``make_app``."""
-    names: dict[int, str] = {}
+    """Return the only server of a module, or its function ``make_app``.
+
+    A program for ``mcp`` or ``fastmcp`` with neither is run instead, until a server starts serving.
+    """
+    compat, names = _compat(), dict[int, str]()
     for name, value in vars(module).items():
-        if isinstance(value, Server) and not value.endpoint.runtime.is_mounted:
-            names.setdefault(id(value), name)
+        server = value if compat is None else compat.server_in(value) or value
+        mounted = server.endpoint.runtime.is_mounted if isinstance(server, Server) else getattr(server, "served", True)
+        if not mounted:
+            names.setdefault(id(server), name)
     if len(names) == 1:
         return getattr(module, next(iter(names.values())))
+    factory = getattr(module, FACTORY, None)
+    if callable(factory) and not names:
+        return factory
+    if compat is not None:
+        compat.run_program([place.file] if place.file else ["-m", place.shown])
     if names:
         choices = " or ".join(f"{place.shown}:{name}" for name in names.values())
         raise ConfigError(f"{place.shown} has {len(names)} servers; name one: {choices}")
-    factory = getattr(module, FACTORY, None)
-    if callable(factory):
-        return factory
-    raise ConfigError(f"{place.shown} has no carrel.Server; {_contents(module)}")
+    if compat is not None:
+        raise ConfigError(f"{place.shown} ended without running a server; {_contents(module)}{_as_it_is(place)}")
+    raise ConfigError(f"{place.shown} has no carrel.Server; {_contents(module)}{_offer(place)}")
 
 
 def _contents(module: ModuleType) -> str:
@@ -209,25 +297,27 @@ def _kind(value: object) -> str:
 
 
 def _explain(place: Place, error: BaseException) -> NoReturn:
-    """Raise what went wrong while code was imported as one line, with the line of the code.
+    """Raise an import error as a one-line ConfigError with the line number of the code.
 
     Raises:
         ConfigError: always.
     """
-    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+    mirrored = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in MIRRORED
+    redirected = mirrored and _compat() is not None  # the error says what the program can use instead
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and not redirected:
         if place.file is None and (place.shown == error.name or place.shown.startswith(f"{error.name}.")):
             raise ConfigError(f"there is no module {error.name} here, and no file of that name") from error
         from carrel.cli.script import missing
 
         raise ConfigError(missing(place.shown, place.file, error.name)) from error
-    hint = ""
+    hint = "" if isinstance(error, ImportError) else _as_it_is(place)
     if isinstance(error, ImportError) and "relative import" in str(error):
         hint = "; name it as a module of its package instead: carrel run PACKAGE.MODULE"
     raise ConfigError(f"{place.shown} cannot be loaded: {_described(error)}{hint}") from error
 
 
 def _described(error: BaseException) -> str:
-    """Describe an exception of an author's code, with the place in that code."""
+    """Describe an exception raised by the user's code, with its file and line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename or '?').name}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]

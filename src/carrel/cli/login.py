@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from carrel.cli.messages import show, tell
 from carrel.cli.options import Parser
 from carrel.cli.target import answered
 from carrel.cli.values import number
@@ -26,7 +26,8 @@ examples:
 The token is kept in the keyring of the operating system, or in files that only you can read.
 """
 LOGOUT = (
-    "Forget the login to a server on this machine. The server is not told: it may accept the token until it expires."
+    "Log out of a server: delete its token on this machine, and revoke it at the authorization server that issued it. "
+    "If the token cannot be revoked, the command says so: the server may accept it until it expires."
 )
 PATIENCE = 300.0
 
@@ -72,13 +73,13 @@ def run(arguments: list[str]) -> int:
         from carrel.security.client.authorization_code import OAuth
         from carrel.transports.client.options import HTTPOptions
 
-        oauth = OAuth(client_id=options.client_id, scopes=options.scope, patience=options.timeout, open_url=show_page)
+        oauth = OAuth(client_id=options.client_id, scopes=options.scope, patience=options.timeout, open_url=open_page)
         async with Client(url, http=HTTPOptions(auth=oauth)) as client:
             await client.ping()
             name = url if client.server is None else client.server.name
             has_token = bool(await oauth.headers(url))
         said = f"logged in to {name}" if has_token else f"{name} requires no login"
-        sys.stderr.write(f"carrel: {said}\n")
+        tell(f"carrel: {said}")
         return 0
 
     return answered(log_in)
@@ -100,11 +101,11 @@ def run_logout(arguments: list[str]) -> int:
         try:
             found = await oauth.revoke(url)
         except NotRevoked as error:
-            sys.stderr.write(f"carrel: logged out of {url}, but its token is good until it expires: {error}\n")
+            tell(f"carrel: logged out of {url}, but its token is good until it expires: {error}")
             return 0
         finally:
             await oauth.close()
-        sys.stderr.write(f"carrel: {'logged out of' if found else 'there was no login to'} {url}\n")
+        tell(f"carrel: {'logged out of' if found else 'there was no login to'} {url}")
         return 0 if found else 1
 
     return answered(log_out)
@@ -114,7 +115,7 @@ def check_url(url: str) -> str:
     """Return a URL, given as it is or as the name of a configured server.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is neither.
     """
     if url.lower().startswith(("http://", "https://")):
         return url
@@ -126,11 +127,11 @@ def check_url(url: str) -> str:
     return found
 
 
-async def show_page(url: str) -> None:
-    """Open the page to log in at in the browser, and print its address, for the case that none opens."""
+async def open_page(url: str) -> None:
+    """Open the login page in the browser, and print its URL in case no browser opens."""
     from carrel.security.client.browser import check_page, start_browser
 
-    sys.stderr.write(f"carrel: log in in the browser; if none opens, at this address:\n{check_page(url)}\n")
-    sys.stderr.flush()
+    tell("carrel: log in in the browser; if none opens, at this address:")
+    show(check_page(url))
     if not await start_browser(url):
-        sys.stderr.write("carrel: no browser could be opened; open the address in one on this machine\n")
+        tell("carrel: no browser could be opened; open the address in one on this machine")

@@ -8,6 +8,7 @@ import sys
 from typing import TextIO
 
 from carrel.printable import printable_lines
+from carrel.redaction import without_secrets
 
 __all__ = ["FORMATS", "LEVELS", "add_log_options", "configure"]
 
@@ -20,11 +21,11 @@ MAX_LINE = 10_000
 
 
 class TextLines(logging.Formatter):
-    """Text formatter that escapes control characters and indents continuation lines."""
+    """Text formatter that escapes control characters, hides secrets in URLs, and indents continuation lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as one or more lines."""
-        return printable_lines(super().format(record), MAX_LINE).replace("\n", "\n    ")
+        return printable_lines(without_secrets(super().format(record)), MAX_LINE).replace("\n", "\n    ")
 
 
 class JSONLines(logging.Formatter):
@@ -41,15 +42,15 @@ class JSONLines(logging.Formatter):
             "time": f"{when}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": printable_lines(record.getMessage(), MAX_LINE),
+            "message": printable_lines(without_secrets(record.getMessage()), MAX_LINE),
         }
         if record.exc_info:
-            line["traceback"] = printable_lines(self.formatException(record.exc_info), MAX_LINE)
+            line["traceback"] = printable_lines(without_secrets(self.formatException(record.exc_info)), MAX_LINE)
         return encode(line).decode()
 
 
 class StandardError(logging.StreamHandler[TextIO]):
-    """Handler that writes to what standard error is now: above a progress bar, while there is one."""
+    """Handler that writes to the current ``sys.stderr``, which prints above a progress bar while one is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
@@ -63,7 +64,9 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--log-format", choices=FORMATS, default=None, help="text for people, or JSON lines (default: text)"
     )
-    group.add_argument("--log-level", choices=LEVELS, default=None, help="the least that is told (default: warning)")
+    group.add_argument(
+        "--log-level", choices=LEVELS, default=None, help="the minimum level of messages (default: warning)"
+    )
 
 
 def configure(form: str, level: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run", "unless_in"]
 
-SUMMARY = "List what a server has: resources, templates, tools and prompts."
+SUMMARY = "List the resources, templates, tools and prompts of a server."
 EXAMPLES = """\
 examples:
   carrel ls server.py
@@ -61,7 +61,9 @@ def run(arguments: list[str]) -> int:
             table("Tools", [tool_row(tool) for tool in tools]),
             table("Prompts", [prompt_row(prompt) for prompt in prompts]),
         )
-        write_text("\n\n".join(one for one in tables if one) or "It has nothing to list.", escape=False)
+        write_text(
+            "\n\n".join(one for one in tables if one) or "The server has no resources, tools or prompts.", escape=False
+        )
         return 0
 
     return ask(whom, options, show, bar=bar)
@@ -79,7 +81,7 @@ def resource_row(resource: Resource) -> tuple[str, ...]:
 
 
 def unless_in(uri: str, title: str) -> str:
-    """Return a title; an empty text if the URI has it already, as those of files have."""
+    """Return a title, or an empty string if the URI already contains it, as for files."""
     return "" if title in uri or title in unquote(uri) else title
 
 
@@ -93,7 +95,7 @@ def template_row(template: ResourceTemplate) -> tuple[str, ...]:
 
 
 def tool_row(tool: Tool) -> tuple[str, ...]:
-    """Return a tool as it is called: its name, its arguments (optional ones with "?") and its description."""
+    """Return a tool as a row: its name, its arguments (optional arguments with "?") and its description."""
     fields, required = fields_of(tool)
     arguments = [f"{name}{'' if name in required else '?'}: {kinds_of(field)}" for name, field in fields.items()]
     return shown(f"{tool.name}({', '.join(arguments)})", 200), shown(first_line(tool.description or tool.title or ""))
@@ -110,7 +112,7 @@ def first_line(text: str) -> str:
 
 
 def size(value: int | float | None) -> str:
-    """Return a size in bytes for people: 812 B, 1.5 MiB."""
+    """Format a size in bytes: 812 B, 1.5 MiB."""
     if value is None:
         return ""
     amount, unit = float(value), 0

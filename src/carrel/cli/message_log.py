@@ -1,4 +1,4 @@
-"""Log of every message between a server and its clients, whatever the transport: as readable lines, or as JSON.
+"""Log of every message between a server and its clients, on any transport: as readable lines, or as JSON.
 
 12:01:07.402  ->  tools/call add              #3  118 B
 12:01:07.404  <-  tools/call add              #3   96 B  2.1 ms
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.cli.output import duration
-from carrel.printable import printable
+from carrel.printable import printable, printable_json
 from carrel.protocol.connection import ErrorResponse, Response
 from carrel.protocol.server import Batch, Call, Connection, Event, Notification, Refusal
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoggedConnection", "MessageLog"]
 
-#: Colours by what a line is about: requests, responses, notifications, errors.
+#: Colours by type of message: requests, responses, notifications, errors.
 COLOURS = {"in": "36", "out": "32", "note": "33", "error": "31"}
 METHOD = 40
 
@@ -40,7 +40,7 @@ class Envelope(msgspec.Struct):
 
 
 class MessageLog:
-    """Log on standard error. With ``raw``, each message is a line of JSON: time, direction and the message itself."""
+    """Message log on standard error. With ``raw``, each message is a line of JSON: time, direction and the message."""
 
     def __init__(self, *, raw: bool = False, write: Callable[[str], object] | None = None) -> None:
         self._raw = raw
@@ -48,7 +48,7 @@ class MessageLog:
         self._coloured = write is None and sys.stderr.isatty() and "NO_COLOR" not in os.environ
 
     def received(self, data: bytes | memoryview, event: Event) -> None:
-        """Log a message of a client, and what it was taken for; what it was refused with, too."""
+        """Log a client message, how it was classified, and the error response if it was rejected."""
         if self._raw:
             self._line_of_json("in", bytes(data))
         elif type(event) is Call:
@@ -65,7 +65,7 @@ class MessageLog:
             self.sent(event.reply)
 
     def answered(self, call: Call, reply: object, started: float) -> None:
-        """Log the response to a call; None for one that was cancelled."""
+        """Log the response to a call. ``reply`` is None if the call was cancelled."""
         data = reply.reply if isinstance(reply, Refusal) else reply
         if isinstance(data, bytes):
             self.sent(data, f"{call.method} {target_of(call)}", time.perf_counter() - started)
@@ -73,7 +73,7 @@ class MessageLog:
             self._line("error", "--", f"{call.method} {target_of(call)}", call.id, None, "cancelled")
 
     def sent(self, data: bytes, about: str | None = None, seconds: float | None = None) -> None:
-        """Log a message to a client: a response, a notification, or a request of the server."""
+        """Log a message to a client: a response, a notification or a server request."""
         if self._raw:
             self._line_of_json("out", data)
             return
@@ -104,12 +104,12 @@ class MessageLog:
         except (msgspec.DecodeError, UnicodeDecodeError):
             message = data.decode("utf-8", "backslashreplace")
         entry = {"time": clock(), "direction": direction, "message": message}
-        self._write(msgspec.json.encode(entry).decode().replace("\n", " ") + "\n")
+        self._write(f"{printable_json(msgspec.json.encode(entry).decode())}\n")
 
     def watch(
         self, answer: Callable[[Call, Channel], Any]
     ) -> Callable[[Call, Channel], bytes | Refusal | Awaitable[Any]]:
-        """Return the function ``answer`` of a server with the responses, and what is sent besides them, logged."""
+        """Wrap the function ``answer`` of a server, logging its responses and the messages sent during the call."""
 
         def logged(call: Call, channel: Channel) -> Any:
             started = time.perf_counter()
@@ -136,7 +136,7 @@ class MessageLog:
 
 
 class LoggedChannel:
-    """Channel whose messages are logged. Whatever else a transport's channel has is passed through."""
+    """Channel that logs its messages. Other attributes of the transport's channel are passed through."""
 
     def __init__(self, channel: Channel, log: MessageLog) -> None:
         self._channel = channel
@@ -144,7 +144,7 @@ class LoggedChannel:
 
     @classmethod
     def around(cls, channel: Channel, log: MessageLog) -> Channel:
-        """Return a logged channel, once however often it is asked for."""
+        """Wrap a channel, unless it is already logged."""
         return channel if isinstance(channel, LoggedChannel) else cls(channel, log)
 
     def send(self, message: bytes, key: Hashable = None) -> None:
@@ -165,7 +165,7 @@ class LoggedChannel:
 
 
 class LoggedConnection(Connection):
-    """Connection whose incoming messages are logged, and what is sent on its own channel."""
+    """Connection that logs incoming messages, and messages sent on the connection's channel."""
 
     __slots__ = ("_log", "_own_channel")
 
@@ -175,7 +175,7 @@ class LoggedConnection(Connection):
 
     @property
     def channel(self) -> Channel | None:
-        """Channel of messages that belong to no request."""
+        """Channel for messages that are not related to a request."""
         return self._own_channel
 
     @channel.setter
@@ -190,7 +190,7 @@ class LoggedConnection(Connection):
 
 
 def target_of(call: Call) -> str:
-    """Return what a request is about: a tool, a prompt, a URI, or the client that introduces itself."""
+    """Return the target of a request: a tool, a prompt or a URI; for ``initialize``, the client name and version."""
     if call.request.method == "initialize":
         client = call.params.client_info
         return f"{client.name} {client.version}"

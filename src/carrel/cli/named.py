@@ -1,15 +1,17 @@
-"""Commands about one thing of a server, by its name: their arguments, and finding it."""
+"""Commands for one named tool, prompt or skill of a server: their arguments, and the lookup."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from carrel.cli.options import Parser
 from carrel.cli.target import Asked, add_connection_options, near
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, MethodNotFound, PeerError
 
-__all__ = ["find_named", "named_parser"]
+__all__ = ["find_named", "is_unknown", "missing", "named_parser", "unlisted"]
 
 T = TypeVar("T")
 
@@ -19,7 +21,7 @@ def named_parser(
 ) -> Parser:
     """Return the parser of a command that takes TARGET and the name of a tool, prompt or skill.
 
-    With ``arguments``, their explanation, it takes KEY=VALUE too; without, the name may be left out.
+    With ``arguments``, the help text for them, it also takes KEY=VALUE. Without, the name is optional.
     """
     reader = Parser(command, summary, epilog=epilog)
     add_connection_options(reader)
@@ -32,11 +34,36 @@ def named_parser(
 
 
 def find_named(whom: Asked, kind: str, name: str, found: Mapping[str, T]) -> T:
-    """Return what a server has under a name.
+    """Find a tool, prompt or skill by name.
 
     Raises:
-        ConfigError: there is nothing of that name; the message has a near one, or all.
+        ConfigError: the name is unknown. The message suggests a similar name, or lists all names.
     """
     if name not in found:
-        raise ConfigError(f"{whom.name} has no {kind} {name!r}{near(name, list(found))}")
+        raise missing(whom, kind, name, found)
     return found[name]
+
+
+@contextmanager
+def unlisted(whom: Asked, kind: str, name: str, found: Collection[str]) -> Iterator[None]:
+    """Send a request with a name that may not be in the list of a server: servers accept other names, too.
+
+    Raises:
+        ConfigError: the name is not in the list, and the server says that it is unknown.
+    """
+    try:
+        yield
+    except (PeerError, MethodNotFound) as error:
+        if name in found or (isinstance(error, PeerError) and not is_unknown(kind, error.message)):
+            raise
+        raise missing(whom, kind, name, found) from error
+
+
+def is_unknown(kind: str, message: str) -> bool:
+    """Return whether the error message of a server says that a tool or prompt is unknown."""
+    says = rf"\b(?:unknown|no such) {kind}\b|\b{kind}\b.*\b(?:not found|does not exist|is unknown)\b"
+    return re.search(says, message, re.IGNORECASE) is not None
+
+
+def missing(whom: Asked, kind: str, name: str, found: Collection[str]) -> ConfigError:
+    return ConfigError(f"{whom.name} has no {kind} {name!r}{near(name, list(found))}")

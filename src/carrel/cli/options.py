@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 PAGE_SIZE = 100
-#: Beginning of the message of argparse about missing arguments.
+#: Beginning of the argparse message about missing arguments.
 REQUIRED = "the following arguments are required: "
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formatter that keeps the lines of texts; those that are too wide go on in a new line, between words."""
+    """Formatter that keeps line breaks of help texts, and wraps lines that are too wide."""
 
     def start_section(self, heading: str | None) -> None:
         super().start_section(heading and self._fill_text(heading, self._width, ""))
@@ -42,7 +42,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def broken(line: str, width: int) -> list[str]:
-    """Return a line of a help text as lines of at most ``width``; the comment of an example goes below its command."""
+    """Wrap a line of a help text at ``width``. The comment of an example moves to the line below its command."""
     if len(line) <= width:
         return [line]
     from textwrap import wrap  # imported only for help on a narrow terminal
@@ -59,7 +59,7 @@ def broken(line: str, width: int) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser that reports wrong use as ConfigError, in one line, and accepts no abbreviated options."""
+    """Argument parser that raises usage errors as a one-line ConfigError, and accepts no abbreviated options."""
 
     def __init__(self, command: str, summary: str, **options: str) -> None:
         super().__init__(
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message} (see {self.prog} --help)")
 
     def _needed(self, names: list[str]) -> list[str]:
-        """Return those of the missing arguments that are needed; argparse names the ones that may be left out too."""
+        """Return the missing arguments that are required. argparse also names optional positional arguments."""
         optional = {str(action.metavar) for action in self._actions if action.nargs in ("*", "?")}
         return [name for name in names if name not in optional] or names
 
@@ -92,15 +92,15 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sharing_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for what is shared, whatever the sources."""
+    """Add the options that apply to all sources."""
     group = parser.add_argument_group("what is shared")
-    group.add_argument("--name", metavar="NAME", help="what the server is called (default: the name of the first path)")
+    group.add_argument("--name", metavar="NAME", help="the name of the server (default: the name of the first path)")
     group.add_argument(
         "--skills",
         metavar="FOLDER",
         action="append",
         default=[],
-        help="serve the skills in a folder (directories with a SKILL.md), or the one skill that it is; may be repeated",
+        help="serve the skills in a folder (directories with a SKILL.md), or a single skill; may be repeated",
     )
     group.add_argument(
         "--tools",
@@ -113,7 +113,7 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         "--search",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="index names and full text of everything that is shared, on this machine, and offer search over it "
+        help="index the names and the full text of all shared data, on this machine, and offer search "
         "(docs/search.md; default: --no-search)",
     )
     group.add_argument(
@@ -121,22 +121,22 @@ def add_sharing_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=positive,
         default=None,
-        help=f"how many resources a listing returns at a time (default: {PAGE_SIZE})",
+        help=f"the number of resources per page of a list (default: {PAGE_SIZE})",
     )
 
 
 def add_source_flags(parser: argparse.ArgumentParser, others: Iterable[Source] = ()) -> SourceFlags:
-    """Add the flags of Carrel's own sources and of ``others``, after all other options. Return what reads them."""
+    """Add the flags of Carrel's own sources and of ``others``, after all other options. Return the flags."""
     flags = SourceFlags([*SOURCES.values(), *others], parser._option_string_actions)
     flags.add_to(parser)
     return flags
 
 
 def sources_of(arguments: list[str]) -> list[Source]:
-    """Return the sources of other packages that a command line is about: all of them where it asks for help.
+    """Return the sources of other packages that a command line uses, or all of them for ``--help``.
 
     Raises:
-        ConfigError: one is installed, and a package that it needs is not.
+        ConfigError: a source is installed, but a package that it requires is not.
     """
     if "-h" in arguments or "--help" in arguments:
         return [source for source in installed().values() if source.scheme not in SOURCES and is_usable(source)]
@@ -164,10 +164,10 @@ def add_limit_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read_limit(setting: str) -> tuple[str, float]:
-    """Parse a limit given as NAME=VALUE; of bytes, VALUE may be a size such as 20MiB.
+    """Parse a limit given as NAME=VALUE. For limits in bytes, VALUE may be a size such as 20MiB.
 
     Raises:
-        ConfigError: there is no limit of that name, or the value is not a number.
+        ConfigError: the limit is unknown, or the value is not a number.
     """
     name, _, value = setting.partition("=")
     kinds = Limits.__annotations__
@@ -187,7 +187,7 @@ def read_limit(setting: str) -> tuple[str, float]:
 def as_arguments(
     options: argparse.Namespace, skills: list[str], flags: SourceFlags, *, hide: bool = False
 ) -> list[str]:
-    """Return the options of ``add_sharing_options`` as arguments, without defaults; secrets may be hidden."""
+    """Convert the options of ``add_sharing_options`` to arguments, without defaults. Secrets may be hidden."""
     arguments = [f"--name={options.name}"] if options.name else []
     arguments += [f"--skills={folder}" for folder in skills]
     arguments += flags.arguments(options, hide=hide)

@@ -1,4 +1,4 @@
-"""Progress bar on standard error of what takes long, only on a terminal: with rich if it is installed, else plain."""
+"""Progress bar on standard error for slow operations, only on a terminal: with rich if installed, else plain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bar", "State", "counted", "is_wanted"]
 
-#: Seconds before anything is shown, so that what is quick shows nothing; and between two drawings.
+#: Seconds before the bar appears, so that fast operations show no bar; and seconds between two drawings.
 DELAY = 0.4
 INTERVAL = 0.1
 #: Characters of the plain bar.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class State(NamedTuple):
-    """State that is shown: the work, how much of how much. ``total`` is None where it is not known."""
+    """State to show: a description, the progress and the total. ``total`` is None if it is unknown."""
 
     about: str
     done: float | None = None
@@ -40,13 +40,13 @@ class State(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """The share that is done, from 0 to 1."""
+        """The completed fraction, from 0 to 1."""
         if self.done is None or not self.total or self.total < 0:
             return None
         return min(max(self.done / self.total, 0.0), 1.0)
 
     def text(self) -> str:
-        """Return the state in words, without control characters of a server."""
+        """Return the state as text, without control characters sent by a server."""
         about = printable(" ".join(self.about.split()), LONGEST)
         if self.done is None or self.share is not None:
             return about
@@ -54,17 +54,17 @@ class State(NamedTuple):
 
 
 class Drawer(Protocol):
-    """Shows a state on the terminal, again and again, and removes it."""
+    """Draws, redraws and removes a state on the terminal."""
 
     def draw(self, state: State) -> None:
         """Show a state in place of the one before."""
 
     def end(self) -> None:
-        """Remove what is shown."""
+        """Remove the bar."""
 
 
 def is_wanted(*, quiet: bool = False, as_json: bool = False) -> bool:
-    """Return whether there is a terminal for a bar: not where output goes into a pipe or is JSON, nor in a dumb one."""
+    """Return whether to show a bar: not if output goes to a pipe or is JSON, and not in a dumb terminal."""
     if quiet or as_json or os.environ.get("TERM", "") in ("", "dumb"):
         return False
     if sys.stderr is None or not sys.stderr.isatty():
@@ -76,7 +76,7 @@ def is_wanted(*, quiet: bool = False, as_json: bool = False) -> bool:
 
 
 class Bar:
-    """Progress bar of a command, to be entered within an event loop. What a command prints comes after ``stop``."""
+    """Progress bar of a command. Enter it within an event loop, and call ``stop`` before printing output."""
 
     def __init__(self, *, wanted: bool, state: Callable[[], State] | None = None) -> None:
         self.wanted = wanted
@@ -100,18 +100,18 @@ class Bar:
         self.stop()
 
     def update(self, about: str, done: float | None = None, total: float | None = None) -> None:
-        """Say what is being done, and how much of it is."""
+        """Update the description and the progress."""
         self._state = State(about, done, total)
 
     def stop(self) -> None:
-        """Remove the bar for good."""
+        """Remove the bar permanently."""
         if self._task is not None:
             self._task.cancel()
         self._remove()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Leave the terminal to a question."""
+        """Hide the bar while the user is prompted."""
         self._held += 1
         self._remove()
         try:
@@ -135,7 +135,9 @@ class Bar:
 
 
 def room() -> int:
-    """Return the width of a bar: it leaves room for the ``^C`` of the terminal, after which it is still one line."""
+    """Return the width of a bar. It leaves room for the ``^C`` that the terminal prints, so that the bar stays on one
+    line.
+    """
     return max(20, shutil.get_terminal_size().columns - 3)
 
 
@@ -176,12 +178,12 @@ class RichDrawer:
         self._progress.update(self._task, description=state.text(), share=percentage(share), **options)
 
     def end(self) -> None:
-        """Remove what is shown."""
+        """Remove the bar."""
         self._progress.stop()
 
 
 class PlainDrawer:
-    """Bar of characters in one line. Lines that are written to standard error meanwhile come above it."""
+    """Bar of characters on one line. Lines written to standard error meanwhile appear above it."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -200,20 +202,20 @@ class PlainDrawer:
         self._out.flush()
 
     def end(self) -> None:
-        """Remove what is shown."""
+        """Remove the bar."""
         sys.stderr = self._out
         self._out.write("\r\x1b[K")
         self._out.flush()
 
 
 class Above:
-    """Standard error while a plain bar is shown: each text takes the place of the bar, which is drawn again below."""
+    """Standard error while a plain bar is shown. Text replaces the bar, which is redrawn below."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
 
     def write(self, text: str) -> int:
-        """Write a text where the bar was."""
+        """Write text in place of the bar."""
         return self._out.write(f"\r\x1b[K{text}")
 
     def __getattr__(self, name: str) -> Any:
@@ -225,7 +227,7 @@ def percentage(share: float | None) -> str:
 
 
 async def counted(listing: Listing[T], bar: Bar, about: str, *, before: int = 0) -> list[T]:
-    """Return a whole list, and show how many entries have arrived."""
+    """Collect a complete list, and show the number of entries received."""
     found: list[T] = []
     bar.update(about, before)
     async for item in listing:

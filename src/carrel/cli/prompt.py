@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carrel.cli.call import described
-from carrel.cli.named import find_named, named_parser
+from carrel.cli.named import named_parser, unlisted
 from carrel.cli.options import Parser
 from carrel.cli.output import bold, write_json, write_text
 from carrel.cli.target import ask, near, read_asked, shown
@@ -27,24 +27,25 @@ examples:
 
 def parser() -> Parser:
     """Return the argument parser of ``carrel prompt``."""
-    about = "arguments, which are text"
+    about = "text arguments"
     return named_parser("prompt", SUMMARY, EXAMPLES, "prompt", "the name of the prompt", arguments=about)
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel prompt`` and return the exit code: 0, 1 if the server refuses, 3 without a connection.
+    """Run ``carrel prompt`` and return the exit code: 0, 1 if the server returns an error, 3 without a connection.
 
     Raises:
-        ConfigError: wrong use: no such prompt, or arguments that it does not take.
+        ConfigError: there is no such prompt, or the arguments are invalid.
     """
     options, whom = read_asked(parser(), arguments)
     values = dict(split_pair(pair) for pair in options.arguments)
 
     async def show(client: Client) -> int:
         prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
-        prompt = find_named(whom, "prompt", options.prompt, prompts)
-        check(prompt, values)
-        result = await client.get_prompt(prompt.name, values or None)
+        if options.prompt in prompts:
+            check(prompts[options.prompt], values)
+        with unlisted(whom, "prompt", options.prompt, prompts):
+            result = await client.get_prompt(options.prompt, values or None)
         if options.json:
             write_json(result)
             return 0
@@ -72,7 +73,7 @@ def check(prompt: Prompt, values: dict[str, str]) -> None:
     """Check the arguments of a prompt.
 
     Raises:
-        ConfigError: one is missing, or unknown.
+        ConfigError: an argument is missing or unknown.
     """
     known = {argument.name: argument for argument in prompt.arguments or ()}
     unknown = next((key for key in values if key not in known), None)

@@ -1,4 +1,4 @@
-"""Questions of servers (elicitation) on the terminal: forms, field by field, and pages to visit."""
+"""Elicitation on the terminal: forms, field by field, and pages to visit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+from carrel.cli.messages import ask, show
 from carrel.cli.target import shown
 from carrel.client.handlers import Form, Handlers, Page
 from carrel.protocol.json_schema import Validator
+from carrel.typed import discard_typed
 
 __all__ = ["Terminal", "on_the_terminal", "read_line", "say"]
 
 
 class Terminal(NamedTuple):
-    """Terminal that questions are asked on: ``read`` asks for a line, ``say`` prints some.
+    """Terminal for prompts. ``read`` prompts for a line, ``say`` prints lines.
 
-    ``read`` raises EOFError where the input has ended: the question is declined then. ``hold`` keeps what else is
-    shown until a question is answered. ``open_page`` opens a page that the user has agreed to visit.
+    ``read`` raises EOFError at the end of input; the elicitation is then declined. ``hold`` holds back other output
+    until the user has answered. ``open_page`` opens a page that the user has agreed to visit.
     """
 
     read: Callable[[str], Awaitable[str]]
@@ -31,18 +33,18 @@ class Terminal(NamedTuple):
     open_page: Callable[[str], Awaitable[None]] | None = None
 
     async def confirm(self, question: str, *, default: bool = True) -> bool:
-        """Ask a question of yes or no, and return the answer."""
+        """Ask a yes-or-no question, and return the answer."""
         answer = (await self.read(f"{question} [{'Y/n' if default else 'y/N'}] ")).lower()
         return answer in ("y", "yes") or (default and not answer)
 
 
 def on_the_terminal(terminal: Terminal | None = None, lock: asyncio.Lock | None = None) -> Handlers:
-    """Return handlers that ask the user at a terminal: that of the process, if it is not given.
+    """Return handlers that prompt the user at a terminal, by default the terminal of the process.
 
-    ``lock`` is held while a question is asked, as by all others who ask at this terminal.
+    ``lock`` is held during a prompt. All code that prompts at this terminal must use the same lock.
     """
     on = Terminal(read_line, say) if terminal is None else terminal
-    lock = asyncio.Lock() if lock is None else lock  # one question at a time
+    lock = asyncio.Lock() if lock is None else lock  # one prompt at a time
 
     async def fill_in(form: Form) -> Mapping[str, Any] | None:
         async with lock:
@@ -71,7 +73,7 @@ def on_the_terminal(terminal: Terminal | None = None, lock: asyncio.Lock | None 
 
 
 async def fill_in_form(form: Form, on: Terminal) -> dict[str, Any]:
-    """Ask for each field of a form, and return its content."""
+    """Prompt for each field of a form, and return its content."""
     required = form.schema.get("required") or ()
     content: dict[str, Any] = {}
     for name, field in form.fields.items():
@@ -82,7 +84,7 @@ async def fill_in_form(form: Form, on: Terminal) -> dict[str, Any]:
 
 
 async def fill_in_field(name: str, field: Mapping[str, Any], on: Terminal, *, required: bool) -> Any:
-    """Ask for one field until the answer fits its schema; return None if it is left out."""
+    """Prompt for a field until the answer is valid for its schema. Return None if the user skips the field."""
     options = choices(field)
     notes = [shown(str(field["description"]), 500)] if field.get("description") else []
     notes += [" | ".join(shown(str(option)) for option in options)] if options else []
@@ -106,24 +108,24 @@ async def fill_in_field(name: str, field: Mapping[str, Any], on: Terminal, *, re
 
 
 def choices(field: Mapping[str, Any]) -> list[Any]:
-    """Return the values that a field of choices allows; none for other fields."""
+    """Return the allowed values of an enum field. For other fields, the result is empty."""
     source = field.get("items", field) if field.get("type") == "array" else field
     found = list(source.get("enum") or ())
     return found or [one.get("const") for one in (*source.get("oneOf", ()), *source.get("anyOf", ())) if "const" in one]
 
 
 def converted(text: str, field: Mapping[str, Any], options: list[Any]) -> Any:
-    """Return an answer as the value of a field.
+    """Convert an answer to the value of a field.
 
     Raises:
-        ValueError: it does not fit.
+        ValueError: the answer is not valid for the field.
     """
     kind = field.get("type")
     if kind == "array":
         parts = [part.strip() for part in text.split(",") if part.strip()]
         wrong = [part for part in parts if options and part not in options]
         if wrong:
-            raise ValueError(f"{wrong[0]} is none of the choices")
+            raise ValueError(f"{wrong[0]} is not one of the choices")
         return parts
     if options:
         if text not in options:
@@ -144,16 +146,16 @@ def converted(text: str, field: Mapping[str, Any], options: list[Any]) -> Any:
 
 
 async def read_line(prompt: str) -> str:
-    """Ask on standard error, so that standard output has the result only.
+    """Prompt on standard error, so that standard output contains only the result.
 
-    The terminal is read by a thread that Python does not wait for at Ctrl-C, and not through ``sys.stdin``, whose lock
-    it would hold.
+    A daemon thread reads the terminal, so that Ctrl-C does not wait for it. It does not read from ``sys.stdin``,
+    because it would hold the lock of ``sys.stdin``.
 
     Raises:
-        EOFError: the input has ended.
+        EOFError: end of input.
     """
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
+    discard_typed(sys.stdin.fileno())
+    ask(prompt)
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str] = loop.create_future()
 
@@ -174,4 +176,4 @@ async def read_line(prompt: str) -> str:
 
 
 def say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    show(*text.split("\n"))

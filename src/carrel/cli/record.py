@@ -1,4 +1,4 @@
-"""``carrel record``: a proxy between a client and a server that writes every message into a file."""
+"""``carrel record``: a proxy between a client and a server that writes every message to a file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from carrel.errors import ConfigError
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Pass everything between a client and a server through, and write every message into a file (JSON lines)."
+SUMMARY = "Relay a session between a client and a server, and write every message to a file (JSON lines)."
 EXAMPLES = """\
 examples:
-  carrel record session.jsonl -- npx -y some-server     put this in place of the command into the application
+  carrel record session.jsonl -- npx -y some-server     use this as the command in the application
   carrel record server.py session.jsonl
   carrel record https://example.org/mcp session.jsonl --port 8000
 
-carrel replay serves a recording. It holds all that was said, secrets in messages included, but no HTTP headers.
+carrel replay serves a recording. It has all messages, including secrets in them, but no HTTP headers.
 """
 
 
@@ -34,12 +34,12 @@ def parser() -> Parser:
     reader = Parser("record", SUMMARY, epilog=EXAMPLES)
     add_target(reader)
     reader.add_argument("file", metavar="FILE", help="the file to write")
-    reader.add_argument("--port", metavar="PORT", type=positive, help="for a URL: where the client connects to")
+    reader.add_argument("--port", metavar="PORT", type=positive, help="for a URL: the port that the client connects to")
     return reader
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel record`` until either side ends, and return the exit code of the server.
+    """Run ``carrel record`` until the client or the server exits, and return the exit code of the server.
 
     Raises:
         ConfigError: wrong use, or the file cannot be written.
@@ -90,7 +90,7 @@ def record_process(command: list[str], file: str, env: Mapping[str, str] | None 
 
 
 def pump(source: IO[bytes], sink: IO[bytes], recorder: Recorder, direction: str) -> None:
-    """Pass lines on until the source ends or the sink is closed; the sink of the server is closed then."""
+    """Forward lines until the source ends or the sink is closed. Then close the server's standard input."""
     try:
         while line := source.readline():
             recorder.add(direction, line)

@@ -1,14 +1,14 @@
-"""Recording of a server over HTTP: a reverse proxy on this machine that writes down the messages that pass."""
+"""Recording of a server over HTTP: a reverse proxy on this machine that records all messages."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
+from carrel.cli.messages import tell
 from carrel.cli.recording import Recorder
 from carrel.errors import ConfigError
 from carrel.protocol.sse import EventStream
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["listen", "serve"]
 
 Handler: TypeAlias = "Callable[[Request], Awaitable[StreamResponse]]"
-#: Headers that belong to one connection, and those that are computed anew.
+#: Hop-by-hop headers, and headers that the proxy recomputes.
 HOP_BY_HOP = frozenset(
     (
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
@@ -35,7 +35,7 @@ def serve(url: str, file: str, port: int) -> None:
     """Serve the proxy on 127.0.0.1 until Ctrl-C.
 
     Raises:
-        ConfigError: aiohttp is not installed, or the port is taken.
+        ConfigError: aiohttp is not installed, or the port is in use.
     """
     try:
         import aiohttp
@@ -52,7 +52,7 @@ def serve(url: str, file: str, port: int) -> None:
                 return await forward(request, session, origin, recorder)
 
             async with listen(handle, port) as address:
-                sys.stderr.write(f"carrel: recording {origin} at {address}{parts.path or '/'}; Ctrl-C ends\n")
+                tell(f"carrel: recording {origin} at {address}{parts.path or '/'}; Ctrl-C ends")
                 await asyncio.Event().wait()
 
     try:
@@ -60,12 +60,12 @@ def serve(url: str, file: str, port: int) -> None:
             asyncio.run(main())
     finally:
         recorder.close()
-    sys.stderr.write(f"carrel: {recorder.count} messages are in {file}\n")
+    tell(f"carrel: {recorder.count} messages are in {file}")
 
 
 @contextlib.asynccontextmanager
 async def listen(answer: Handler, port: int) -> AsyncIterator[str]:
-    """Serve a handler of requests of this machine, and give the address."""
+    """Serve requests from this machine with a handler, and yield the address."""
     from aiohttp import web
 
     @web.middleware
@@ -93,7 +93,7 @@ async def listen(answer: Handler, port: int) -> AsyncIterator[str]:
 
 
 async def forward(request: Request, session: ClientSession, origin: str, recorder: Recorder) -> StreamResponse:
-    """Pass a request on to the server, and its response back, as it arrives."""
+    """Forward a request to the server, and stream its response back."""
     from aiohttp import ClientError, web
 
     body = await request.read()

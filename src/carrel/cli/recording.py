@@ -1,10 +1,12 @@
-"""Recorded sessions: a JSONL file with every message, and the answers of a recording to requests.
+"""Recorded sessions: a JSONL file with every message, and the lookup of recorded responses to requests.
 
 A line is ``{"time": seconds, "direction": "in" or "out", "message": …}``, as seen by the server.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -16,25 +18,29 @@ from carrel.errors import INVALID_PARAMS, METHOD_NOT_FOUND, ConfigError
 
 __all__ = ["Recorder", "Recording"]
 
-#: Methods whose recorded answer is given whatever the parameters: they open a session, or only check it.
+#: Methods whose recorded response is returned for any parameters: they open or check a session.
 OPENING = ("initialize", "server/discover", "ping", "logging/setLevel")
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
 class Recorder:
-    """Writer of a recording. Messages may come from several threads."""
+    """Writer of a recording. Thread-safe."""
 
     def __init__(self, file: str) -> None:
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self.count = 0
         try:
-            self._file: IO[bytes] = Path(file).open("wb")  # noqa: SIM115  # closed by ``close``
+            # Messages may contain tokens and private text, so the file is created readable by the user only.
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+            self._file: IO[bytes] = os.fdopen(descriptor, "wb")
+            if hasattr(os, "fchmod") and stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, 0o600)  # if the file already existed
         except OSError as error:
             raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
 
     def add(self, direction: str, data: bytes) -> None:
-        """Write a message; what is no JSON is written as text."""
+        """Write a message. A message that is not JSON is written as a string."""
         if not data.strip():
             return
         try:
@@ -55,7 +61,7 @@ class Recorder:
 
 
 class Exchange(msgspec.Struct):
-    """Recorded request, the notifications that belong to it, and the response; None if there was none."""
+    """Recorded request, its related notifications, and the response or None."""
 
     request: dict[str, Any]
     notices: list[dict[str, Any]]
@@ -63,7 +69,7 @@ class Exchange(msgspec.Struct):
 
 
 class Recording:
-    """Recorded exchanges, by request. Equal requests get their answers in order, and then the last one again.
+    """Recorded exchanges, by request. Equal requests get their responses in order; the last response is then repeated.
 
     Raises:
         ConfigError: the file cannot be read, or is not a recording.
@@ -92,7 +98,7 @@ class Recording:
                             exchange.notices.append(part)
 
     def answer(self, request: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the messages that answer a request: notifications, then the response, if there was one."""
+        """Return the recorded messages for a request: notifications, then the response, if any."""
         name = request_key(request)
         exchanges = self._exchanges.get(name) or self._alike(request)
         if not exchanges:
@@ -156,7 +162,7 @@ def without_meta(params: Any) -> Any:
 
 
 def request_key(request: dict[str, Any]) -> str:
-    """Return what makes requests equal: method and parameters, but neither id nor ``_meta`` nor the client's info."""
+    """Return the key by which requests are compared: method and parameters, without id, ``_meta`` and client info."""
     params = without_meta(request.get("params")) or {}
     if request["method"] == "initialize" and isinstance(params, dict):
         params = {"protocolVersion": params.get("protocolVersion")}
@@ -164,7 +170,7 @@ def request_key(request: dict[str, Any]) -> str:
 
 
 def belongs(notice: dict[str, Any], request: dict[str, Any]) -> bool:
-    """Return whether a notification belongs to a request: by its progress token, or as one of its subscription."""
+    """Return whether a notification is related to a request, by its progress token or its subscription id."""
     params = notice.get("params")
     if "id" in notice or not isinstance(params, dict):
         return False
@@ -183,7 +189,7 @@ def progress_token(request: dict[str, Any]) -> Any:
 
 
 def renamed(message: dict[str, Any], before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Return a recorded message with the progress token and the subscription id of the new request."""
+    """Replace the progress token and the subscription id of a recorded message by the ids of the new request."""
     field = "params" if "params" in message else "result"
     params = message.get(field)
     if not isinstance(params, dict):

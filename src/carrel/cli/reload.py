@@ -1,9 +1,9 @@
-"""Server that is exchanged while it runs: a permanent one in front, which clients are connected to.
+"""Hot reload: clients connect to a permanent front server, and the server behind it is replaced.
 
-The server in the file is a provider of the one in front. When the file changes, it is imported again, the new server is
-started and added, and the old one is removed: handshakes, sessions and subscriptions stay, and clients are told that
-the lists and their resources have changed. A file that cannot be loaded, or a server that does not start, changes
-nothing.
+The server in the file is a provider of the front server. When the file changes, it is imported again, the new server is
+started and added, and the old server is removed. Handshakes, sessions and subscriptions are kept, and clients are
+notified that the lists and their resources have changed. If the file cannot be loaded or the server does not start, the
+old server stays.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from carrel.catalog.access import UNRESTRICTED
 from carrel.cli.load import Place, load, ready
 from carrel.cli.message_log import LoggedConnection, MessageLog
 from carrel.errors import ConfigError
@@ -32,22 +33,22 @@ __all__ = ["Reloading"]
 
 
 class CurrentGate:
-    """Gate of the server that is there at present; without one, it hides nothing."""
+    """Gate that delegates to the gate of the current server. Without one, it hides nothing."""
 
     def __init__(self) -> None:
         self.gate: Any = None
 
-    def view(self, principal: Principal | None) -> View | None:
+    def view(self, principal: Principal | None) -> View:
         """Return the view of a caller."""
-        view: View | None = None if self.gate is None else self.gate.view(principal)
+        view: View = UNRESTRICTED if self.gate is None else self.gate.view(principal)
         return view
 
 
 class Reloading:
-    """Server in front, and the one in a file or module behind it, which ``reload`` exchanges.
+    """Front server, and the server of a file or module behind it, which ``reload`` replaces.
 
-    ``front`` is served. Changes of what the file says of itself (name, version, instructions) reach new sessions;
-    options of ``Server`` such as limits are those of the first time.
+    ``front`` is served. A changed name, version or instructions apply to new sessions. Options of ``Server`` such as
+    limits keep the values of the first load.
     """
 
     def __init__(self, place: Place, log: MessageLog) -> None:
@@ -60,7 +61,7 @@ class Reloading:
         self.log = log
 
     async def open(self, loaded: Server[Any] | Awaitable[Any]) -> Server[Any]:
-        """Return the server in front of one that is loaded already."""
+        """Create the front server for a loaded server."""
         app = await ready(loaded)
         self.front = Server[Any](
             app.name,
@@ -79,10 +80,10 @@ class Reloading:
         return self.front
 
     async def reload(self) -> None:
-        """Import the code again and exchange the server.
+        """Import the code again and replace the server.
 
         Raises:
-            ConfigError: the code cannot be loaded, or the new server does not start. The old one stays.
+            ConfigError: the code cannot be loaded, or the new server does not start. The old server stays.
         """
         kept = {name: module for name, module in sys.modules.items() if self._is_authors(name, module)}
         for name in kept:
@@ -106,7 +107,7 @@ class Reloading:
         self.front.endpoint.runtime.hub.resync_all()
 
     def folders(self) -> set[str]:
-        """Return the folders of the code that the server was loaded from, to be watched."""
+        """Return the folders to watch: the folders of the server's code."""
         files = [module.__file__ for name, module in list(sys.modules.items()) if self._is_authors(name, module)]
         found = {str(Path(file).parent) for file in files if file}
         return found | ({str(Path(self._place.file).parent)} if self._place.file else set())
@@ -114,11 +115,11 @@ class Reloading:
     def _mount(self, app: Server[Any]) -> Mounted:
         if app.gate is not None and self.front.gate is None:
             raise ConfigError("the server has a gate now, and had none at the start: start carrel dev again")
-        gate, app.gate = app.gate, None  # the server in front asks it
+        gate, app.gate = app.gate, None  # the front server checks it
         mounted = Mounted(app, self.front)
         app.gate = gate
         self._number += 1
-        mounted.name = f"{self._number:08}"  # the old server, which is first, answers until it is removed
+        mounted.name = f"{self._number:08}"  # the old server sorts first, and handles requests until it is removed
         return mounted
 
     def _take(self, app: Server[Any]) -> None:
@@ -130,14 +131,14 @@ class Reloading:
         description.__post_init__()
 
     async def _run_middleware(self, call: Call, next: Callable[[Call], Awaitable[Result]]) -> Result:
-        """Run the middleware of the present server, which that of a mounted one would not."""
+        """Run the middleware of the current server. Middleware of a mounted server is not run otherwise."""
         step = next
         for middleware in reversed(self._app.middlewares(call.method) if self._app is not None else []):
             step = _bound(middleware, step)
         return await step(call)
 
     def _is_authors(self, name: str, module: ModuleType) -> bool:
-        """Return whether a module was loaded for the server, from the author's folder."""
+        """Return whether a module was imported for the server, from the user's folder."""
         file = getattr(module, "__file__", None)
         if name in self._before or not isinstance(file, str) or "site-packages" in file:
             return False
@@ -150,5 +151,5 @@ def _bound(middleware: Callable[..., Awaitable[Result]], step: Callable[[Call], 
 
 
 def names(places: Iterable[str]) -> str:
-    """Return the names of files that have changed, for a message."""
+    """Format the names of changed files for a message."""
     return ", ".join(sorted({Path(place).name for place in places}))

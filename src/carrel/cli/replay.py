@@ -1,4 +1,4 @@
-"""``carrel replay``: a mock server that answers requests as they were answered in a recording."""
+"""``carrel replay``: a mock server that returns the responses of a recording."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from carrel.cli.http_options import warn_of_terminal
+from carrel.cli.messages import tell
 from carrel.cli.options import Parser
 from carrel.cli.recording import Recording
 from carrel.cli.values import whole
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Serve a recording: equal requests get the recorded answers, in their order; others get an error."
+SUMMARY = "Serve a recording: a recorded request gets its recorded answers in order, any other request an error."
 EXAMPLES = """\
 examples:
   carrel replay session.jsonl                   on stdio, for an application that starts it
@@ -39,10 +40,10 @@ def parser() -> Parser:
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel replay`` until the client ends, or until Ctrl-C, and return the exit code.
+    """Run ``carrel replay`` until the client disconnects or Ctrl-C, and return the exit code.
 
     Raises:
-        ConfigError: wrong use, or the file is not a recording.
+        ConfigError: the arguments are invalid, or the file is not a recording.
     """
     options = parser().parse_args(arguments)
     recording = Recording(options.file)
@@ -59,7 +60,7 @@ def run(arguments: list[str]) -> int:
 
 
 def replies(recording: Recording, data: bytes) -> list[dict[str, Any]]:
-    """Return the messages that answer a message or batch of a client; none for notifications and responses."""
+    """Return the replies to a client message or batch. The result is empty for notifications and responses."""
     if not data.strip():
         return []
     try:
@@ -80,7 +81,7 @@ def serve_http(recording: Recording, file: str, port: int) -> None:
     """Serve over HTTP on 127.0.0.1 until Ctrl-C.
 
     Raises:
-        ConfigError: aiohttp is not installed, or the port is taken.
+        ConfigError: aiohttp is not installed, or the port is in use.
     """
     try:
         from aiohttp import web
@@ -101,7 +102,7 @@ def serve_http(recording: Recording, file: str, port: int) -> None:
 
     async def main() -> None:
         async with listen(handle, port) as address:
-            sys.stderr.write(f"carrel: {recording.count} requests of {file} are served at {address}/mcp\n")
+            tell(f"carrel: {recording.count} requests of {file} are served at {address}/mcp")
             await asyncio.Event().wait()
 
     with contextlib.suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""``carrel run``: serves a server that is written in Python, on stdio or over HTTP."""
+"""``carrel run``: serves a server written in Python, on stdio or over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from carrel.cli.config_read import Configuration, read_configuration
 from carrel.cli.http_options import add_http_options, reachable_url, read_http_options, warn, warn_of_terminal
-from carrel.cli.load import Place, load, read_place, ready
+from carrel.cli.load import Place, load, read_place, ready, redirect
 from carrel.cli.logs import add_log_options, configure
 from carrel.cli.options import Parser, add_config_option, add_limit_option
 from carrel.cli.script import enter
@@ -33,8 +33,9 @@ examples:
   carrel run server.py                          on stdio, for an application that starts it
   carrel run server.py --http 8000              over HTTP, on this machine only
   carrel run server.py:shop                     one of several servers in a file
-  carrel run package.module:make_app            what a function returns, async or not
-  carrel run --compat program.py ITS OPTIONS    a program for mcp 1.x or fastmcp, as it is
+  carrel run package.module:make_app            the server that a function returns, async or not
+  carrel run --compat program.py ARGUMENTS      a program for mcp 1.x or fastmcp, as it is
+  carrel run --compat program.py --http 8000    the server of such a program, over HTTP
 """
 
 
@@ -46,7 +47,8 @@ def parser() -> Parser:
     reader.add_argument(
         "--compat",
         action="store_true",
-        help="run a program written for mcp 1.x or fastmcp as it is, with its own arguments; comes first",
+        help="the file is a program for mcp 1.x or fastmcp. As the first option, run it as it is, with the arguments "
+        "after FILE; with FILE:NAME or --http, serve the server that it makes",
     )
     add_http_options(reader)
     add_limit_option(reader)
@@ -69,18 +71,19 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel run`` until the client disconnects (stdio) or Ctrl-C (HTTP).
 
     Raises:
-        ConfigError: wrong use, code that cannot be loaded, a port in use, or a missing package.
+        ConfigError: invalid arguments, code that cannot be loaded, a port in use, or a missing package.
     """
-    if arguments[:1] == ["--compat"] and len(arguments) > 1 and arguments[1] not in ("-h", "--help"):
-        run_compat(arguments[1:])
+    program = compat_program(arguments)
+    if program is not None:
+        run_compat(program)
         return 0
     options = parser().parse_args(arguments)
-    if options.compat:
-        raise ConfigError("--compat comes first, then the program and its own arguments: carrel run --compat FILE")
     configuration = read_configuration(options, targeted=options.target is not None)
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     place = read_place(options.target) if options.target is not None else configured_place(configuration)
     enter(place.file, ["run", *arguments])
+    if options.compat:
+        redirect("--compat runs programs for mcp and fastmcp")
     targets = read_targets(Namespace(targets=[], skills=[]), SourceFlags([]), configuration)
     http = read_http_options(configuration)
     if http is None:
@@ -91,10 +94,10 @@ def run(arguments: list[str]) -> int:
 
 
 def configured_place(configuration: Configuration) -> Place:
-    """Return the place of the server that the configuration names.
+    """Return the place of the server named in the configuration.
 
     Raises:
-        ConfigError: it names none, or there is no such file.
+        ConfigError: no server is configured, or the file does not exist.
     """
     file = configuration.settings.app.file
     if file is None:
@@ -103,29 +106,42 @@ def configured_place(configuration: Configuration) -> Place:
         )
         raise ConfigError(f"say which server: a file, a module, or {hint} (see carrel run --help)")
     if configuration.folder and configuration.folder not in sys.path:
-        sys.path.insert(0, configuration.folder)  # for a module
+        sys.path.insert(0, configuration.folder)  # to import a module
     return read_place(app_place(configuration, file))
 
 
-def run_compat(arguments: list[str]) -> None:
-    """Run a program written for ``mcp`` 1.x, with its own arguments, in the environment that its metadata names.
+def compat_program(arguments: list[str]) -> list[str] | None:
+    """Return the arguments after ``--compat``, if they are a program to run unchanged.
+
+    Return None if Carrel itself serves the program's server, as for ``FILE:NAME`` and with ``--http``. Arguments after
+    ``--`` are always passed to the program.
+    """
+    if arguments[:1] != ["--compat"] or len(arguments) < 2:
+        return None
+    target, *rest = arguments[1:]
+    if rest[:1] == ["--"]:
+        return [target, *rest[1:]]
+    if target != "-m" and (not Path(target).exists() or any(word.partition("=")[0] == "--http" for word in rest)):
+        return None
+    return [target, *rest]
+
+
+def run_compat(program: list[str]) -> None:
+    """Run a program written for ``mcp`` 1.x or ``fastmcp`` in the environment described by its metadata.
 
     Raises:
-        ConfigError: the file or a package is missing.
+        ConfigError: a package is missing, or the program ended without running a server or a client.
     """
-    if arguments[0] != "-m":
-        if not Path(arguments[0]).exists():
-            raise ConfigError(f"There is no file {arguments[0]}")
-        enter(arguments[0] if Path(arguments[0]).is_file() else None, ["run", "--compat", *arguments])
-    try:
-        from carrel.compat.__main__ import main
-    except ImportError as error:
-        raise ConfigError(f"--compat needs the package {error.name}: pip install 'carrel[compat]'") from None
-    main(arguments)
+    if program[0] != "-m":
+        enter(program[0] if Path(program[0]).is_file() else None, ["run", "--compat", *program])
+    redirect("--compat runs programs for mcp and fastmcp")
+    from carrel.compat.__main__ import main
+
+    main(program)
 
 
 def serve_stdio(place: Place, configuration: Configuration, targets: Targets) -> None:
-    """Serve on the standard streams, which are the protocol's before any code of the author runs."""
+    """Serve on stdio. The standard streams are claimed for the protocol before the user's code is imported."""
     from carrel.transports import process
     from carrel.transports.server import stdio
 
@@ -163,11 +179,11 @@ def serve_http(place: Place, configuration: Configuration, targets: Targets, htt
 
 
 def prepare(app: Server[Any], configuration: Configuration, targets: Targets) -> None:
-    """Give a server the limits and the sources of the configuration."""
+    """Apply the limits and the sources of the configuration to a server."""
     app.limits = msgspec.structs.replace(app.limits, **configuration.given("limits"))
     share(app, targets)
 
 
 def announce(app: Server[Any], http: ServeOptions) -> None:
-    """Print the URL of a server once it listens."""
+    """Print the URL of a server after it has started listening."""
     http["on_started"] = lambda url: warn(f"{app.name} is ready at {reachable_url(url)}")

@@ -1,4 +1,4 @@
-"""Inline metadata of Python scripts: the packages that a file needs, and an environment of uv that has them.
+"""Inline metadata of Python scripts: the packages that a file requires, and running it in a uv environment with them.
 
     # /// script
     # requires-python = ">=3.12"
@@ -25,12 +25,12 @@ from carrel.errors import ConfigError
 
 __all__ = ["Script", "enter", "find_uv", "missing", "read_script", "uv_command"]
 
-#: Variable that names the file whose environment this process runs in, so that it is entered once.
+#: Variable with the file whose environment this process runs in, so that the environment is entered only once.
 ENTERED = "CARREL_SCRIPT"
-#: The Python versions that Carrel itself runs on.
+#: The Python versions that Carrel supports.
 REQUIRES_PYTHON = ">=3.11"
 BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
-#: Extras of Carrel, by a module that each installs: an environment of uv gets those that are installed here.
+#: Extras of Carrel, each with a module that it installs. A uv environment gets the extras that are installed here.
 EXTRAS = {
     "ask": "cryptography",
     "auth": "joserfc",
@@ -40,29 +40,29 @@ EXTRAS = {
     "http": "uvicorn",
     "skills": "yaml",
 }
-#: Folders in which uv is installed, and that applications started from a desktop may not have in PATH.
+#: Folders where uv is installed, but that are often not in the PATH of applications started from a desktop.
 FOLDERS = ("~/.local/bin", "~/.cargo/bin", "/opt/homebrew/bin", "/usr/local/bin")
 
 
 class Script(NamedTuple):
-    """Metadata of a script: the packages and the Python version that it needs."""
+    """Metadata of a script: its dependencies and the required Python version."""
 
     dependencies: list[str]
     requires_python: str | None
 
 
 def read_script(file: str) -> Script | None:
-    """Return the metadata at the top of a file; None if it has none.
+    """Return the metadata at the top of a file, or None.
 
     Raises:
-        ConfigError: it cannot be read, is not TOML, or is there twice.
+        ConfigError: the metadata cannot be read, is not TOML, or occurs twice.
     """
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
-        return None  # with a declaration of another encoding, which Python understands
+        return None  # another source encoding, declared for Python
     blocks = [match for match in BLOCK.finditer(text.replace("\r\n", "\n")) if match["type"] == "script"]
     if not blocks:
         return None
@@ -82,12 +82,12 @@ def read_script(file: str) -> Script | None:
 
 
 def enter(file: str | None, arguments: list[str]) -> None:
-    """Run this command again in an environment with the packages that a file needs, if uv is here to make it.
+    """Run this command again in an environment with the dependencies of a file, if uv is installed.
 
-    Returns without it if the file names no packages, or if there is no uv: then they may be installed here.
+    Returns if the file has no dependencies, or if uv is missing, since the packages may be installed here.
 
     Raises:
-        ConfigError: the metadata of the file is not valid.
+        ConfigError: the metadata of the file is invalid.
     """
     script = None if file is None else read_script(file)
     if script is None or not script.dependencies or os.environ.get(ENTERED) == file:
@@ -97,13 +97,13 @@ def enter(file: str | None, arguments: list[str]) -> None:
         return
     command = [uv, *uv_command(script), "python", "-m", "carrel", *arguments]
     environment = {**os.environ, ENTERED: str(file)}
-    if sys.platform == "win32":  # it has no exec that keeps the standard streams and the process id
+    if sys.platform == "win32":  # Windows has no exec that keeps the standard streams and the process id
         sys.exit(subprocess.call(command, env=environment))  # noqa: S603
     os.execve(uv, command, environment)  # noqa: S606
 
 
 def uv_command(script: Script) -> list[str]:
-    """Return the arguments of uv that run a program in an environment with what a script needs, and this Carrel.
+    """Return the uv arguments that run a program in an environment with a script's dependencies and this Carrel.
 
     https://docs.astral.sh/uv/reference/cli/#uv-run
     """
@@ -114,7 +114,7 @@ def uv_command(script: Script) -> list[str]:
 
 
 def own() -> list[str]:
-    """Return the arguments of uv that install this Carrel: from where it was installed, with the same extras."""
+    """Return the uv arguments that install this Carrel, from the same place and with the same extras."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     import msgspec
@@ -134,13 +134,13 @@ def own() -> list[str]:
 
 
 def find_uv() -> str | None:
-    """Return the path of uv, also where the PATH of a desktop does not lead; None if it is not installed."""
+    """Return the path of uv, or None. Also searches folders that may not be in PATH."""
     folders = os.pathsep.join(str(Path(folder).expanduser()) for folder in FOLDERS)
     return shutil.which("uv") or shutil.which("uv", path=folders)
 
 
 def missing(shown: str, file: str | None, module: str) -> str:
-    """Return the error message for a package that code needs, and how it is installed."""
+    """Return the error message for a missing package, with instructions to install it."""
     script = None if file is None else read_script(file)
     package = module.partition(".")[0]
     if script is not None and script.dependencies and find_uv() is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from inspect import isawaitable
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from carrel.cli.http_options import (
     warn_of_terminal,
 )
 from carrel.cli.logs import add_log_options, configure
+from carrel.cli.messages import tell
 from carrel.cli.options import (
     Parser,
     add_config_option,
@@ -42,8 +42,8 @@ __all__ = ["parser", "run"]
 
 USAGE = "%(prog)s [OPTION ...] [TARGET ...]"
 SUMMARY = (
-    "Share folders, documents, git repositories, databases, logs, web pages, APIs, object stores, archives, the screen "
-    "and skills with AI applications, as resources that are live."
+    "Share folders, documents, git repositories, databases, logs, web pages, APIs, object stores, archives, the "
+    "screen and skills with AI applications, as live resources."
 )
 EXAMPLES = """\
 examples:
@@ -54,9 +54,8 @@ examples:
                                                 several sources, with full-text search over all of them
   carrel serve --skills ./skills                skills for agents: directories with a SKILL.md
 """
-INSTALL_HINT = "pip install 'carrel[serve]'"
 SAMPLE = 200
-#: Seconds that indexing may take without a word about it.
+#: Seconds of indexing before its progress is printed.
 SHORT = 2.0
 
 
@@ -81,7 +80,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel serve`` until the client disconnects (stdio) or Ctrl-C (HTTP).
 
     Raises:
-        ConfigError: wrong use, a path that cannot be shared, a port in use, or a missing package.
+        ConfigError: invalid arguments, a path that cannot be shared, a port in use, or a missing package.
     """
     reader, flags = parser(sources_of(arguments))
     options = reader.parse_intermixed_args(arguments)
@@ -89,9 +88,7 @@ def run(arguments: list[str]) -> int:
     configure(configuration.settings.logging.format, configuration.settings.logging.level)
     app_file = configuration.settings.app.file
     if app_file is not None:
-        raise ConfigError(
-            f"{configuration.where('app')}: [app] is for carrel run, which serves what is written in Python"
-        )
+        raise ConfigError(f"{configuration.where('app')}: [app] is for carrel run, which serves Python code")
     http = read_http_options(configuration)
     targets = read_targets(options, flags, configuration)
     if not targets:
@@ -101,22 +98,17 @@ def run(arguments: list[str]) -> int:
     targets.flags = as_arguments(options, [], flags, hide=True)
     for path in targets.places("file", "skills"):
         if is_empty(path):
-            warn(f"{path} is empty so far")
-    try:
-        app = create(targets, configuration)
-        providers = share(app, targets)
-        add_search(app, targets, configuration)
-        if http is None:
-            from carrel.transports.server import stdio
+            warn(f"{path} is empty")
+    app = create(targets, configuration)
+    providers = share(app, targets)
+    add_search(app, targets, configuration)
+    if http is None:
+        from carrel.transports.server import stdio
 
-            warn_of_terminal()
-            stdio.run(app)
-        else:
-            serve_http(app, providers, targets, http, configuration)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("carrel"):
-            raise
-        raise ConfigError(f"sharing this way needs the package {error.name}: {INSTALL_HINT}") from error
+        warn_of_terminal()
+        stdio.run(app)
+    else:
+        serve_http(app, providers, targets, http, configuration)
     return 0
 
 
@@ -129,7 +121,7 @@ def is_empty(path: str) -> bool:
 
 
 def create(targets: Targets, configuration: Configuration) -> Server:
-    """Create the server that shares the targets, without them."""
+    """Create the server for the targets, without adding the targets."""
     from carrel import Server, __version__
 
     given = configuration.given("server")
@@ -137,7 +129,7 @@ def create(targets: Targets, configuration: Configuration) -> Server:
     name = given.pop("name", None) or default_name([*targets.shared, *targets.skills])
     version = given.pop("version", None) or __version__
     app = Server(name, version, limits=configuration.settings.limits, mask_errors=True, **given)
-    app.skills()  # also without skills: it lets clients list directories
+    app.skills()  # even without skills, so that clients can list directories
     search = configuration.settings.search
     if configuration.settings.server.tools:
         app.add_resource_tools(search=not search.enabled)
@@ -145,7 +137,7 @@ def create(targets: Targets, configuration: Configuration) -> Server:
 
 
 def add_search(app: Server, targets: Targets, configuration: Configuration) -> None:
-    """Offer search over everything that is shared, if it is wanted. What is shared, and how, has an index of its own.
+    """Add search over all shared targets, if enabled. Each set of targets and options has its own index.
 
     Raises:
         ConfigError: tantivy is not installed.
@@ -163,25 +155,21 @@ def add_search(app: Server, targets: Targets, configuration: Configuration) -> N
 
 
 def tell_progress(progress: Progress) -> None:
-    """Say on standard error how far the search index is, where that takes a while."""
+    """Print the progress of the search index on standard error if indexing is slow."""
     if progress.done and progress.seconds < SHORT:
         return
     if progress.waiting is not None:
-        sys.stderr.write(f"carrel: search: {progress.waiting:,} passages wait for their embeddings\n")
-        sys.stderr.flush()
+        tell(f"carrel: search: {progress.waiting:,} passages wait for their embeddings")
         return
     state = "ready" if progress.done else "so far"
-    sys.stderr.write(
-        f"carrel: search: {progress.resources:,} resources {state}, {progress.bytes / 1e6:,.0f} MB "
-        f"in {progress.seconds:,.0f} s\n"
-    )
-    sys.stderr.flush()
+    size = f"{progress.bytes / 1e6:,.0f} MB in {progress.seconds:,.0f} s"
+    tell(f"carrel: search: {progress.resources:,} resources {state}, {size}")
 
 
 def serve_http(
     app: Server, providers: list[Provider], targets: Targets, http: ServeOptions, configuration: Configuration
 ) -> None:
-    """Serve HTTP until the process is stopped; print the startup message once the server listens."""
+    """Serve HTTP until the process is stopped; print the startup message after the server has started listening."""
     import asyncio
 
     greeting: list[asyncio.Task[None]] = []
@@ -215,5 +203,4 @@ async def say_welcome(
         except MCPError:
             continue
         example = example or choose(found.items)
-    sys.stderr.write(welcome(app.name, url, targets.shared, example, old, targets.skills, tokens, targets.flags))
-    sys.stderr.flush()
+    tell(*welcome(app.name, url, targets.shared, example, old, targets.skills, tokens, targets.flags))

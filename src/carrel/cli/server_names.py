@@ -1,4 +1,4 @@
-"""Servers by the names that they have in ./carrel.toml and in the configurations of applications."""
+"""Lookup of servers by name in ./carrel.toml and in the configurations of applications."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from carrel.printable import printable
 
 __all__ = ["MARK", "find_server", "names_of_servers", "resolved_server", "url_of"]
 
-#: What a target begins with that is the name of a server and nothing else.
+#: Prefix of a target that can only be a server name.
 MARK = "@"
 
 
 def configurations() -> list[ConfigFile]:
-    """Return the configurations on this machine: ./carrel.toml, then those of applications."""
+    """Return the configurations on this machine: ./carrel.toml, then the configurations of applications."""
     own = read_file(Path("carrel.toml"))
     return [own, *discover()]
 
 
 def names_of_servers(files: Sequence[ConfigFile] | None = None) -> dict[str, list[ServerConfig]]:
-    """Return all servers by their names, those of ./carrel.toml first; different ones of one name are several.
+    """Return all servers by name, with the servers of ./carrel.toml first. A name may have several different servers.
 
-    Of several, each has the name of its application behind its own too: ``github-cursor``.
+    If a name has several servers, each is also listed with the application as a suffix: ``github-cursor``.
     """
     found: dict[str, list[ServerConfig]] = {}
     for file in configurations() if files is None else files:
@@ -49,12 +49,12 @@ def names_of_servers(files: Sequence[ConfigFile] | None = None) -> dict[str, lis
 
 
 def find_server(target: str) -> ServerConfig | None:
-    """Return the server that a target names, ``@NAME`` or NAME; None for what looks like anything else.
+    """Return the server named by a target, ``@NAME`` or NAME, or None if the target is not a server name.
 
-    One in ./carrel.toml goes before those of applications.
+    A server in ./carrel.toml takes precedence over servers of applications.
 
     Raises:
-        ConfigError: there is none of that name, there are different ones, it is disabled, or it is a file as well.
+        ConfigError: the name is unknown, ambiguous, also a file, or the server is disabled.
     """
     name = target.removeprefix(MARK)
     if not target.startswith(MARK) and not is_plain(target):
@@ -81,20 +81,20 @@ def find_server(target: str) -> ServerConfig | None:
 
 
 def resolved_server(server: ServerConfig) -> ServerConfig:
-    """Return a configuration with all variables replaced; inputs that are not in the keyring are asked for.
+    """Return a configuration with all variables replaced. Prompts for inputs that are not in the keyring.
 
     Raises:
-        ConfigError: a variable has no value; the message names it, and where it is.
+        ConfigError: a variable has no value. The message names the variable and its place.
     """
     can_ask = sys.stdin is not None and sys.stdin.isatty()
     return asyncio.run(resolve(server, inputs=Inputs(ask_for_input if can_ask else None)))
 
 
 def url_of(target: str) -> str | None:
-    """Return the URL of the server that a target names; None for what is no such name.
+    """Return the URL of the server named by a target, or None if the target is not a server name.
 
     Raises:
-        ConfigError: it has no URL, or is not to be found (``find_server``).
+        ConfigError: the server has no URL, or cannot be found (see ``find_server``).
     """
     server = find_server(target)
     if server is None:
@@ -106,7 +106,7 @@ def url_of(target: str) -> str | None:
 
 
 async def ask_for_input(wanted: Input, server: ServerConfig) -> str | None:
-    """Ask for an input at the terminal; a password is not shown."""
+    """Prompt for an input at the terminal. Passwords are not echoed."""
     about = printable(f"{server.name} needs {wanted.description or wanted.id}: ", 300)
 
     def read() -> str:
@@ -120,12 +120,12 @@ async def ask_for_input(wanted: Input, server: ServerConfig) -> str | None:
 
 
 def is_plain(target: str) -> bool:
-    """Return whether a target is a name, and neither a path, a URL nor a file with a colon."""
+    """Return whether a target is a name, not a path, a URL or a file with a colon."""
     return not any(mark in target for mark in "/\\: ") and target not in ("", ".", "..") and not target.endswith(".py")
 
 
 def is_module(name: str) -> bool:
-    """Return whether a name is that of a module in this folder, or that is installed."""
+    """Return whether a name is a module in this folder or an installed module."""
     head = name.partition(".")[0]
     if place_of(name) is not None or place_of(head) is not None:
         return True
@@ -136,7 +136,7 @@ def is_module(name: str) -> bool:
 
 
 def place_of(name: str) -> str | None:
-    """Return what of this name is in this folder: a file, a folder or a module; None if there is nothing."""
+    """Describe the file, folder or module with this name in the current folder. Return None if it does not exist."""
     if Path(name).is_dir():
         return "a folder here"
     if Path(name).exists():
@@ -145,14 +145,14 @@ def place_of(name: str) -> str | None:
 
 
 def clash_name(name: str) -> str:
-    """Return the name of a file or folder by which the target is meant in place of a server."""
+    """Return the name by which a target selects the file or folder instead of the server."""
     return name if Path(name).exists() else f"{name}.py"
 
 
 def unknown(name: str, names: list[str]) -> str:
-    """Return the error for a name that there is not."""
+    """Return the error message for an unknown name."""
     known = printable(", ".join(sorted(names)), 300)
-    hint = did_you_mean(name, names) or (f"; there are: {known}" if names else "; none is configured")
+    hint = did_you_mean(name, names) or (f"; there are: {known}" if names else "; no server is configured")
     places = "no file, folder or module, and no server in carrel.toml or an application"
     return f"{name!r} is {places}{hint}"
 
@@ -166,5 +166,5 @@ def application_of(server: ServerConfig) -> str:
 
 
 def shown_place(server: ServerConfig) -> str:
-    """Return where a server is configured."""
+    """Return the place where a server is configured."""
     return "carrel.toml" if server.origin is None else str(server.origin)

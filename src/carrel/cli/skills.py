@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "List the skills of a server; with the name or URI of one, print its SKILL.md, which is verified first."
+SUMMARY = "List the skills of a server, or verify a skill and print its SKILL.md."
 EXAMPLES = """\
 examples:
   carrel skills http://127.0.0.1:8000/mcp
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     """Run ``carrel skills`` and return the exit code: 0, 1 if the server has no skills, 3 without a connection.
 
     Raises:
-        ConfigError: wrong use, or there is no such skill.
+        ConfigError: the arguments are invalid, or there is no such skill.
     """
     options, whom = read_asked(parser(), arguments)
 
@@ -58,10 +58,10 @@ def run(arguments: list[str]) -> int:
 
 
 async def choose(client: Client, name: str) -> Skill:
-    """Return the skill with a URI or, if it is the only one, with a name.
+    """Return the skill with a URI, or with a name if the name is unique.
 
     Raises:
-        ConfigError: there is none of that name, or there are several.
+        ConfigError: the name is unknown or ambiguous.
     """
     if "://" in name:
         return await client.skills.get_skill(name)

@@ -1,7 +1,7 @@
-"""Command-line flags of sources, made from the fields of their options structs.
+"""Command-line flags of sources, generated from the fields of their options structs.
 
-Sources that have an option of the same name and type share its flag. An option whose flag is taken by another one has
-the scheme before it: ``--mbox-name``.
+Sources with an option of the same name and type share its flag. If a flag is already used by a different option, the
+scheme is its prefix: ``--mbox-name``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTup
 
 
 class Flag(NamedTuple):
-    """Flag of an option. ``read`` parses a value, and is None for a switch; ``name`` is the name of the option."""
+    """Flag of an option. ``read`` parses a value, or is None for a switch. ``name`` is the name of the option."""
 
     flag: str
     name: str
@@ -41,17 +41,17 @@ class Flag(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Properties that flags of the same name have in common."""
+        """Properties that are equal for flags of the same name."""
         return (self.metavar, self.read, self.repeated, self.choices, self.default if self.read is None else None)
 
     @property
     def usage(self) -> str:
-        """The flag with its value, as in the help."""
+        """The flag with its value, as in the help text."""
         return f"{self.flag} {self.metavar}" if self.metavar else self.flag
 
     @property
     def fallback(self) -> str:
-        """The default as text; empty if there is none."""
+        """The default as text, or an empty string without a default."""
         if self.read is None or self.default in (None, (), [], msgspec.NODEFAULT):
             return ""
         return shown_size(self.default) if self.metavar == "SIZE" else str(self.default)
@@ -61,7 +61,7 @@ def flags_of(source: Source) -> list[Flag]:
     """Return the flags of the options of a source.
 
     Raises:
-        ConfigError: a package that the source needs is missing.
+        ConfigError: a package required by the source is missing.
     """
     info = inspect.type_info(source.load_options())
     fields = info.fields if isinstance(info, inspect.StructType) else ()
@@ -69,7 +69,7 @@ def flags_of(source: Source) -> list[Flag]:
 
 
 def flag_of(field: inspect.Field) -> Flag | None:
-    """Return the flag of an option; None if its type has no form on the command line."""
+    """Return the flag of an option, or None if its type cannot be given on the command line."""
     kind, described = unwrapped(field.type)
     if isinstance(kind, inspect.UnionType):
         some = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
@@ -103,14 +103,14 @@ def flag_of(field: inspect.Field) -> Flag | None:
 
 
 def unwrapped(kind: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
-    """Return a type without its metadata, and the metadata."""
+    """Split an annotated type into the type and its metadata."""
     if isinstance(kind, inspect.Metadata):
         return kind.type, {**(kind.extra_json_schema or {}), **(kind.extra or {})}
     return kind, {}
 
 
 class SourceFlags:
-    """Flags of the sources that a command knows, and the options that are read from them."""
+    """Flags of a command's sources, and the source options read from them."""
 
     def __init__(self, sources: Iterable[Source] = SOURCES.values(), taken: Iterable[str] = ()) -> None:
         self.by_scheme: dict[str, list[Flag]] = {}
@@ -143,7 +143,7 @@ class SourceFlags:
                     self._add(group, flag)
 
     def fallback(self, flag: Flag) -> str:
-        """Return the default of a flag as text, and those of sources that have another one."""
+        """Return the default of a flag as text, followed by the sources with a different default."""
         found: dict[str, list[str]] = {}
         for scheme, flags in self.by_scheme.items():
             for one in flags:
@@ -173,14 +173,14 @@ class SourceFlags:
         )
 
     def options(self, given: argparse.Namespace, scheme: str) -> dict[str, Any]:
-        """Return the options of a source that are given on the command line."""
+        """Return the options of a source given on the command line."""
         source = find(scheme)
         owner = scheme if source is None else source.scheme
         values = {flag.name: getattr(given, flag.flag) for flag in self.by_scheme.get(owner, ())}
         return {name: value for name, value in values.items() if value is not None}
 
     def arguments(self, given: argparse.Namespace, *, hide: bool = False) -> list[str]:
-        """Return the flags that are given as command-line arguments, with stars for secrets where these are hidden."""
+        """Return the given flags as command-line arguments. With ``hide``, secrets are replaced by asterisks."""
         arguments: dict[str, None] = {}
         for flag in (flag for flags in self.by_scheme.values() for flag in flags):
             value = getattr(given, flag.flag)
@@ -193,7 +193,7 @@ class SourceFlags:
         return list(arguments)
 
     def unused(self, given: argparse.Namespace, schemes: Iterable[str]) -> list[str]:
-        """Return the flags that are given, and are options of none of these sources."""
+        """Return the given flags that no source with one of these schemes uses."""
         owners = {source.scheme for scheme in schemes if (source := find(scheme)) is not None}
         used = {flag.flag for scheme in owners for flag in self.by_scheme.get(scheme, ())}
         every = {flag.flag: None for flags in self.by_scheme.values() for flag in flags}

@@ -14,7 +14,7 @@ __all__ = ["StoredLogin"]
 
 
 class StoredLogin:
-    """Credentials that never ask the user: without a token that is good, the error says how to log in."""
+    """Credentials that never prompt the user. Without a valid token, the error explains how to log in."""
 
     extensions: Mapping[str, Mapping[str, object]] = {}
 
@@ -23,11 +23,11 @@ class StoredLogin:
 
     @property
     def principal(self) -> str:
-        """Identifier of the user; empty as long as no token is needed."""
+        """Identifier of the user. Empty until a token is required."""
         return "" if self._stored is None else self._stored.principal
 
     async def headers(self, url: str, method: str = "POST") -> Mapping[str, str]:
-        """Return the headers with the token; none as long as the server has not required one."""
+        """Return the headers with the token. Empty until the server requires a token."""
         return {} if self._stored is None else await self._stored.headers(url, method)
 
     async def refused(
@@ -40,10 +40,10 @@ class StoredLogin:
         sent: Mapping[str, str] | None = None,
         nonce: str | None = None,
     ) -> bool:
-        """Handle a 401 or 403 response with the stored token, which is renewed if that needs no user.
+        """Handle a 401 or 403 response with the stored token, refreshing it if possible without the user.
 
         Raises:
-            AuthorizationError: there is no token, or the user has to agree to something.
+            AuthorizationError: there is no token, or the user's consent is required.
             ConfigError: the packages for authorization are not installed.
         """
         if status not in (401, 403):
@@ -58,7 +58,13 @@ class StoredLogin:
             self._stored = OAuth(authorize=refuse)
             if await self._stored.headers(url):
                 return True
-            raise AuthorizationError(f"{url} requires authorization: {hint}, or --header 'Authorization: Bearer …'")
+            header = "--header 'Authorization: Bearer …'"
+            if not await self._stored.can_log_in(url, challenges, revision):
+                raise AuthorizationError(
+                    f"{url} requires authorization, and names no authorization server: ask for a token, "
+                    f"and use {header}"
+                )
+            raise AuthorizationError(f"{url} requires authorization: {hint}, or {header}")
         return await self._stored.refused(url, status, challenges, revision, sent=sent, nonce=nonce)
 
     async def close(self) -> None:

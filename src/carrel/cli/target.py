@@ -1,4 +1,4 @@
-"""Targets of the commands that ask a server: a URL, a file, a folder, a command, a configured server; connecting."""
+"""Targets of client commands (a URL, file, folder, command or configured server), and connecting to them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carrel.cli.messages import pass_on, tell
 from carrel.cli.options import Parser
 from carrel.cli.progress import Bar
 from carrel.cli.values import number
 from carrel.errors import ConfigError, MCPError, PeerError, ResourceError
+from carrel.redaction import without_secrets
 
 if TYPE_CHECKING:
     from carrel.client.client import Client
@@ -41,7 +43,7 @@ __all__ = [
     "split",
 ]
 
-#: Exit codes: the server answered with an error; it could not be reached, or the connection was lost.
+#: Exit codes: the server returned an error; the server could not be reached, or the connection was lost.
 REFUSED = 1
 UNREACHABLE = 3
 TIMEOUT = 60.0
@@ -52,9 +54,9 @@ HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:\d+(/.*)?")
 
 
 class Asked(NamedTuple):
-    """A server to ask: its URL, or the command that starts it. ``name`` is what the user calls it.
+    """Server to connect to: its URL, or the command that starts it. ``name`` is the target without secrets.
 
-    ``configured`` is its configuration, with all variables replaced, where it was found by its name.
+    ``configured`` is the configuration of a server found by name, with all variables replaced.
     """
 
     name: str
@@ -63,18 +65,18 @@ class Asked(NamedTuple):
 
 
 def add_target(reader: Parser) -> None:
-    """Add the argument TARGET, which ``read_asked`` reads."""
+    """Add the argument TARGET for ``read_asked``."""
     reader.add_argument(
         "target",
         metavar="TARGET",
         help="a URL, a Python file with a server (FILE[:NAME]), a folder or a source to share (git:., sqlite:///FILE), "
-        "the name of a server in carrel.toml or an application (NAME or @NAME), or a command in quotes; or leave it "
-        "out, and write the command after --",
+        "the name of a server in carrel.toml or an application (NAME or @NAME), or a command in quotes; or omit it, "
+        "and write the command after --",
     )
 
 
 def add_connection_options(reader: Parser) -> None:
-    """Add the argument TARGET, and the options of the connection. ``read_asked`` reads them."""
+    """Add the argument TARGET and the connection options for ``read_asked``."""
     add_target(reader)
     group = reader.add_argument_group("the connection")
     group.add_argument(
@@ -85,19 +87,19 @@ def add_connection_options(reader: Parser) -> None:
         metavar="SECONDS",
         type=number,
         default=TIMEOUT,
-        help=f"how long an answer may take (default: {TIMEOUT:g})",
+        help=f"the time limit for an answer (default: {TIMEOUT:g})",
     )
     group.add_argument(
-        "--quiet", action="store_true", help="show no progress, nor what the server writes on standard error"
+        "--quiet", action="store_true", help="show neither progress nor the standard error of the server"
     )
     group.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def read_asked(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespace, Asked]:
-    """Parse the arguments of a command; what follows ``--`` is the command of a server, in place of TARGET.
+    """Parse the arguments of a command. The words after ``--`` are a server command that replaces TARGET.
 
     Raises:
-        ConfigError: wrong use, or the target is nothing that can be asked.
+        ConfigError: the arguments are invalid, or the target is not a server.
     """
     if "--" in arguments:
         at = arguments.index("--")
@@ -107,21 +109,22 @@ def read_asked(reader: Parser, arguments: list[str]) -> tuple[argparse.Namespace
         if not command:
             raise ConfigError("after -- comes the command of a server, for example: -- python server.py")
         options = reader.parse_intermixed_args([shlex.join(command), *arguments[:at]])
-        return options, Asked(shlex.join(command), command)
+        return options, Asked(without_secrets(shlex.join(command)), command)
     options = reader.parse_intermixed_args(arguments)
     return options, asked(options.target)
 
 
 def asked(target: str) -> Asked:
-    """Return the server that a URL, a folder, a command, a configuration or a file names.
+    """Return the server for a URL, folder, command, configured name or file.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the target has none of these forms.
     """
     if not target.strip():
         raise ConfigError("TARGET is empty: name a URL, a file, a folder or a server")
     found = next((found for form in FORMS if (found := form(target)) is not None), None)
-    return of_file(target) if found is None else found
+    found = of_file(target) if found is None else found
+    return found._replace(name=without_secrets(found.name))
 
 
 def of_url(target: str) -> Asked | None:
@@ -135,7 +138,7 @@ def of_folder(target: str) -> Asked | None:
 
 
 def of_source(target: str) -> Asked | None:
-    """Return a server of what a source shares, such as ``git:.`` or ``sqlite:///shop.db``."""
+    """Return a server that shares a source, such as ``git:.`` or ``sqlite:///shop.db``."""
     if ":" not in target or ".py:" in target or " " in target:
         return None
     from carrel.sources.registry import find, scheme_of
@@ -156,9 +159,9 @@ def of_file(target: str) -> Asked:
     from carrel.cli.load import read_place
 
     if "://" in target:
-        raise ConfigError(f"{target} is no URL of a server (http://, https://) and no source that can be shared")
+        raise ConfigError(f"{target} is neither the URL of a server (http://, https://) nor a source")
     if HOST_AND_PORT.fullmatch(target) and not Path(target).exists():
-        raise ConfigError(f"{target} is no file; if it is a URL, write http://{target}")
+        raise ConfigError(f"{target} is not a file; for a URL, write http://{target}")
     place = read_place(target)
     if place.file is not None and Path(place.file).suffix != ".py":
         raise ConfigError(f"{target} is not a Python file; to ask a program, write its command after --")
@@ -166,7 +169,7 @@ def of_file(target: str) -> Asked:
 
 
 def of_name(target: str) -> Asked | None:
-    """Return the server of a name in carrel.toml or in the configuration of an application."""
+    """Return the server with a name in carrel.toml or in the configuration of an application."""
     if not target.startswith("@") and ("/" in target or target.endswith(".py") or ".py:" in target):
         return None
     from carrel.cli.server_names import find_server, resolved_server
@@ -179,15 +182,15 @@ def of_name(target: str) -> Asked | None:
     return Asked(server.name, configured.url or command, configured)
 
 
-#: The forms of a target that are tried in this order, each a function; a target that has none of them is a file.
+#: Functions that recognize the forms of a target, tried in order. Any other target is a file.
 FORMS: tuple[Callable[[str], Asked | None], ...] = (of_url, of_source, of_name, of_folder, of_command)
 
 
 def split(command: str) -> list[str]:
-    """Return the words of a command.
+    """Split a command into words.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the quoting is invalid.
     """
     try:
         return shlex.split(command, posix=sys.platform != "win32")
@@ -204,9 +207,9 @@ def ask(
 ) -> int:
     """Connect to a server, await ``question`` with the client, and return its exit code.
 
-    A progress bar shows the connecting. A ``bar`` that is given goes on after it: ``question`` stops it.
+    A progress bar is shown while connecting. If ``bar`` is given, it stays after that, and ``question`` must stop it.
 
-    An error of the server, or of the connection, is one line on standard error: exit code 1 or 3.
+    Server errors and connection errors are printed as one line on standard error, with exit code 1 or 3.
 
     Raises:
         ConfigError: an option is wrong, or a package is missing.
@@ -220,7 +223,7 @@ def ask(
                     showing.stop()
                 return await question(client)
 
-    return answered(connected, quiet=options.quiet)
+    return answered(connected, quiet=options.quiet, name=whom.name)
 
 
 def open_client(
@@ -231,7 +234,7 @@ def open_client(
     revision: str | None = None,
     stderr: Callable[[str], None] | None = None,
 ) -> Client:
-    """Return a client of a server, to be entered. ``stderr`` gets the lines of its standard error, instead of ours.
+    """Return a client for a server, not yet entered. ``stderr`` receives the lines of the server's standard error.
 
     Raises:
         ConfigError: an option is wrong, or a package is missing.
@@ -242,13 +245,17 @@ def open_client(
         raise ConfigError(f"--timeout {options.timeout:g}: give a number of seconds above 0")
     http, process = settings(whom, options, stderr)
     timeout = options.timeout
-    if whom.configured is not None and whom.configured.timeout is not None and timeout == TIMEOUT:
-        timeout = whom.configured.timeout
+    if whom.configured is not None:
+        revision = revision or whom.configured.revision
+        if whom.configured.timeout is not None and timeout == TIMEOUT:
+            timeout = whom.configured.timeout
     return Client(whom.server, timeout=timeout, handlers=handlers, revision=revision, http=http, process=process)
 
 
-def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = False) -> int:
-    """Run a coroutine, and return its exit code, or that of the error that it raises.
+def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = False, name: str = "") -> int:
+    """Run a coroutine, and return its exit code, or the exit code for the error that it raises.
+
+    ``name`` is the name of the server, which is printed with errors of its HTTP endpoint.
 
     Raises:
         ConfigError: an option is wrong, or a package is missing.
@@ -258,8 +265,10 @@ def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = 
     except ConfigError:
         raise
     except (PeerError, ResourceError) as error:
-        return failed(error.message if isinstance(error, PeerError) else str(error), REFUSED)
-    except MCPError as error:  # lost, not allowed in, or speaking not as the protocol says
+        text = error.message if isinstance(error, PeerError) else str(error)
+        of_endpoint = isinstance(error, PeerError) and error.status is not None and name
+        return failed(f"{name}: {text}" if of_endpoint else text, REFUSED)
+    except MCPError as error:  # connection lost, access denied, or protocol violation
         from carrel.transports.client.transport import STDERR_FOLLOWS
 
         text = str(error)
@@ -269,10 +278,10 @@ def answered(question: Callable[[], Coroutine[Any, Any, int]], *, quiet: bool = 
 def settings(
     whom: Asked, options: argparse.Namespace, stderr: Callable[[str], None] | None = None
 ) -> tuple[HTTPOptions | None, ProcessOptions | None]:
-    """Return the options of the connection, for HTTP or for a process.
+    """Return the connection options, for HTTP or for a process.
 
     Raises:
-        ConfigError: a header is not valid, or is for a process.
+        ConfigError: a header is invalid, or given for a process.
     """
     from carrel.transports.client.options import HTTPOptions, ProcessOptions
 
@@ -299,7 +308,7 @@ def settings(
 
 
 class Told:
-    """Prints lines of a server, a repeated one once: a server that ends at once is started again, as an older one."""
+    """Prints lines of a server without repetitions: a server that exits at once is restarted for an older revision."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -307,18 +316,18 @@ class Told:
     def __call__(self, line: str) -> None:
         """Print a line on standard error; on a terminal, its control characters are escaped."""
         if line != self.last:
-            sys.stderr.write(f"{shown(line, len(line)) if sys.stderr.isatty() else line}\n")
+            pass_on(line)
         self.last = line
 
 
 def failed(text: str, code: int) -> int:
     """Print an error as one line, and return the exit code."""
-    sys.stderr.write(f"carrel: {shown(' '.join(text.split()))}\n")
+    tell(f"carrel: {shown(' '.join(text.split()))}")
     return code
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """Return a "did you mean" hint for a name that there is not; else, the names that there are."""
+    """Return a "did you mean" hint for an unknown name, or else the list of known names."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, names, n=1)
@@ -328,7 +337,7 @@ def near(name: str, names: Sequence[str]) -> str:
 
 
 def shown(text: str, longest: int = 1000) -> str:
-    """Return text of a server without control characters, for the terminal."""
+    """Return text of a server for the terminal, without control characters."""
     from carrel.printable import printable
 
     return printable(text, longest)

@@ -1,4 +1,4 @@
-"""Targets of ``carrel serve`` and ``carrel install``: the paths and URLs that are shared, checked beforehand."""
+"""Targets of ``carrel serve`` and ``carrel install``: the paths and URLs to share, and their validation."""
 
 # No pathlib, whose import takes a few milliseconds: clients wait for a stdio server to start.
 # ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH118, PTH119
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from carrel.cli.http_options import warn
 from carrel.cli.source_flags import SourceFlags
 from carrel.errors import ConfigError
-from carrel.redaction import without_password
+from carrel.redaction import without_secrets
 from carrel.sources.registry import find, no_source, scheme_of
 from carrel.uri.parse import UriError, file_path
 
@@ -28,7 +28,7 @@ __all__ = ["Target", "Targets", "app_place", "check_paths", "check_skills", "def
 class Target(NamedTuple):
     """Something to share: its scheme, its absolute path or its URL, and the options of its source.
 
-    An ``optional`` one is left out, with a warning, where it cannot be opened.
+    If an ``optional`` target cannot be opened, it is skipped with a warning.
     """
 
     scheme: str
@@ -37,22 +37,22 @@ class Target(NamedTuple):
     optional: bool = False
 
     def __repr__(self) -> str:
-        return f"Target({without_password(self.place)!r})"  # no options, which may be secret
+        return f"Target({without_secrets(self.place)!r})"  # without options, which may be secret
 
 
 class Targets(list[Target]):
-    """All that is shared. ``flags`` are those with which the command line shares it, without secrets."""
+    """All shared targets. ``flags`` are the flags of the command line for them, without secrets."""
 
     flags: Sequence[str] = ()
 
     def places(self, *schemes: str) -> list[str]:
-        """Return the paths, or the URLs, of these schemes."""
+        """Return the paths or URLs of the targets with these schemes."""
         return [target.place for target in self if target.scheme in schemes]
 
     @property
     def shared(self) -> list[str]:
-        """The paths, and the URLs without their passwords; skills are not among them."""
-        return [without_password(target.place) for target in self if target.scheme != "skills"]
+        """The paths, and the URLs without passwords. Skills are not included."""
+        return [without_secrets(target.place) for target in self if target.scheme != "skills"]
 
     @property
     def skills(self) -> list[str]:
@@ -61,13 +61,13 @@ class Targets(list[Target]):
 
 
 def target_of(target: str, options: dict[str, Any], folder: str = "") -> Target:
-    """Return the target that a path, relative to a folder, or a URL names.
+    """Return the target for a URL, or for a path relative to a folder.
 
     Raises:
-        ConfigError: there is no source for it.
+        ConfigError: no source supports it.
     """
     if "\0" in target:
-        raise ConfigError(f"a path or URL ({target.partition(':')[0][:20]!r}…) has a NUL in it")
+        raise ConfigError(f"a path or URL ({target.partition(':')[0][:20]!r}…) contains a NUL character")
     scheme = scheme_of(target)
     if scheme not in ("file", "skills"):
         source = find(scheme)
@@ -79,10 +79,10 @@ def target_of(target: str, options: dict[str, Any], folder: str = "") -> Target:
 
 
 def read_targets(given: argparse.Namespace, flags: SourceFlags, configuration: Configuration | None = None) -> Targets:
-    """Return what the command line shares, and then what the configuration does. A flag is for both.
+    """Return the targets of the command line, then the targets of the configuration. Flags apply to both.
 
     Raises:
-        ConfigError: a path cannot be shared, there is no source for a URL, or a flag is for none of them.
+        ConfigError: a path cannot be shared, no source supports a URL, or a flag applies to no target.
     """
     skills = [f"skills:{path}" for path in given.skills]
     here = [target_of(target, {}) for target in (*given.targets, *skills)]
@@ -93,7 +93,7 @@ def read_targets(given: argparse.Namespace, flags: SourceFlags, configuration: C
     ]
     for flag in flags.unused(given, {target.scheme for target in found}) if found else ():
         owners = [f"{scheme}:" for scheme, some in flags.by_scheme.items() if flag in [one.flag for one in some]]
-        raise ConfigError(f"{flag} is an option of {' and '.join(owners)}, and nothing of that kind is shared")
+        raise ConfigError(f"{flag} is an option of {' and '.join(owners)}, but no target is of that kind")
     found = [target for target in found if not (target.optional and is_missing(target))]
     checked = {
         "file": iter(check_paths([target.place for target in found if target.scheme == "file"])),
@@ -105,7 +105,7 @@ def read_targets(given: argparse.Namespace, flags: SourceFlags, configuration: C
 
 
 def configured(configuration: Configuration) -> list[Target]:
-    """Return what a configuration shares.
+    """Return the targets of a configuration.
 
     Raises:
         ConfigError: a URL names no path on this machine.
@@ -125,10 +125,10 @@ def app_place(configuration: Configuration, file: str) -> str:
 
 
 def share(app: Server[Any], targets: Targets) -> list[Provider]:
-    """Add the targets to a server. Return the providers of those that are not skills.
+    """Add the targets to a server. Return the providers of the targets, except skills.
 
     Raises:
-        ConfigError: a source that is not optional cannot be opened.
+        ConfigError: a required source cannot be opened.
     """
     from carrel import sources
 
@@ -141,7 +141,7 @@ def share(app: Server[Any], targets: Targets) -> list[Provider]:
         except ConfigError as error:
             if not target.optional:
                 raise
-            warn(f"{without_password(target.place)} is left out: {error}")
+            warn(f"{without_secrets(target.place)} is left out: {error}")
             continue
         provider = app.add_provider(opened, optional=target.optional).provider
         providers += [] if provider in providers else [provider]
@@ -152,7 +152,7 @@ def share(app: Server[Any], targets: Targets) -> list[Provider]:
 
 
 def is_missing(target: Target) -> bool:
-    """Return whether a path does not exist, and warn of it."""
+    """Return whether a path is missing, and print a warning if so."""
     if target.scheme not in ("file", "skills") or os.path.exists(target.place):
         return False
     warn(f"{target.place} is left out: there is no such file or folder")
@@ -160,7 +160,7 @@ def is_missing(target: Target) -> bool:
 
 
 def path_of(target: str) -> str:
-    """Return the path that a path or a ``file:`` URL names.
+    """Return the path of a ``file:`` URL. A path is returned unchanged.
 
     Raises:
         ConfigError: the URL names no path on this machine.
@@ -213,7 +213,7 @@ def inside(path: str, folder: str) -> bool:
 
 
 def default_name(paths: list[str]) -> str:
-    """Return the default name of a server that shares these paths and URLs: without users and options of URLs."""
+    """Return the default name of a server for these paths and URLs, without the user names and options of URLs."""
     name = paths[0]
     if "://" in name and not os.path.lexists(name):
         name = name.partition("?")[0].rpartition("@")[2]

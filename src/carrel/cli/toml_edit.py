@@ -1,7 +1,7 @@
-"""Changes to one table of a TOML file, ``[section.name]``, that keep the rest of the text byte for byte.
+"""Edits of ``[section.name]`` tables in a TOML file that keep the rest of the text byte for byte.
 
-Each change is checked: the new text must hold what the old one held, and the change. A file in which the table is
-written in a form that is not found (inline, or with dotted keys) is refused.
+Each edit is verified: the new text must parse to the old data plus the change. Raises an error if the table is written
+    in an unsupported form (inline, or with dotted keys).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = ["TOMLError", "parse", "put", "remove"]
@@ -27,7 +27,7 @@ def parse(text: str) -> dict[str, Any]:
     """Return the data of a TOML text.
 
     Raises:
-        TOMLError: it is not valid.
+        TOMLError: the text is not valid.
     """
     try:
         return tomllib.loads(text)
@@ -35,23 +35,38 @@ def parse(text: str) -> dict[str, Any]:
         raise TOMLError(str(error)) from error
 
 
-def put(text: str, section: str, name: str, table: Mapping[str, Any]) -> str:
-    """Return the text with ``[section.name]`` added, or replaced; comments in a replaced one are kept.
+def put(text: str, tables: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
+    """Add or replace a table for each section and name. Comments in a replaced table are kept.
 
     Raises:
         TOMLError: the text is not valid, or cannot be changed safely.
     """
     data = parse(text)
-    servers = data.setdefault(section, {})
-    if not isinstance(servers, dict):
-        raise TOMLError(f"{section} is not a table")
     end = "\r\n" if "\r\n" in text else "\n"
-    before, comments, after = _cut(text, section, name) if name in servers else (text, [], "")
+    added: list[str] = []
+    for (section, name), table in tables.items():
+        present = data.setdefault(section, {})
+        if not isinstance(present, dict):
+            raise TOMLError(f"{section} is not a table")
+        if name in present:
+            before, comments, after = _cut(text, section, name)
+            text = f"{_ready(before, end)}{_block(section, name, table, comments, end)}{end if after else ''}{after}"
+        else:
+            added.append(_block(section, name, table, [], end))
+        present[name] = dict(table)
+    return _checked(_ready(text, end) + end.join(added) if added else text, data)
+
+
+def _ready(text: str, end: str) -> str:
+    """Append an empty line to the text, unless the text is empty."""
+    if not text or text.endswith(end * 2):
+        return text
+    return text + end if text.endswith("\n") else text + end * 2
+
+
+def _block(section: str, name: str, table: Mapping[str, Any], comments: Iterable[str], end: str) -> str:
     lines = [f"[{section}.{_key(name)}]", *comments, *(f"{_key(key)} = {_value(table[key])}" for key in table)]
-    gap = end if before and not before.endswith(("\n\n", "\r\n\r\n")) else ""
-    start = before if not before or before.endswith("\n") else before + end
-    servers[name] = dict(table)
-    return _checked(f"{start}{gap}{end.join(lines)}{end}{end if after else ''}{after}", data)
+    return end.join(lines) + end
 
 
 def remove(text: str, section: str, name: str) -> str:
@@ -66,7 +81,7 @@ def remove(text: str, section: str, name: str) -> str:
     if not data[section]:
         del data[section]
     end = "\r\n" if "\r\n" in text else "\n"
-    if before.endswith(end * 2):  # the empty line that ``put`` has added
+    if before.endswith(end * 2):  # the empty line added by ``put``
         before = before.removesuffix(end)
     return _checked(before + (end if after and before else "") + after, data)
 
@@ -117,7 +132,7 @@ def _value(value: Any) -> str:
     """Return a value as TOML.
 
     Raises:
-        TOMLError: there is no such value in an entry of a server.
+        TOMLError: a server entry cannot contain such a value.
     """
     if isinstance(value, str):
         return _text(value)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "run"]
 
-SUMMARY = "Show the tools of a server: description, arguments, result, and what the server says of their effects."
+SUMMARY = "Show the tools of a server: description, arguments, result, and the effects that the server declares."
 EXAMPLES = """\
 examples:
   carrel tools server.py                        all of them
@@ -52,14 +52,14 @@ def run(arguments: list[str]) -> int:
         if options.json:
             write_json(tools)
         else:
-            write_text("\n\n".join(described(tool) for tool in tools) or "It has no tools.", escape=False)
+            write_text("\n\n".join(described(tool) for tool in tools) or "The server has no tools.", escape=False)
         return 0
 
     return ask(whom, options, show)
 
 
 def described(tool: Tool) -> str:
-    """Return a tool as text: its name, its description, its arguments, its result and its annotations."""
+    """Format a tool as text: its name, description, arguments, result and annotations."""
     lines = [bold(shown(tool.name)) + (f"  {shown(tool.title)}" if tool.title else "")]
     lines += [part for line in (tool.description or "").strip().splitlines() for part in wrapped(shown(line), "  ")]
     lines += fields_of(tool.input_schema)

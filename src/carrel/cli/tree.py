@@ -30,7 +30,7 @@ examples:
   carrel tree http://127.0.0.1:8000/mcp --depth 2
   carrel tree -- npx -y @modelcontextprotocol/server-everything
 """
-#: How many directories are read at most.
+#: Maximum number of directories to read.
 MAX_DIRECTORIES = 10_000
 
 
@@ -38,7 +38,7 @@ def parser() -> Parser:
     """Return the argument parser of ``carrel tree``."""
     reader = Parser("tree", SUMMARY, epilog=EXAMPLES)
     add_connection_options(reader)
-    reader.add_argument("--depth", metavar="N", type=positive, help="how many levels are shown (default: all)")
+    reader.add_argument("--depth", metavar="N", type=positive, help="the number of levels (default: all)")
     return reader
 
 
@@ -70,14 +70,14 @@ def run(arguments: list[str]) -> int:
 
 
 class Node:
-    """Node of the tree: a part of a URI, with the resource that has this URI, if there is one."""
+    """Node of the tree: a part of a URI, and the resource with this URI, if any."""
 
     def __init__(self) -> None:
         self.children: dict[str, Node] = {}
         self.resource: Resource | None = None
 
     def add(self, resource: Resource) -> Node:
-        """Add a resource at the place that the segments of its URI say, and return its node."""
+        """Add a resource at the place given by the segments of its URI, and return its node."""
         node = self
         for part in segments(resource.uri):
             node = node.children.setdefault(part, Node())
@@ -101,7 +101,7 @@ class Node:
                 yield from child.lines(None if depth is None else depth - 1, marks, before + pass_by)
 
     def described(self) -> str:
-        """Return the size, media type and title of the resource, where they say more than its name."""
+        """Return the size, media type and title of the resource, if they add information to its name."""
         resource = self.resource
         if resource is None or resource.mime_type == DIRECTORY:
             return ""
@@ -119,7 +119,7 @@ class Node:
 
 
 def merged(name: str, node: Node) -> tuple[str, Node]:
-    """Return a node with the only ones below it, as one line: ``a/b/c/``."""
+    """Merge a node with a chain of only children into one line: ``a/b/c/``."""
     name = readable(name)
     while node.resource is None and len(node.children) == 1:
         (part, node) = next(iter(node.children.items()))
@@ -128,7 +128,7 @@ def merged(name: str, node: Node) -> tuple[str, Node]:
 
 
 def readable(part: str) -> str:
-    """Return a segment of a URI without percent-encoding, if it is the same segment then."""
+    """Decode the percent-encoding of a URI segment, unless it is invalid or contains an encoded slash."""
     try:
         text = unquote(part, errors="strict")
     except UnicodeDecodeError:
@@ -137,7 +137,7 @@ def readable(part: str) -> str:
 
 
 def segments(uri: str) -> list[str]:
-    """Split a URI into its scheme with its authority, and the segments of its path; a query belongs to the last."""
+    """Split a URI into the scheme with the authority, and the path segments. The last segment includes the query."""
     scheme, mark, rest = uri.partition("://")
     if not mark:
         scheme, mark, rest = uri.partition(":")
@@ -149,7 +149,7 @@ def segments(uri: str) -> list[str]:
 
 
 async def read_directories(client: Client, root: Node, bar: Bar) -> None:
-    """Add what is in the directories of the tree, and in those below them, as the server lists it."""
+    """Add the contents of the tree's directories recursively, as listed by the server."""
     waiting, seen = root.directories(), set[str]()
     while waiting and len(seen) < MAX_DIRECTORIES:
         uri = waiting.pop()
@@ -159,7 +159,7 @@ async def read_directories(client: Client, root: Node, bar: Bar) -> None:
         bar.update(f"reading {uri}", len(seen), len(seen) + len(waiting))
         try:
             children = await client.list_directory(uri)
-        except PeerError:  # it may be gone already
+        except PeerError:  # the directory may have been deleted
             continue
         for child in children:
             root.add(child)
@@ -168,6 +168,6 @@ async def read_directories(client: Client, root: Node, bar: Bar) -> None:
 
 
 def marks() -> tuple[str, ...]:
-    """Return the branches of the tree, in ASCII where the output cannot have others."""
+    """Return the branches of the tree, in ASCII if the output encoding supports no others."""
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     return ("├── ", "└── ", "│   ", "    ") if encoding.startswith("utf") else ("|-- ", "`-- ", "|   ", "    ")

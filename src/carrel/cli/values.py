@@ -56,7 +56,7 @@ def whole(text: str) -> int:
 
 
 def glob(text: str) -> str:
-    """Check a pattern of file names: an invalid one would share or exclude the wrong files."""
+    """Validate a file name pattern. An invalid pattern would share or exclude the wrong files."""
     from carrel.sources.folder.patterns import Malformed, check_glob  # imported only when a pattern is given
 
     try:
@@ -67,12 +67,12 @@ def glob(text: str) -> str:
 
 
 def folder(text: str) -> str:
-    """Return the path of a folder as an absolute one."""
+    """Return the absolute path of a folder."""
     return os.path.abspath(os.path.expanduser(text))
 
 
 def positive(text: str) -> int:
-    """Parse a whole number from 1 up."""
+    """Parse a whole number of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
@@ -90,7 +90,7 @@ def read_address(text: str) -> tuple[str | None, int]:
     """Parse PORT or HOST:PORT; an IPv6 host is in brackets. The host is None if it is not given.
 
     Raises:
-        ConfigError: the text is neither.
+        ConfigError: the text has neither form.
     """
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -103,7 +103,7 @@ def read_address(text: str) -> tuple[str | None, int]:
 
 
 def near(name: str, names: Iterable[str], otherwise: str = "; there is {}") -> str:
-    """Return a "did you mean" hint for a name that there is not; else ``otherwise`` with all names."""
+    """Return a "did you mean" hint for an unknown name, or else ``otherwise`` with all names."""
     from difflib import get_close_matches  # imported only after a mistake
 
     every = list(names)

@@ -1,19 +1,19 @@
 """``carrel watch``: shows changes of the resources and lists of a server as they happen.
 
-Without URIs, the listed resources are watched, up to ``MOST``; when their list changes, it is read again.
+Without URIs, up to ``MOST`` listed resources are watched. The list is read again when it changes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from carrel.cli.messages import tell
 from carrel.cli.options import Parser
 from carrel.cli.output import write_text
 from carrel.cli.target import REFUSED, add_connection_options, ask, failed, read_asked, shown
@@ -35,9 +35,9 @@ examples:
   carrel watch http://127.0.0.1:8000/mcp --count 1      wait for one change
   carrel watch http://127.0.0.1:8000/mcp --lists    the lists only
 """
-#: The most resources that are watched without being named.
+#: Maximum number of resources to watch if no URIs are given.
 MOST = 1000
-#: How many texts are read at the same time.
+#: Maximum number of concurrent reads.
 AT_ONCE = 16
 KINDS: tuple[Literal["resources", "tools", "prompts"], ...] = ("resources", "tools", "prompts")
 
@@ -50,16 +50,17 @@ def parser() -> Parser:
         "uris",
         metavar="URI",
         nargs="*",
-        help="a resource to watch, or a directory (default: all that are listed, and the lists)",
+        help="a resource to watch, or a directory (default: all listed resources, and the lists)",
     )
-    reader.add_argument("--lists", action="store_true", help="watch the lists, and no resources but those given")
-    reader.add_argument("--diff", action="store_true", help="show what has changed in a text, as a unified diff")
+    reader.add_argument("--lists", action="store_true", help="watch the lists, and only the given resources")
+    reader.add_argument("--diff", action="store_true", help="show changes of text as a unified diff")
     reader.add_argument("--count", metavar="N", type=positive, help="end after N changes")
     return reader
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``carrel watch`` and return the exit code: 0, 1 if the server does not tell of changes, 3 if it is lost.
+    """Run ``carrel watch`` and return the exit code: 0, 1 if the server does not send notifications, 3 if the
+    connection is lost.
 
     Raises:
         ConfigError: wrong use.
@@ -71,8 +72,8 @@ def run(arguments: list[str]) -> int:
         await watching.look()
         if not watching.uris and not watching.lists:
             return failed(
-                f"{whom.name} announces no changes of its lists, and lets no listed resource be watched; "
-                "give the URI of a resource",
+                f"{whom.name} has no notifications of its lists and no subscriptions to its listed resources; give the "
+                "URI of a resource",
                 REFUSED,
             )
         before = await read_texts(client, watching.uris) if options.diff else None
@@ -82,7 +83,7 @@ def run(arguments: list[str]) -> int:
             tell_refused(changes.refused, watching)
             if len(changes.refused) == len(watching.uris) + len(watching.lists):
                 return REFUSED
-            sys.stderr.write(f"watching {shown(watching.description, 300)}; Ctrl-C ends\n")
+            tell(f"watching {shown(watching.description, 300)}; Ctrl-C ends")
             number = 0
             while True:
                 change = await anext(changes)
@@ -103,7 +104,7 @@ def run(arguments: list[str]) -> int:
 
 
 class Watching:
-    """Resources and lists to watch. Without ``uris``, those are the listed resources, where they can be watched."""
+    """Resources and lists to watch. Without ``uris``, the listed resources are watched if the server supports it."""
 
     def __init__(self, client: Client, uris: Sequence[str], *, lists_only: bool) -> None:
         self._client = client
@@ -115,16 +116,14 @@ class Watching:
         self._told = False
 
     async def look(self) -> bool:
-        """Look for the listed resources, if they are to be watched. Return whether there are others than before."""
+        """List the resources, if all listed resources are watched. Return whether the set has changed."""
         if not self.follows:
             return False
         found: dict[str, None] = {}
         async for resource in self._client.list_resources():
             if len(found) == MOST and resource.uri not in found:
                 if not self._told:
-                    sys.stderr.write(
-                        f"carrel: the first {MOST:,} of the listed resources are watched; give the URIs of others\n"
-                    )
+                    tell(f"carrel: the first {MOST:,} of the listed resources are watched; give the URIs of others")
                 self._told = True
                 break
             found[resource.uri] = None
@@ -132,12 +131,12 @@ class Watching:
         return set(before) != set(self.uris)
 
     def open(self) -> Watch:
-        """Return the watch."""
+        """Open the watch."""
         return self._client.watch(*self.uris, lists=self.lists)
 
     @property
     def description(self) -> str:
-        """Names of what is watched, or how many resources."""
+        """Names of the watched resources and lists, or the number of resources."""
         if not self.follows:
             return ", ".join([*self.uris, *self.lists])
         count = len(self.uris)
@@ -149,25 +148,23 @@ class Watching:
 
 
 def tell_refused(refused: Sequence[str], watching: Watching) -> None:
-    """Say which subscriptions the server refuses; of listed resources, how many."""
+    """Print the subscriptions rejected by the server. For listed resources, print only the number."""
     single = [name for name in refused if not watching.follows or name in watching.lists]
     for name in single:
-        sys.stderr.write(f"carrel: {shown(name)} is not watched: the server refuses\n")
+        tell(f"carrel: {shown(name)} is not watched: the server refuses")
     if len(refused) > len(single):
-        sys.stderr.write(
-            f"carrel: {len(refused) - len(single):,} of {len(watching.uris):,} resources are not watched: "
-            "the server refuses\n"
-        )
+        count = f"{len(refused) - len(single):,} of {len(watching.uris):,}"
+        tell(f"carrel: {count} resources are not watched: the server refuses")
 
 
 async def drained(watch: Watch) -> list[Change]:
-    """Close a watch, and return the changes that were still waiting in it."""
+    """Close a watch, and return its pending changes."""
     await watch.close()
     return [change async for change in watch]
 
 
 async def read_texts(client: Client, uris: Sequence[str]) -> dict[str, str | None]:
-    """Return the texts of resources, read a few at a time."""
+    """Read the texts of resources, a few at a time."""
     found: dict[str, str | None] = {}
     for start in range(0, len(uris), AT_ONCE):
         some = uris[start : start + AT_ONCE]
@@ -176,7 +173,7 @@ async def read_texts(client: Client, uris: Sequence[str]) -> dict[str, str | Non
 
 
 async def show(client: Client, change: Change, before: dict[str, str | None] | None, *, as_json: bool) -> None:
-    """Print a change, and the difference to the text that was there before, which is replaced."""
+    """Print a change and the diff to the previous text, and store the new text."""
     now = time.strftime("%H:%M:%S")
     difference = ""
     if before is not None and change.uri is not None:
@@ -187,14 +184,14 @@ async def show(client: Client, change: Change, before: dict[str, str | None] | N
         entry = {"time": now, "kind": change.kind, "uri": change.uri} | ({"diff": difference} if difference else {})
         write_text(msgspec.json.encode(entry).decode())
         return
-    words = {"resource": shown(change.uri or ""), "missed": "connected again: anything may have changed"}
+    words = {"resource": shown(change.uri or ""), "missed": "reconnected: any resource may have changed"}
     write_text(f"{now}  {words.get(change.kind, f'the list of {change.kind}')}", escape=False)
     if difference:
         write_text(difference)
 
 
 async def read_text(client: Client, uri: str) -> str | None:
-    """Return the text of a resource; None if it has none, or cannot be read."""
+    """Return the text of a resource, or None if it has no text or cannot be read."""
     try:
         contents = (await client.read_resource(uri)).contents
     except MCPError:
@@ -205,7 +202,7 @@ async def read_text(client: Client, uri: str) -> str | None:
 
 
 def unified(before: str | None, after: str | None, uri: str) -> str:
-    """Return the difference of two texts; None is a resource without a text."""
+    """Return the diff of two texts. None stands for a resource without text."""
     lines = difflib.unified_diff(
         (before or "").splitlines(),
         (after or "").splitlines(),

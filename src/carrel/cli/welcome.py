@@ -19,7 +19,7 @@ from carrel.wire.resources import ReadResourceParams, Resource
 __all__ = ["choose", "curl", "welcome"]
 
 SMALL = 8 * 1024
-#: Longest line of a command, where it can be broken.
+#: Maximum line length of a command, if it can be wrapped.
 LINE = 72
 
 
@@ -32,43 +32,44 @@ def welcome(
     skills: Sequence[str] = (),
     tokens: str | None = None,
     flags: Sequence[str] = (),
-) -> str:
-    """Return the startup message.
+) -> list[str]:
+    """Return the lines of the startup message.
 
-    ``example`` is a shared resource, ``old`` the URL of the HTTP+SSE transport, ``tokens`` the file of accepted tokens,
-    or who issues them, if callers need one; ``flags`` are those with which the paths are shared.
+    ``example`` is a shared resource, ``old`` the URL of the HTTP+SSE transport. ``tokens`` is the file of accepted
+    tokens or their issuer, if callers need a token. ``flags`` are the flags that share the paths.
     """
-    shared = "\n".join(f"             {path}" for path in (*paths, *(f"{path} (skills)" for path in skills))).lstrip()
+    shared = [*paths, *(f"{path} (skills)" for path in skills)]
     arguments = (*paths, *(f"--skills={path}" for path in skills), *flags)
-    install = f"{this_program()} install"
+    command = this_program()
+    install = f"{command} install"
     remote = f"{quote(url)} --name {quote(name)}"
     headers = None if tokens is None else {"Authorization": "Bearer TOKEN"}
+    target = quote(url) if tokens is None else f"--header {quote('Authorization: Bearer TOKEN')} {quote(url)}"
     lines = [
         "",
         f"  carrel {__version__} is ready: {name!r}",
         "",
         f"    URL      {url}",
         *([] if old is None else [f"    old URL  {old} (HTTP+SSE)"]),
-        f"    shares   {shared}",
+        *(f"    {'shares' if number == 0 else '':<8} {path}" for number, path in enumerate(shared)),
         *([] if tokens is None else [f"    tokens   {tokens}"]),
+        f"    list     {command} ls {target} (likewise: find … WORDS, watch …)",
         "    stop     Ctrl-C",
         "",
-        "  Connect an application (Claude Desktop starts a server of its own):",
+        "  Connect an application (Claude Desktop starts its own server):",
         *([] if tokens else [f"    {install} vscode {remote}", f"    {install} cursor {remote}"]),
         f"    {install} claude-desktop {' '.join(quote(argument) for argument in arguments)}",
-        "  or any other by hand:",
-        indent(entry_of(name, url, headers)),
+        "  or configure another application by hand:",
+        *indent(entry_of(name, url, headers)),
         "",
     ]
     if example is None:
-        lines += ["  There is no file to read yet. New ones are noticed as they come.", ""]
-    else:
-        lines += [f"  Read {example.name} with curl:", indent(curl(url, example.uri, token=tokens is not None)), ""]
-    return "\n".join(lines) + "\n"
+        return [*lines, "  There is no file yet. New files appear as resources.", ""]
+    return [*lines, f"  Read {example.name} with curl:", *indent(curl(url, example.uri, token=tokens is not None)), ""]
 
 
 def choose(resources: Sequence[Resource]) -> Resource | None:
-    """Return the resource to use as the example: preferably a small text, else any file."""
+    """Return the resource to use as the example: preferably a small text file, else any file."""
     files = [resource for resource in resources if resource.mime_type != "inode/directory"]
     texts = [resource for resource in files if str(resource.mime_type).startswith("text/")]
     small = [resource for resource in texts if isinstance(resource.size, int) and 0 < resource.size <= SMALL]
@@ -78,7 +79,7 @@ def choose(resources: Sequence[Resource]) -> Resource | None:
 def curl(url: str, uri: str, *, token: bool = False) -> str:
     """Return a curl command that reads a resource: one stateless request of the latest revision, headers included.
 
-    With ``token``, it has a placeholder for a bearer token.
+    With ``token``, the command has a placeholder for a bearer token.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
     """
@@ -122,5 +123,5 @@ def quote(text: str) -> str:
     return '"' + text.replace('"', '\\"') + '"'
 
 
-def indent(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+def indent(text: str) -> list[str]:
+    return [f"    {line}" for line in text.split("\n")]

@@ -1,4 +1,4 @@
-"""Check that changes are notified of: what changes while tools are called, and what the server announced of it."""
+"""Check change notifications: compare the changes during tool calls with the server's notifications."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Arrived:
                 self._news.set()
 
     async def wait_for(self, wanted: set[str]) -> set[str]:
-        """Return those of some notifications that have not arrived in time."""
+        """Wait for notifications; return the ones that did not arrive in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 while not wanted <= self.all:
@@ -53,7 +53,7 @@ class _Arrived:
 
 @asynccontextmanager
 async def changes_observed(subject: Subject) -> AsyncIterator[None]:
-    """Subscribe to what the server declares while the block runs, and find what has changed without a notification.
+    """Subscribe to everything that the server declares, and find changes without a notification while the block runs.
 
     The block calls tools, which may change something. Resources that differ with every read are left out.
     """

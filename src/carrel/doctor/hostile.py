@@ -16,13 +16,13 @@ PATHS = (
     "/etc/passwd",
     "....//" * 8,
 )
-#: What a file of accounts begins with.
+#: The beginning of /etc/passwd.
 SECRET = "root:"  # noqa: S105
 PATIENCE = 3.0
 
 
 async def check_hostile(subject: Subject) -> None:
-    """Send what no client would send; after each, the server has to answer a ping."""
+    """Send invalid and hostile messages. After each one, the server must answer a ping."""
     method = "server/discover" if subject.stateless else "ping"
     params = msgspec.json.encode(subject.with_meta({}))
     for id in ("x" * 10_000, 2**53 - 1, "\u0000\u2028\U0001f4da"):
@@ -69,7 +69,7 @@ async def check_traversal(subject: Subject) -> None:
         for name in names:
             for path in PATHS:
                 uri = str(item["uriTemplate"])
-                for other in names:  # as text: expansion would escape what is to be tried
+                for other in names:  # as text: template expansion would escape the attack
                     uri = uri.replace(f"{{+{other}}}", f"{{{other}}}")
                     uri = uri.replace(f"{{{other}}}", path if other == name else "x")
                 if "{" in uri:

@@ -27,7 +27,7 @@ BAD_CURSOR = "no-such-cursor"
 
 
 async def check_lists(subject: Subject) -> None:
-    """Check every list that the server offers, and what is in it."""
+    """Check every list that the server offers, and the items in it."""
     for method, capability, key, identity in LISTS:
         if not subject.offers(capability):
             continue

@@ -28,7 +28,7 @@ class Finding(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Report(msgspec.Struct, kw_only=True, rename="camel"):
-    """Outcome of an examination. ``checks`` counts what was checked, by kind; ``timing`` is in milliseconds."""
+    """Result of an examination. ``checks`` is the number of checks by kind; ``timing`` is in milliseconds."""
 
     target: str
     server: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class Report(msgspec.Struct, kw_only=True, rename="camel"):
     notes: list[str] = []
 
     def check(self, kind: str, count: int = 1) -> None:
-        """Count what was checked."""
+        """Count checks of a kind."""
         self.checks = {**self.checks, kind: self.checks.get(kind, 0) + count}
 
     def find(self, name: str, place: str) -> None:

@@ -1,4 +1,4 @@
-"""Rules that servers are examined by: severity, what the specification says and where, and advice."""
+"""Rules for servers: severity, requirement and page of the specification, and advice."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def definition_of(revision: str, method: str) -> str | None:
 
 
 def errors_in(revision: str, name: str, value: Any) -> Iterator[str]:
-    """Yield what is wrong with a value by a definition of a revision: where, and why."""
+    """Yield the violations of a revision's schema definition in a value: location and reason."""
     if name not in read_schema(revision)["$defs"]:
         return
     for number, error in enumerate(validator(revision, name).iter_errors(value)):
@@ -65,7 +65,7 @@ def shortened(message: str) -> str:
 
 
 class Judge:
-    """Judges the messages of one conversation in a revision; what is sent tells which request a response answers."""
+    """Validates the messages of one connection in a revision. Sent messages match responses to requests."""
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
@@ -79,7 +79,7 @@ class Judge:
                 self.asked[part["id"]] = part
 
     def received(self, message: Any) -> Iterator[str]:
-        """Yield what is wrong with a message of the server."""
+        """Yield the violations in a message of the server."""
         for part in message if isinstance(message, list) else [message]:
             if not isinstance(part, dict):
                 yield "a message is not an object"

@@ -1,4 +1,4 @@
-"""Transport that records every message of a client, and sends requests of its own that the client knows nothing of."""
+"""Transport that records every message of a client, and can send additional requests that bypass the client."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tap:
         return self.inner.send(message)
 
     def abandon(self, id: Id) -> None:
-        """Release what a request holds."""
+        """Release the resources of a request."""
         self.inner.abandon(id)
 
     def settle(self, revision: Revision) -> None:
@@ -79,7 +79,7 @@ class Tap:
         """Close the connection."""
         await self.inner.close()
 
-    # Requests of its own
+    # Additional requests
 
     async def ask(self, message: OutgoingMessage, id: Id, timeout: float) -> Answer:
         """Send a request with the id ``id``, and return the answer; there is always one."""

@@ -144,7 +144,7 @@ async def check_errors(subject: Subject) -> None:
         answer = await subject.ask(method, params, name=name or None)
         subject.report.check("errors")
         if answer.failure is not None:
-            # A header that says what the request is about cannot be sent without it: HTTP may refuse that as such.
+            # Without the parameter, the Mcp-Name header cannot be sent, so HTTP may refuse the request.
             if "HTTP" not in answer.failure:
                 subject.find("silent", f"{about}: {answer.failure}")
         elif answer.error is None:

@@ -1,0 +1,24 @@
+"""Names of a package whose modules are imported when the names are first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["late"]
+
+
+def late(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package; ``modules`` has the names that each module defines."""
+    module_of = {name: module for module, names in modules.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(module_of[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return find

@@ -1,0 +1,201 @@
+"""Programs for ``mcp`` and FastMCP, given to commands as files: served with Carrel, or told what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carrel import Client
+from carrel.cli import main
+from carrel.cli.install import compat_flag
+from carrel.types import HTTPOptions
+from support.carrel_process import COMMAND, carrel, serving
+
+pytestmark = pytest.mark.slow
+
+FAST = """
+from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_http_headers
+
+mcp = FastMCP("fast")
+other = FastMCP("other")
+
+
+@mcp.tool
+def double(a: int) -> int:
+    return 2 * a
+
+
+@mcp.tool
+def team() -> str:
+    return get_http_headers().get("x-team", "none")
+
+
+@other.tool
+def triple(a: int) -> int:
+    return 3 * a
+
+
+if __name__ == "__main__":
+    mcp.run(transport="http", port=8000)
+"""
+OFFICIAL = """
+from mcp.server.fastmcp import FastMCP
+
+mcp = FastMCP("official")
+
+
+@mcp.tool()
+def double(a: int) -> int:
+    return 2 * a
+
+
+if __name__ == "__main__":
+    mcp.run()
+"""
+#: The form of the reference servers: all of it inside of a function that the program calls.
+LOW = """
+import anyio
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+
+async def main() -> None:
+    server = Server("low")
+
+    @server.list_tools()
+    async def tools() -> list[types.Tool]:
+        return [types.Tool(name="double", inputSchema={"type": "object"})]
+
+    @server.call_tool()
+    async def call(name: str, arguments: dict) -> list[types.TextContent]:
+        return [types.TextContent(type="text", text=str(2 * int(arguments["a"])))]
+
+    async with stdio_server() as (read, write), anyio.create_task_group() as group:
+        group.start_soon(anyio.sleep, 0)
+        await server.run(read, write, server.create_initialization_options())
+
+
+if __name__ == "__main__":
+    anyio.run(main)
+"""
+PROGRAMS = {"fast.py": FAST, "official.py": OFFICIAL, "low.py": LOW}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, code in PROGRAMS.items():
+        (tmp_path / name).write_text(code)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["fast.py", "official.py", "low.py", "fast.py:mcp", "official.py:mcp"])
+def test_commands_take_a_program_as_they_take_a_server_of_carrel(folder: Path, target: str) -> None:
+    done = carrel("call", target, "double", "a=4", text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "8"), done.stderr
+
+
+def test_another_server_of_a_program_is_chosen_by_its_name(folder: Path) -> None:
+    done = carrel("call", "fast.py:other", "triple", "a=4", text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "12"), done.stderr
+
+
+def test_the_doctor_examines_a_program(folder: Path) -> None:
+    done = carrel("doctor", "official.py", text=True)
+    assert "official" in done.stdout, done.stderr
+    assert "score" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("run", "fast.py"), ("run", "--compat", "fast.py:mcp"), ("dev", "fast.py")])
+async def test_a_program_is_served_over_http(folder: Path, arguments: tuple[str, ...]) -> None:
+    with serving(*arguments) as (url, _):
+        async with Client(url, http=HTTPOptions(headers={"X-Team": "blue"})) as client:
+            assert (await client.call_tool("double", {"a": 4})).text == "8"
+            assert (await client.call_tool("team")).text == "blue"
+
+
+@pytest.mark.parametrize("flags", [[], ["--compat"]])
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("from mcp import types\n", "program.py ended without running a server"),
+        (
+            "from fastmcp import FastMCP\na, b = FastMCP('a'), FastMCP('b')\n",
+            "program.py has 2 servers; name one: program.py:a or program.py:b",
+        ),
+    ],
+)
+def test_a_program_that_runs_no_server_is_an_error(folder: Path, flags: list[str], code: str, complaint: str) -> None:
+    (folder / "program.py").write_text(code)
+    done = carrel("run", *flags, "program.py", text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        complaint.replace(
+            "has 2 servers;", "ended without running a server; it has 2 servers," if flags else "has 2 servers;"
+        )
+        in done.stderr
+    )
+
+
+def test_arguments_of_a_program_may_follow_two_dashes(folder: Path) -> None:
+    (folder / "program.py").write_text("import sys\nfrom mcp import types\nraise SystemExit(' '.join(sys.argv[1:]))\n")
+    assert carrel("run", "--compat", "program.py", "--", "--http", "x", text=True).stderr == "--http x\n"
+    assert carrel("run", "--compat", "program.py", "--port", "1", text=True).stderr == "--port 1\n"
+
+
+def test_a_program_whose_package_is_installed_is_offered_compat(folder: Path) -> None:
+    package = folder / "installed/fastmcp"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("class FastMCP:\n    def __init__(self, name): pass\n")
+    (folder / "small.py").write_text("from fastmcp import FastMCP\n\nmcp = FastMCP('small')\n")
+    for target in ("small.py", "small.py:mcp"):
+        done = subprocess.run(
+            [*COMMAND, "run", target],
+            env={"PYTHONPATH": str(package.parent)},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 2
+        assert "it is a program for fastmcp, which Carrel runs with: carrel run --compat small.py" in done.stderr
+
+
+def test_a_program_is_installed_with_compat_whatever_is_installed_beside_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "claude-desktop", "fast.py", "--config", str(folder / "config.json"), "--dry-run"]) == 0
+    written = " ".join(capsys.readouterr().out.replace("+", " ").split())
+    assert f'"run", "--compat", "{folder / "fast.py"}"' in written
+    (folder / "own.py").write_text("import mcp\nfrom carrel import Server\n")
+    assert compat_flag(str(folder / "own.py")) == []
+
+
+def test_the_package_that_is_missing_is_named_with_its_extra(folder: Path) -> None:
+    code = "import sys; sys.modules['pydantic'] = None; from carrel.cli import main; sys.exit(main(['run', 'fast.py']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "carrel: fast.py is a program for fastmcp, which is not installed here; Carrel can run it, "
+        "but the package pydantic is missing: pip install 'carrel[compat]'"
+    )
+
+
+def test_a_module_that_is_not_mirrored_is_named_with_its_replacement(tmp_path: Path) -> None:
+    file = tmp_path / "guarded.py"
+    file.write_text("from mcp.server.auth.provider import AccessToken\n" + OFFICIAL)
+    done = carrel("ls", file)
+    assert b"mcp.server.auth is not mirrored by carrel.compat: use carrel.Server" in done.stderr, done.stderr
+    assert b"pip install" not in done.stderr
+
+
+def test_a_client_that_is_run_without_the_flag_gets_its_own_arguments_and_a_hint(tmp_path: Path) -> None:
+    file = tmp_path / "client.py"
+    file.write_text("import sys\nfrom mcp import ClientSession\nraise ValueError(sys.argv)\n")
+    done = carrel("run", file)
+    assert f"ValueError: ['{file}'] (client.py, line 3)" in done.stderr.decode(), done.stderr
+    assert f"carrel run --compat {file} ARGUMENTS" in done.stderr.decode()

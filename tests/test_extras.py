@@ -1,0 +1,189 @@
+"""Optional packages: every one that is missing is named with its extra, whatever is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel.cli import COMMANDS
+from carrel.extras import MODULES, PACKAGES, explain_missing, find_missing
+
+ROOT = Path(__file__).parent.parent
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+#: Modules that are used where they are there, and replaced where they are not.
+REPLACED = {
+    "backports.zstd",
+    "httptools",
+    "uvloop",
+    "keyring",
+    "rich",
+    "PIL",
+    "typing_extensions",
+    "watchfiles",
+    "anyio",
+}
+
+SERVER = "from carrel import Server\n\napp = Server('books')\n"
+PROGRAM = "from mcp.server.fastmcp import FastMCP\n\nmcp = FastMCP('demo')\n"
+CLIENT = """
+import asyncio
+
+from carrel import Client
+
+
+async def main() -> None:
+    async with Client("http://127.0.0.1:9/mcp") as client:
+        await client.list_resources()
+
+
+asyncio.run(main())
+"""
+SKILL = "---\nname: one\ndescription: One.\n---\nText\n"
+API = 'openapi: 3.0.0\ninfo: {title: x, version: "1"}\nservers: [{url: "http://127.0.0.1:9"}]\npaths: {}\n'
+#: What is started: the arguments of ``carrel``, or of Python. PORT is in use, so that a server ends at once.
+ENTRIES = """
+serve notes
+serve notes --http PORT
+serve notes --search
+serve --skills skills
+serve git:repo
+serve logs:l.log
+serve sqlite:///x.db
+serve postgres://127.0.0.1:9/x
+serve mysql://127.0.0.1:9/x
+serve duckdb:///x.db
+serve openapi:api.yaml
+serve web+http://127.0.0.1:9/
+serve screen:
+serve s3://x/y
+serve az://x/y
+serve sftp://127.0.0.1:9/x
+serve webdav://127.0.0.1:9/x
+run books.py
+run program.py
+run --compat program.py
+dev books.py
+gateway servers.json
+gateway servers.json --http PORT
+init --force
+config show
+install claude-desktop notes --dry-run
+import --dry-run
+login http://127.0.0.1:9/mcp
+logout http://127.0.0.1:9/mcp
+completion bash
+ls http://127.0.0.1:9/mcp
+record http://127.0.0.1:9/mcp new.jsonl
+replay r.jsonl --http PORT
+chat --model anthropic:x --question hi
+chat --model openai:x --question hi
+chat --model gemini:x --question hi
+python -m carrel.compat program.py
+python client.py
+python face.py
+""".strip().splitlines()
+#: What is started without any optional package only: these connect as ``carrel ls`` does.
+ALIKE = """
+tree http://127.0.0.1:9/mcp
+find http://127.0.0.1:9/mcp x
+cat http://127.0.0.1:9/mcp x://y
+tools http://127.0.0.1:9/mcp
+call http://127.0.0.1:9/mcp x
+prompt http://127.0.0.1:9/mcp x
+skills http://127.0.0.1:9/mcp
+watch http://127.0.0.1:9/mcp
+info http://127.0.0.1:9/mcp
+doctor http://127.0.0.1:9/mcp
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Program that runs commands in forks of itself, and a port that is in use."""
+    folder = tmp_path_factory.mktemp("extras")
+    files = {"books.py": SERVER, "program.py": PROGRAM, "client.py": CLIENT, "notes/a.md": "a", "l.log": "a\n"}
+    files |= {"skills/one/SKILL.md": SKILL, "api.yaml": API, "r.jsonl": "", "servers.json": '{"mcpServers": {}}'}
+    files |= {"face.py": "from carrel.compat.mcp.server.fastmcp import FastMCP\n"}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    subprocess.run(["git", "init", "-q", "repo"], cwd=folder, check=True)
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "x")
+    home = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        program = [sys.executable, str(ROOT / "tests/support/blocked_imports.py")]
+        with subprocess.Popen(
+            program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, **keys, **home},
+        ) as process:
+            yield process, str(taken.getsockname()[1])
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", [*ENTRIES, *ALIKE])
+def test_a_missing_package_is_named_with_its_extra(driver: tuple[subprocess.Popen[str], str], entry: str) -> None:
+    process, port = driver
+    arguments = entry.replace("PORT", port).split()
+
+    def start(*blocked: str) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps([arguments, blocked]) + "\n")
+        process.stdin.flush()
+        found: dict[str, Any] = json.loads(process.stdout.readline())
+        return found
+
+    whole = {"code": 0, "tried": []} if entry in ALIKE else start()
+    everything = [module for modules in MODULES.values() for module in modules]
+    for blocked in (everything, *([module] for module in whole["tried"] if module not in REPLACED)):
+        found = start(*blocked)
+        output = found["output"]
+        assert "unrecognized arguments" not in output
+        bare = re.search(r"(?m)^(carrel: )?(ModuleNotFound|Import)Error: No module named.*", output)
+        assert bare is None, f"without {', '.join(blocked)}: {bare[0] if bare else ''}"
+        if found["code"] != whole["code"] and found["code"] >= 0:
+            assert re.search(r"carrel\[[a-z0-9]+\]", output), f"without {', '.join(blocked)}: {output}"
+
+
+def test_every_command_is_started_without_its_packages() -> None:
+    assert set(COMMANDS) <= {entry.split()[0] for entry in (*ENTRIES, *ALIKE)}
+
+
+def test_the_table_of_extras_fits_the_project() -> None:
+    for extra, modules in MODULES.items():
+        packages = {re.split(r"[><=;\[ ]", package)[0] for package in EXTRAS[extra]}
+        for module in modules:
+            assert PACKAGES.get(module, module.replace("_", "-")) in packages, (extra, module)
+    tabled = {PACKAGES.get(module, module.replace("_", "-")) for modules in MODULES.values() for module in modules}
+    needed = {re.split(r"[><=;\[ ]", package)[0] for packages in EXTRAS.values() for package in packages}
+    assert needed - tabled - {"carrel", "tzdata"} == set()
+    assert not [
+        module
+        for modules in MODULES.values()
+        for module in modules
+        if find_spec(module.partition(".")[0]) is None and module != "mss"
+    ]
+
+
+def test_a_package_that_no_extra_installs_is_not_explained() -> None:
+    assert explain_missing(ModuleNotFoundError(name="requests")) is None
+    hint = "the package google-re2 is missing: pip install 'carrel[logs]'"
+    assert explain_missing(ModuleNotFoundError(name="re2")) == hint
+    assert find_missing("compat") is None
