@@ -20,6 +20,8 @@ SHOWN = (
     "docs",
     "examples",
 )
+#: Front matter of pages that the search of the site leaves out: the changelog has every word of the documentation.
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
 def collect() -> None:
@@ -31,6 +33,8 @@ def collect() -> None:
             shutil.copytree(ROOT / name, PAGES / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, PAGES / name)
+    changes = PAGES / "CHANGELOG.md"
+    changes.write_text(UNSEARCHED + changes.read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def build(command: str = "build") -> int:
