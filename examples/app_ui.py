@@ -1,8 +1,8 @@
-"""A tool with a page (MCP Apps): a dice that a person sees rolling, and that a model reads as text.
+"""A tool with a page (MCP Apps): users see a rolling dice, and the model reads the result as text.
 
     python examples/app_ui.py
 
-The page talks to its host by postMessage, in JSON-RPC: it says hello, is told the result of the tool that was called,
+The page communicates with its host over postMessage, in JSON-RPC: it initializes, receives the result of the tool call,
 and calls tools itself. https://github.com/modelcontextprotocol/ext-apps has a library for that.
 """
 

@@ -1,10 +1,10 @@
-"""A tool that asks on its way: the user, in a form and for a last word, and the client's model for a greeting.
+"""A tool with elicitation and sampling: a form and a confirmation by the user, and a greeting by the model.
 
     python examples/asking.py
 
-It works the same for every client that can be asked, whether questions reach it as requests (up to 2025-11-25) or in
-rounds (2026-07-28), in which the function is run again from its beginning with what is known by then. So it asks first,
-and what must not happen twice is last, or done ``once``.
+It works with every client that supports elicitation and sampling, whether the client receives server requests (up to
+2025-11-25) or rounds (2026-07-28), in which the function is run again from the start with the responses so far. So it
+asks first. Actions that must not be repeated come last, or are run with ``once``.
 """
 
 import random
@@ -41,13 +41,13 @@ async def reserve(evening: str, context: Context) -> str:
     if wish.data is None:
         return "Nothing was reserved."
     name, guests, diet = wish.data.name, wish.data.guests, wish.data.diet.value
-    table = await context.once("table", lambda: random.randint(1, 20))  # the same one when this is run again
+    table = await context.once("table", lambda: random.randint(1, 20))  # the same number when the function is run again
     sure = await context.elicit(f"Table {table} for {guests} on {evening}, {diet}. Reserve it?", None)
     if not sure.accepted:
         return "Nothing was reserved."
     try:
         greeting = (await context.sample(f"Welcome {name} to our restaurant, in one short sentence.", 50)).text
-    except MissingCapability:  # not every client has a model for us
+    except MissingCapability:  # not every client supports sampling
         greeting = f"Welcome, {name}!"
     booked[table] = name
     return f"{greeting} Your table is number {table}."

@@ -1,9 +1,9 @@
-"""A server that lets in only who has a token of an authorization server, and holds tools and resources to scopes.
+"""A server that requires access tokens of an authorization server, and scopes for tools and resources.
 
     python examples/authorized.py
 
-answers on stdio like the other examples, where whoever starts the process is trusted. With ``--http`` and the URL of an
-authorization server it asks for tokens.
+serves on stdio like the other examples, where the user who starts the process is trusted. With ``--http`` and the URL
+of an authorization server, it requires tokens.
 """
 
 import sys
@@ -21,7 +21,7 @@ async def whoami(context: Context) -> str:
 
 
 def serve(issuer: str, port: int = 8000) -> None:
-    """Serve over HTTP, with tokens of ``issuer``."""
+    """Serve over HTTP, accepting tokens of ``issuer``."""
     from carrel.security import Authorization
 
     url = f"http://127.0.0.1:{port}/mcp"

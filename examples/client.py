@@ -1,18 +1,17 @@
-"""Connects to a server, of whatever revision, and looks around: who it is, what can be read, what can be called.
+"""Connects to a server of any revision, and shows its name, its resources and its tools.
 
     python examples/client.py
     python examples/client.py http://127.0.0.1:8000/mcp
     python examples/client.py python examples/tools.py
 
-Without a server it asks the one below, in this process.
+Without a server, it connects to the server below, in this process.
 """
 
 import asyncio
 import sys
 
 from carrel import Client, MCPError, Server
-from carrel.printable import printable
-from carrel.wire.resources import TextResourceContents
+from carrel.types import TextResourceContents, printable
 
 app = Server("desk", version="1.0", instructions="Read note://welcome first.")
 app.resources.add("note://welcome", "Welcome to the desk.", name="welcome", mime_type="text/plain")
@@ -26,12 +25,12 @@ def count_notes() -> int:
 
 
 def say(text: str) -> None:
-    """Print one line of what a server has, without what could drive the terminal."""
+    """Print one line of server text, without terminal control characters."""
     print(printable(text, 1000))
 
 
 async def look_around(client: Client) -> None:
-    """Print what a server has; read one resource, and call one tool that needs nothing and says it changes nothing."""
+    """Print the contents of a server, read one resource, and call one read-only tool without required arguments."""
     say(f"{client.server.name if client.server else 'a server'} speaks {client.revision}")
     if client.instructions:
         say(f"  {client.instructions}")

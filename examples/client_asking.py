@@ -1,10 +1,10 @@
-"""A host in the terminal: when a server asks its user, in a form or on a page, the questions are put here.
+"""A terminal host with elicitation: shows the forms and pages of a server to the user.
 
     python examples/client_asking.py
     python examples/client_asking.py reserve '{"evening": "Friday"}' python examples/asking.py
 
-The first one joins the club below; the second one calls a tool, with its arguments, of a server. An empty line takes
-what is in brackets, Ctrl-D declines. Nothing is sent, and no page is opened, before you say yes.
+The first command joins the club below. The second calls a tool of a server with arguments. An empty line accepts the
+default in brackets, Ctrl-D declines. Before you say yes, nothing is sent and no page is opened.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from carrel import Client, Context, MCPError, Server
-from carrel.client.handlers import Form, Handlers, Page
-from carrel.printable import printable
+from carrel.types import Form, Handlers, Page, printable
 
 app = Server("club", version="1.0")
 
@@ -41,10 +40,10 @@ async def join(context: Context) -> str:
 
 
 async def ask(prompt: str) -> str:
-    """Return a line that is typed, while everything else goes on.
+    """Read a typed line without blocking the event loop.
 
     Raises:
-        EOFError: there is none.
+        EOFError: end of input.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str] = loop.create_future()
@@ -65,7 +64,7 @@ async def ask(prompt: str) -> str:
 
 
 def choices_of(field: dict[str, Any]) -> dict[str, Any]:
-    """Return what may be chosen in a field, by what is shown; empty if it is no choice."""
+    """Return the choices of a field by label. Empty if the field is not a choice."""
     field = field.get("items", field)
     if "enum" in field:
         return dict(zip(field.get("enumNames", field["enum"]), field["enum"], strict=False))
@@ -75,10 +74,10 @@ def choices_of(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse(line: str, field: dict[str, Any]) -> Any:
-    """Return what a line means in a field.
+    """Convert a line to the value of a field.
 
     Raises:
-        ValueError: nothing.
+        ValueError: the line is not valid for the field.
     """
     choices = choices_of(field)
     if field.get("type") == "array":
@@ -100,7 +99,7 @@ def parse(line: str, field: dict[str, Any]) -> Any:
 
 
 async def fill_in(form: Form) -> dict[str, Any] | None:
-    """Put the fields of a form one after the other, and ask whether to send them."""
+    """Prompt for the fields of a form one after the other, and ask whether to send them."""
     print(f"\n{form.server} asks: {printable(form.message)}")
     content: dict[str, Any] = {}
     try:
@@ -122,7 +121,7 @@ async def fill_in(form: Form) -> dict[str, Any] | None:
 
 
 async def visit(page: Page) -> bool:
-    """Show a page's address, and open it in the browser if the user says so."""
+    """Show the URL of a page, and open it in the browser if the user agrees."""
     print(f"\n{page.server} wants you to visit a page of {page.host}: {printable(page.message)}\n  {page.url}")
     if page.suspicious:
         print("  Careful: this address may look like another one.")

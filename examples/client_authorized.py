@@ -1,11 +1,11 @@
-"""Says who asks: with a token, or as a user who logs in with their browser.
+"""Authenticates to a server: with a token, or as a user who logs in with their browser.
 
     python examples/client_authorized.py
     python examples/client_authorized.py https://mcp.example.org/mcp
 
-The first one starts a server with a file of tokens, and shows what happens with a token and without. The second one
-opens a browser if the server wants to know who is there; the next time, the token is there already. Needs
-pip install 'carrel[http,auth]'.
+The first command starts a server with a file of tokens, and connects with and without a token. The second opens a
+browser if the server requires a login, and stores the token for the next time. Requires pip install
+'carrel[http,auth]'.
 """
 
 import asyncio
@@ -20,10 +20,8 @@ import uvicorn
 
 from carrel import Client, Context, MCPError, Server
 from carrel.errors import AuthorizationError
-from carrel.security import StaticTokens
-from carrel.security.client import Bearer, OAuth
-from carrel.security.server.static_tokens import make_token
-from carrel.transports.client.options import HTTPOptions
+from carrel.security import Bearer, OAuth, StaticTokens, make_token
+from carrel.types import HTTPOptions
 
 app = Server("vault", version="1.0")
 
@@ -36,7 +34,7 @@ async def whoami(context: Context) -> str:
 
 @asynccontextmanager
 async def serve(tokens: Path) -> AsyncIterator[str]:
-    """Serve the vault over HTTP to whoever has one of the tokens in a file."""
+    """Serve the vault over HTTP to clients with a token from a file."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         asgi = app.asgi(authorization=StaticTokens(tokens))
         server = uvicorn.Server(uvicorn.Config(asgi, log_level="error", lifespan="on", ws="none"))
@@ -49,7 +47,7 @@ async def serve(tokens: Path) -> AsyncIterator[str]:
 
 
 async def show_token(tokens: Path, token: str) -> None:
-    """Ask a server of our own, without a token and with one."""
+    """Connect to our own server without and with a token."""
     async with serve(tokens) as url:
         try:
             async with Client(url):
@@ -61,7 +59,7 @@ async def show_token(tokens: Path, token: str) -> None:
 
 
 async def log_in(url: str) -> None:
-    """Ask a server as a user, who is asked to log in if that is needed."""
+    """Send requests as a user, who is prompted to log in if necessary."""
     async with Client(url, http=HTTPOptions(auth=OAuth(client_name="Carrel's example"))) as client:
         print("connected to", client.server.name if client.server else url)
         print("tools:", ", ".join([tool.name async for tool in client.list_tools()]))

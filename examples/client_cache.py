@@ -1,14 +1,14 @@
-"""Keeps what the server allows to be kept, and forgets it when the server says that it has changed.
+"""Caches responses as the server allows, and evicts them when the server sends a change notification.
 
     python examples/client_cache.py
 
-reads a menu several times. The cook below is asked only when something new is on it.
+reads a menu several times. Only after a change is the request sent to the cook below.
 """
 
 import asyncio
 
 from carrel import Client, Server
-from carrel.client.cache import Cache
+from carrel.types import Cache
 
 app = Server("kitchen", version="1.0")
 dishes = ["soup"]

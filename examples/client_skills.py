@@ -1,9 +1,9 @@
-"""Shows the skills of a server, and loads one when its user agrees.
+"""Lists the skills of a server, and loads a skill if the user agrees.
 
     python examples/client_skills.py
     python examples/client_skills.py http://127.0.0.1:8000/mcp
 
-Without a server it asks examples/skills_server.py. Needs pip install 'carrel[client,skills]'.
+Without a server, it connects to examples/skills_server.py. Requires pip install 'carrel[client,skills]'.
 """
 
 import asyncio
@@ -11,15 +11,13 @@ import sys
 from pathlib import Path
 
 from carrel import Client, MCPError
-from carrel.client.skills import Skill
-from carrel.printable import printable, printable_lines
-from carrel.wire.resources import TextResourceContents
+from carrel.types import Skill, TextResourceContents, printable, printable_lines
 
 SERVER = [sys.executable, str(Path(__file__).with_name("skills_server.py"))]
 
 
 def approve(skill: Skill) -> bool:
-    """Ask the user. What they agree to is this skill of this server, as it is now."""
+    """Ask the user. The approval applies to the current contents of this skill on this server."""
     server, uri = skill.identity
     print(f"{printable(skill.name)}: {printable(skill.description, 1000)}\n  {printable(uri)} of {printable(server)}")
     for file in skill.files or ():
@@ -34,7 +32,7 @@ def approve(skill: Skill) -> bool:
 
 
 async def load(skill: Skill) -> None:
-    """Print what a model would get: the instructions, and the other files when the instructions speak of them."""
+    """Print the input of a model: the instructions, and the other files when the instructions refer to them."""
     instructions = await skill.instructions()
     print(
         f"\nInstructions of {printable(skill.identity[1])}, {len(instructions)} characters. They begin with:\n"

@@ -1,8 +1,8 @@
-"""A client without await, and the calls of a model that adds numbers: for scripts and notebooks.
+"""A synchronous client for scripts and notebooks, with the tool calls of a model that adds numbers.
 
     python examples/client_sync.py
 
-starts the server below in memory. The model is a script here; with one of Anthropic, ``tools`` goes into the request.
+starts the server below in memory. The model is simulated; with an Anthropic model, pass ``tools`` in the request.
 """
 
 from typing import Any
@@ -28,13 +28,13 @@ def buy(thing: str) -> str:
 
 
 def approve(use: ToolUse) -> bool | str:
-    """Allow what only reads. A program with a user asks here: this function may wait."""
+    """Approve read-only tools. An interactive program can ask the user here: this function may block."""
     reads = use.tool.annotations is not None and use.tool.annotations.read_only_hint is True
     return reads or f"The user does not want to {use.name} a {use.arguments.get('thing')}."
 
 
 def think(messages: list[Any]) -> dict[str, Any]:
-    """Answer as a model of Anthropic would: call two tools, and then say what they returned."""
+    """Respond like an Anthropic model: call two tools, and then report their results."""
     if len(messages) > 1:
         texts = [block["content"][0]["text"] for block in messages[-1]["content"]]
         return {"content": [{"type": "text", "text": " ".join(texts)}]}

@@ -1,8 +1,8 @@
-"""Tool calls that take long: started, followed, found again by somebody else, cancelled.
+"""Long-running tool calls as tasks: start, follow, resume from another client, and cancel.
 
     python examples/client_tasks.py
 
-talks to the bakery below, in this process. ``call_tool`` would do for most programs: it waits for the end by itself.
+connects to the bakery below, in this process. Most programs only need ``call_tool``, which waits for the result.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def bake(loaves: int, context: Context) -> str:
 
 
 async def follow(client: Client) -> None:
-    """Start a task and print how it goes; there is time for something else meanwhile."""
+    """Start a task and print its progress. The program can do other work meanwhile."""
     task = await client.tasks.start_tool("bake", {"loaves": 3})
     async for status in task:
         print(f"followed: {status} {task.message or ''}".rstrip())
@@ -31,7 +31,7 @@ async def follow(client: Client) -> None:
 
 
 async def find_again(client: Client) -> None:
-    """Start a task with one client, and fetch its result with another one that knows its id."""
+    """Start a task with one client, and fetch its result with another client by its id."""
     task = await client.tasks.start_tool("bake", {"loaves": 1})
     async with Client(app) as other:
         again = await other.tasks.get_task(task.id or "")
@@ -39,7 +39,7 @@ async def find_again(client: Client) -> None:
 
 
 async def cancel(client: Client) -> None:
-    """Start a task and change one's mind."""
+    """Start a task and cancel it."""
     task = await client.tasks.start_tool("bake", {"loaves": 1000})
     await task.cancel()
     try:

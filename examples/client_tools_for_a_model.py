@@ -1,9 +1,9 @@
-"""The tools of several servers as one list for a model, and its calls taken to the right server.
+"""The tools of several servers as one list for a model, with its calls routed to the right server.
 
     python examples/client_tools_for_a_model.py
     python examples/client_tools_for_a_model.py http://127.0.0.1:8000/mcp http://127.0.0.1:9000/mcp
 
-prints the list as APIs of models take it. Without servers it uses the two below, and acts as a model would.
+prints the list in the format of model APIs. Without servers, it uses the two servers below, and acts as a model.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from carrel import Client, MCPError, Server, ToolError
-from carrel.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from carrel.types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
 weather = Server("weather", version="1.0")
 diary = Server("diary", version="1.0")
@@ -43,14 +43,14 @@ def look_up_entry(number: int) -> str:
 
 
 class Toolbox:
-    """The tools of several servers. Models know them by the names of ``definitions``, which no two tools share."""
+    """The tools of several servers. Models use the names in ``definitions``, which are unique."""
 
     def __init__(self) -> None:
         self.definitions: list[dict[str, Any]] = []
         self._owners: dict[str, tuple[Client, str]] = {}
 
     async def add(self, client: Client, prefix: str) -> None:
-        """Add the tools of a server. ``prefix`` is what you call the server, not what it calls itself."""
+        """Add the tools of a server. ``prefix`` is your name for the server, not the name that it reports."""
         async for tool in client.list_tools():
             name = known_as = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{prefix}__{tool.name}")[:60]
             number = 1
@@ -67,7 +67,7 @@ class Toolbox:
             )
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return what a tool gave back, for the model: failures too, so that it can do better."""
+        """Return the result of a tool for the model. Errors are included, so that the model can correct its call."""
         if name not in self._owners:
             return {"content": f"There is no tool {name}.", "is_error": True}
         client, tool = self._owners[name]
@@ -79,7 +79,7 @@ class Toolbox:
 
 
 def as_text(block: TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource) -> str:
-    """Return a block as text. A model that sees pictures would get those as they are."""
+    """Convert a content block to text. Images could be passed unchanged to a model that supports them."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ResourceLink):
@@ -90,7 +90,7 @@ def as_text(block: TextContent | ImageContent | AudioContent | ResourceLink | Em
 
 
 async def act(toolbox: Toolbox) -> None:
-    """Do what a model would: call tools by their names, see what comes back, and learn from it."""
+    """Act as a model: call tools by name, read the results, and correct a call."""
     for name, arguments in (
         ("s1__look_up", {"city": "Paris"}),
         ("s1__look_up", {"city": "Vienna"}),

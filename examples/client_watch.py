@@ -1,10 +1,10 @@
-"""Hears of changes: of resources, and of the list of them.
+"""Watches for changes of resources and of the resource list.
 
     python examples/client_watch.py
     python examples/client_watch.py http://127.0.0.1:8000/mcp file:///notes.md file:///todo.md
 
-Without a server it watches the kettle below, until the water boils. Otherwise it goes on until Ctrl-C. Stop the server
-and start it again: the client connects again by itself, and says that something may have been missed.
+Without a server, it watches the kettle below until the water boils. Otherwise it runs until Ctrl-C. Restart the server:
+the client reconnects automatically, and reports that changes may have been missed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def heat(app: Server) -> None:
 
 @asynccontextmanager
 async def lifespan(app: Server) -> AsyncIterator[None]:
-    """Heat while the server runs."""
+    """Heat the water while the server runs."""
     heating = asyncio.create_task(heat(app))
     yield
     heating.cancel()
@@ -46,7 +46,7 @@ async def water() -> str:
 
 
 async def show(client: Client, uri: str) -> None:
-    """Print a resource, or that it is gone."""
+    """Print a resource, or that it was removed."""
     try:
         for contents in (await client.read_resource(uri)).contents:
             print(f"{uri}: {getattr(contents, 'text', 'not a text')[:200]}")
@@ -55,7 +55,7 @@ async def show(client: Client, uri: str) -> None:
 
 
 async def follow(client: Client, uris: list[str], until: str | None) -> None:
-    """Print what is watched, at first and whenever it changes, until a resource ``until`` is listed."""
+    """Print the watched resources, initially and after each change, until the resource ``until`` is listed."""
     async with client.watch(*uris, lists=["resources"]) as changes:
         for refused in changes.refused:
             print(f"the server does not tell about {refused}")
@@ -64,7 +64,7 @@ async def follow(client: Client, uris: list[str], until: str | None) -> None:
         async for change in changes:
             if change.kind == "resource" and change.uri is not None:
                 await show(client, change.uri)
-            else:  # the list has changed; or, if something was missed, all of it may have
+            else:  # the list has changed, or changes were missed and everything may have changed
                 listed = [resource.uri async for resource in client.list_resources()]
                 print(f"{'something was missed; ' if change.kind == 'missed' else ''}{len(listed)} resources")
                 for uri in uris if change.kind == "missed" else []:

@@ -1,8 +1,8 @@
-"""Live resources: what is added, replaced or changed at run time reaches whoever listens.
+"""Live resources: subscribers are notified when a resource is added, replaced or changed at run time.
 
     python examples/live.py
 
-starts it on stdio, for a client that speaks to it there.
+serves on stdio, for a client that starts this command.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from carrel import Server
 
 
 async def tick(app: Server) -> None:
-    """Change the clock every second, and put up a new sign every minute."""
+    """Change the clock every second, and add a sign every minute."""
     seconds = 0
     while True:
         await asyncio.sleep(1)
@@ -25,7 +25,7 @@ async def tick(app: Server) -> None:
 
 @asynccontextmanager
 async def lifespan(app: Server) -> AsyncIterator[None]:
-    """Let the clock run while the server does."""
+    """Run the clock while the server runs."""
     clock = asyncio.create_task(tick(app))
     yield
     clock.cancel()

@@ -1,9 +1,9 @@
-"""A server within a web application: the endpoint is at /mcp, everything else is the application's.
+"""A server mounted in a web application: the endpoint is at /mcp, all other paths belong to the application.
 
     python examples/mounted.py
 
-answers on stdio like the other examples. ``uvicorn examples.mounted:site`` serves the web application, with starlette
-installed.
+serves on stdio like the other examples. ``uvicorn examples.mounted:site`` serves the web application (requires
+starlette).
 """
 
 from typing import Any

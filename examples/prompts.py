@@ -1,14 +1,14 @@
-"""Prompts: messages to begin with, with arguments that complete themselves.
+"""Prompts: message templates with arguments and completion.
 
     python examples/prompts.py
 
-starts it on stdio, for a client that speaks to it there.
+serves on stdio, for a client that starts this command.
 """
 
 from typing import Literal
 
 from carrel import Server
-from carrel.wire.content import ResourceLink
+from carrel.types import ResourceLink
 
 app = Server("editor", version="1.0")
 

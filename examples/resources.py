@@ -1,8 +1,8 @@
-"""Resources: ready made, made when they are read, and families of them with typed variables and completion.
+"""Resources: static, generated on read, and templates with typed variables and completion.
 
     python examples/resources.py
 
-starts it on stdio, for a client that speaks to it there.
+serves on stdio, for a client that starts this command.
 """
 
 from datetime import date

@@ -1,4 +1,4 @@
-"""A shop that takes an order every few seconds: a SQLite database and a log that change while you look at them.
+"""A shop that takes an order every few seconds: a SQLite database and a log that change continuously.
 
     python examples/shop.py FOLDER                     # until Ctrl-C
     python examples/shop.py FOLDER COMMAND ARGUMENT…   # while the command runs
@@ -50,7 +50,7 @@ CUSTOMERS = [("Ada", "London"), ("李雷", "北京"), ("Grete", "Köln"), ("Naok
 
 
 def open_shop(folder: Path) -> sqlite3.Connection:
-    """Open the database of the shop, and fill it if it is new."""
+    """Open the shop database, and fill it if it is new."""
     folder.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(folder / "shop.db")
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'orders'").fetchone():
@@ -79,7 +79,7 @@ def sell(database: sqlite3.Connection, log: Path) -> None:
 
 
 def main(folder: Path, command: list[str]) -> int:
-    """Keep the shop open while a command runs, or until Ctrl-C. Return the exit code of the command."""
+    """Run the shop while a command runs, or until Ctrl-C. Return the exit code of the command."""
     with closing(open_shop(folder)) as database:
         sell(database, folder / "shop.log")
         process = subprocess.Popen(command) if command else None
@@ -92,7 +92,7 @@ def main(folder: Path, command: list[str]) -> int:
             except subprocess.TimeoutExpired:
                 pass
             except KeyboardInterrupt:
-                return 0 if process is None else process.wait()  # Ctrl-C is for the command too
+                return 0 if process is None else process.wait()  # Ctrl-C also reaches the command
             sell(database, folder / "shop.log")
 
 

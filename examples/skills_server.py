@@ -1,9 +1,9 @@
-"""A server that brings the instructions for using it: the skills in a folder, and a resource that they speak of.
+"""A server that provides its own instructions: the skills in a folder, and a resource that they refer to.
 
     python examples/skills_server.py
 
-An application that knows skills lists them, asks its user, and loads a SKILL.md when the model needs it. To any other
-application they are resources: skill://meeting-notes/SKILL.md.
+An application that supports skills lists them, asks its user, and loads a SKILL.md when the model needs it. Other
+applications see resources: skill://meeting-notes/SKILL.md.
 """
 
 from pathlib import Path

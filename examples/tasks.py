@@ -1,8 +1,8 @@
-"""A tool that takes minutes: clients that know tasks fetch its result later, all others wait for it.
+"""A tool that takes minutes: clients that support tasks fetch the result later, other clients wait for it.
 
     python examples/tasks.py
 
-starts it on stdio, for a client that speaks to it there.
+serves on stdio, for a client that starts this command.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Tools: schemas from signatures, structured results, progress, and failures that a model can read.
+"""Tools: schemas from signatures, structured results, progress, and errors that a model can read.
 
     python examples/tools.py
 
-starts it on stdio, for a client that speaks to it there.
+serves on stdio, for a client that starts this command.
 """
 
 import asyncio

@@ -69,12 +69,22 @@ def test_every_page_of_the_documentation_is_in_the_navigation_of_the_site() -> N
     assert pages <= set(listed)
 
 
+def test_the_guide_to_servers_is_the_first_page_on_writing_one() -> None:
+    project = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    [how_to] = [entry["How to"] for entry in project["nav"] if "How to" in entry]
+    [pages] = [entry["Write a server"] for entry in how_to if "Write a server" in entry]
+    assert next(navigation(pages)) == "docs/server.md"
+
+
 @pytest.mark.slow
 def test_the_site_builds_and_its_reference_has_everything_that_carrel_exports() -> None:
     done = subprocess.run([sys.executable, ROOT / "docs" / "build.py"], capture_output=True, text=True, timeout=100)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No issues found" in done.stderr, done.stderr
+    search = (ROOT / "build" / "site" / "search.json").read_text()
+    assert '"docs/server/' in search
+    assert "CHANGELOG" not in search  # it has every word, and would come first
     reference = (ROOT / "build" / "site" / "docs" / "api" / "index.html").read_text()
     for name in ("Server", "Client", "Context", "Contents", "Limits", "MCPError", "ToolError"):
         assert f'id="carrel.{name}"' in reference

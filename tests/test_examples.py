@@ -57,7 +57,7 @@ PRINTED = {
         r".*Ada joins for writing\. Thank you!",
     ],
     "client_authorized": [
-        r"without a token: http://127\.0\.0\.1:\d+/mcp wants to know who asks \(401\).*",
+        r"without a token: http://127\.0\.0\.1:\d+/mcp requires authorization \(401\).*",
         "with a token: alice",
     ],
     "client_cache": [

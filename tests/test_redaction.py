@@ -13,7 +13,7 @@ import pytest
 
 from carrel.cli.config_settings import SECTIONS
 from carrel.cli.targets import Target
-from carrel.redaction import MASK, RedactedStruct, Secret, has, without_password
+from carrel.redaction import MASK, RedactedStruct, Secret, has, without_secrets
 from carrel.search.options import SearchOptions
 from carrel.security.client.registration import Registered
 from carrel.security.client.tokens import Issued
@@ -87,4 +87,4 @@ def test_addresses_and_targets_show_no_password() -> None:
     url = f"postgresql://ann:{SECRET}@db.example/shop"
     assert repr(read_address(url)) == "Address('postgres://db.example/shop')"
     assert SECRET not in repr(Target("postgresql", url, {"password": SECRET}))
-    assert SECRET not in without_password(f"{url} and {url}")
+    assert SECRET not in without_secrets(f"{url} and {url}")

@@ -1,6 +1,6 @@
-"""Mails of a mailbox file (mbox) as resources, found by ``carrel serve mbox:PATH``.
+"""Mails of a mailbox file (mbox) as resources, for ``carrel serve mbox:PATH``.
 
-The file is read again when its size or its time has changed; it is never written.
+The file is read again when its size or its modification time has changed. It is never written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from carrel.catalog.provider import Change, Events, Hit, Interest, Page, Provider, Request
 from carrel.errors import ConfigError, InvalidCursor, ResourceNotFound, ResourceTooLarge
-from carrel.sources.options import Size
-from carrel.uri.parse import file_uri
-from carrel.wire.base import Annotations
-from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
+from carrel.sources import Change, Events, Hit, Interest, Page, Provider, Request, Size, file_uri
+from carrel.types import Annotations, ReadResourceResult, Resource, TextResourceContents
 
 __all__ = ["MailboxOptions", "MailboxSource"]
 
@@ -40,7 +37,7 @@ class MailboxOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Mail(msgspec.Struct, frozen=True):
-    """A mail in the file: its place there, and its description. ``words`` are what a search looks through."""
+    """A mail in the file: its position and its description. Search looks through ``words``."""
 
     key: int
     resource: Resource
@@ -65,7 +62,7 @@ class MailboxSource(Provider):
 
     @staticmethod
     def relative(target: str, folder: str) -> str:
-        """Return the URL with an absolute path; one in carrel.toml is relative to the file."""
+        """Return the URL with an absolute path. Paths in carrel.toml are relative to the file."""
         return f"mbox:{Path(folder, Path(target.removeprefix('mbox:')).expanduser()).absolute()}"
 
     async def start(self, events: Events) -> None:
@@ -78,7 +75,7 @@ class MailboxSource(Provider):
         self._stopping.set()
 
     async def _look(self) -> dict[str, Mail]:
-        """Return the mails by URI, read again if the file has changed."""
+        """Return the mails by URI. Read the file again if it has changed."""
         async with self._lock:
             info = await asyncio.to_thread(os.stat, self.path)
             stamp = info.st_mtime_ns, info.st_size
@@ -144,7 +141,7 @@ class MailboxSource(Provider):
         mails.sort(key=lambda mail: not mail.resource.name.casefold().startswith(words[0]))
         return Page([Hit(mail.resource, 0.9 if at == 0 else 0.5) for at, mail in enumerate(mails[: request.limit])])
 
-    # Changes: other programs write the file, and it is one file, so a look at its time is enough
+    # Changes: other programs write the file. Polling the modification time of a single file is sufficient
 
     async def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         before = set(await self._look())
@@ -171,12 +168,12 @@ def text_of(header: object) -> str:
 
 
 def dated(message: Message) -> Annotations | None:
-    """Return the date of a mail as an annotation; None if it has none."""
+    """Return the date of a mail as an annotation, or None."""
     try:
         moment = parsedate_to_datetime(str(message["Date"]))
     except ValueError:
         return None
-    if moment.tzinfo is None:  # -0000: a time of unknown zone
+    if moment.tzinfo is None:  # -0000: unknown time zone
         moment = moment.replace(tzinfo=UTC)
     return Annotations(last_modified=moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 

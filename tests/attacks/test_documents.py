@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from carrel import Server, sources
+from carrel.catalog.access import UNRESTRICTED
 from carrel.protocol.principal import View
 from carrel.search.options import SearchOptions
 from carrel.sources.stores.memory import MemoryStore
@@ -27,8 +28,8 @@ class Gate:
 
     hides = False
 
-    def view(self, principal: object) -> View | None:
-        return Hiding() if self.hides else None
+    def view(self, principal: object) -> View:
+        return Hiding() if self.hides else UNRESTRICTED
 
 
 class Hiding(View):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from carrel.transports.server.http_protocol import MAX_DISCARDED
 from support.measured_server import HonestReads, Server, message, under_attack
 
 #: Seconds that a server gets for what takes it some tenths of a second.
@@ -394,6 +395,16 @@ def test_a_client_that_sends_too_much_still_reads_why(server: Server) -> None:
 
 
 # Bodies
+
+
+def test_a_refused_request_is_discarded_up_to_a_number_of_bytes(server: Server) -> None:
+    piece, sent = b"x" * 1_000_000, 0
+    with dial(server) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Endless: ")
+        with contextlib.suppress(ConnectionError):
+            while sent < 4 * MAX_DISCARDED:
+                sent += connection.send(piece)
+    assert MAX_DISCARDED // 2 < sent < 2 * MAX_DISCARDED, "one that stops earlier still reads why"
 
 
 def test_bodies_that_are_not_complete_have_a_limit_of_each_client_and_of_all(tmp_path: Path) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from carrel import Client
 from carrel.security import StaticTokens
 from carrel.security.server.static_tokens import make_token
+from carrel.types import HTTPOptions
 from support.http_requests import Reply, ask, initialize, request
 from support.http_server import over_http
 from support.protected_folder import TREASURE, build, fill, rules
@@ -60,16 +64,22 @@ class Place:
         return self.ask("tools/call", token, name=tool, arguments=arguments).result
 
 
-@pytest.fixture(scope="module", params=[100, 1], ids=["long pages", "short pages"])
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    root = tmp_path_factory.mktemp("shared").resolve() / "root"
+@contextmanager
+def served(root: Path, page_size: int) -> Iterator[Place]:
+    """Serve a new folder."""
     fill(root)
     (none, one), (vault, two) = make_token("mallory"), make_token("alice", ["vault", "other"])
     tokens = root.parent / "tokens.txt"
     tokens.write_text(f"{one}\n{two}\n")
-    app = build(root, page_size=request.param)
+    app = build(root, page_size=page_size)
     with over_http(app, authorization=StaticTokens(tokens, scopes=rules(root))) as origin:
         yield Place(f"{origin}/mcp", root, none, vault)
+
+
+@pytest.fixture(scope="module", params=[100, 1], ids=["long pages", "short pages"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with served(tmp_path_factory.mktemp("shared").resolve() / "root", request.param) as place:
+        yield place
 
 
 def hides(reply: Reply | dict[str, Any]) -> bool:
@@ -100,13 +110,34 @@ def test_the_same_spellings_serve_those_who_have_the_scope(place: Place, spellin
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_changes_of_a_file_are_not_told_however_its_uri_is_spelled(place: Place, spelling: str):
-    uri = spelling.format(root=place.root)
+def test_a_subscription_does_not_reveal_a_file_however_its_uri_is_spelled(place: Place, spelling: str):
     session = {"mcp-session-id": initialize(place.url, place.none)}
     for method in ("resources/subscribe", "resources/unsubscribe"):
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"uri": uri}}
-        reply = request(place.url, body, session, place.none)
-        assert reply.status == 403 or "error" in reply.body, method
+        hidden, missing = (
+            request(
+                place.url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"uri": uri}}, session, place.none
+            )
+            for uri in (spelling.format(root=place.root), f"file://{place.root}/none.txt")
+        )
+        assert hidden.status == 403 or "error" in hidden.body or hidden.body == missing.body, method
+
+
+async def test_changes_of_a_hidden_file_reach_no_subscriber_of_a_link_to_it(tmp_path: Path):
+    with served(tmp_path.resolve() / "root", 100) as place:
+        files = place.root.as_uri()
+        links = [f"{files}/note.txt", f"{files}/door/secret.txt", f"{files}/open/hop/secret.txt"]
+        readme = f"{files}/open/readme.txt"
+        async with (
+            Client(place.url, http=HTTPOptions(auth=place.none)) as mallory,
+            Client(place.url, http=HTTPOptions(auth=place.vault)) as alice,
+            mallory.watch(*links, readme) as seen,
+            alice.watch(f"{files}/priv/secret.txt") as notified,
+            asyncio.timeout(60),
+        ):
+            (place.root / "priv" / "secret.txt").write_text(f"{TREASURE}!")
+            assert (await anext(notified)).uri == f"{files}/priv/secret.txt"
+            (place.root / "open" / "readme.txt").write_text("changed")
+            assert (await anext(seen)).uri == readme
 
 
 @pytest.mark.parametrize("spelling", FOLDERS)

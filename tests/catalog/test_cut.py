@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel import Server
+from carrel.catalog.access import UNRESTRICTED
 from carrel.catalog.cut import cut_resources
 from carrel.catalog.listing import Listing
 from carrel.catalog.provider import Page, Provider, Request
@@ -39,10 +40,10 @@ class Counted(View):
 
 
 class One:
-    def __init__(self, view: View | None) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
 
-    def view(self, principal: Principal | None) -> View | None:
+    def view(self, principal: Principal | None) -> View:
         return self._view
 
 
@@ -128,7 +129,7 @@ async def test_intervals_reach_a_provider_in_its_own_names() -> None:
 async def test_only_the_view_of_everybody_is_public() -> None:
     everybody = Rules([Rule("memo://**", READING)]).view()
     blue = Rules([Rule("{color}://**", READING), Rule("memo://**", READING)]).view({"color": "blue"})
-    for view, scope in ((everybody, "public"), (blue, "private"), (None, "private")):
+    for view, scope in ((everybody, "public"), (blue, "private"), (UNRESTRICTED, "private")):
         app = Server("scopes", gate=One(view), scope="public", ttl=60)
         app.resources.add("memo://1", "text")
         app.resource("memo://x/{name}", name="memo")(lambda name: name)

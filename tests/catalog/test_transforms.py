@@ -39,7 +39,7 @@ class Shop(Provider):
         return Completion([f"{where} {argument}"])
 
     def list_tools(self, request):
-        meta = {"ui": {"resourceUri": "ui://page"}, "other": 1}
+        meta = {"ui": {"resourceUri": "ui://page"}, "ui/resourceUri": "ui://page", "other": 1}
         return Page([Tool(name=name, input_schema={"type": "object"}, meta=meta) for name in ("buy", "sell")])
 
     def call_tool(self, name, arguments, request):
@@ -111,7 +111,7 @@ async def test_everything_of_a_provider_is_in_its_namespace():
     assert (await shop.read_resource("x+item://1", request)).contents[0].uri == "x+item://1"
     tools = (await shop.list_tools(request)).items
     assert [tool.name for tool in tools] == ["x_buy", "x_sell"]
-    assert tools[0].meta == {"ui": {"resourceUri": "ui://x/page"}, "other": 1}
+    assert tools[0].meta == {"ui": {"resourceUri": "ui://x/page"}, "ui/resourceUri": "ui://x/page", "other": 1}
     assert [prompt.name for prompt in (await shop.list_prompts(request)).items] == ["x_advise"]
     [skill] = (await shop.list_skills(request)).items
     assert (skill.uri, skill.resources[0].uri) == ("skill://x/sell/SKILL.md", "skill://x/sell/notes.md")

@@ -364,12 +364,14 @@ class Player:
 
     def opened(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return a request with the metadata that every one of a stateless revision has."""
+        params = message.get("params", {})
+        # Tasks report no progress: a tool call with progress does not declare them.
+        tasks = {} if "progressToken" in params.get("_meta", {}) else TASKS
         meta = {
             "io.modelcontextprotocol/protocolVersion": self.script.revision,
             "io.modelcontextprotocol/clientInfo": {"name": "golden", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {**TASKS, **self.script.capabilities},
+            "io.modelcontextprotocol/clientCapabilities": {**tasks, **self.script.capabilities},
         }
-        params = message.get("params", {})
         return {**message, "params": {**params, "_meta": {**meta, **params.get("_meta", {})}}}
 
     async def expect_hangup(self, line: Line) -> None:

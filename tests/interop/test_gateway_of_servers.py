@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from carrel import Client
+from carrel.client.handlers import Handlers
 from carrel.protocol.revisions import REVISIONS
+from carrel.wire.client_features import ElicitResult
+from interop.test_http_servers import running
+from support.carrel_process import serving
 from support.parties import node_modules, node_program, python
 
+SERVERS = Path(__file__).parent / "servers"
 pytestmark = pytest.mark.slow
 
 
@@ -51,3 +57,26 @@ async def test_reference_servers_are_one_server_for_clients_of_every_revision(tm
             assert steps == [1, 2]
             prompt = await client.get_prompt("one_args-prompt", {"city": "Ulm"})
             assert "Ulm" in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_tool_of_the_official_sdk_2_asks_clients_of_either_era_if_the_revision_is_set(
+    transport: str, tmp_path: Path
+) -> None:
+    async def answer(form: object) -> ElicitResult:
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    with contextlib.ExitStack() as stack:
+        if transport == "http":
+            server = {"url": stack.enter_context(running("python-2", "stream"))}
+        else:
+            server = {"command": python("2"), "args": [str(SERVERS / "python_sdk_http.py"), "stdio"]}
+        file = tmp_path / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": {"official": {**server, "revision": "2025-11-25"}}}))
+        with serving("gateway", str(file)) as (url, _):
+            for revision in ("2025-11-25", "2026-07-28"):
+                async with Client(url, revision=revision, handlers=Handlers(elicit_form=answer)) as client:
+                    async with client.watch(lists=["tools"]) as changes:  # the server may take long to start
+                        while not await client.list_tools():
+                            await anext(changes)
+                    assert (await client.call_tool("ask")).text == "Hello, Ada"

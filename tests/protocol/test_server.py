@@ -956,7 +956,8 @@ def test_a_resource_that_is_not_there_or_not_for_you_is_not_found(revision: str,
 @pytest.mark.parametrize("revision", ALL)
 def test_a_resource_that_is_too_large_says_so_and_names_itself(revision: str) -> None:
     error, _ = refuse(revision, ResourceTooLarge("file:///big", "11 MiB; ask for ?bytes=0-65535"))
-    assert error == {"code": -32602, "message": "11 MiB; ask for ?bytes=0-65535", "data": {"uri": "file:///big"}}
+    data = {"uri": "file:///big", "reason": "too large"}
+    assert error == {"code": -32602, "message": "11 MiB; ask for ?bytes=0-65535", "data": data}
 
 
 @pytest.mark.parametrize("revision", ALL)

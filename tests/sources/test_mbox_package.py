@@ -178,7 +178,7 @@ def test_the_help_lists_its_options(carrel: Path) -> None:
     ("arguments", "complaint"),
     [
         (["mbox:/nowhere/at/all"], "There is no mailbox /nowhere/at/all"),
-        (["mbox:x", "--include=*.md"], "--include is an option of file:, and nothing of that kind is shared"),
+        (["mbox:x", "--include=*.md"], "--include is an option of file:, but no target is of that kind"),
         (["mbox:x", "--max-mail=0"], "argument --max-mail: '0' is not a size such as 500KiB or 10MiB"),
         (["mbox:x", "--poll=0"], "mbox: Expected `float` > 0.0 for `poll`"),
         (

@@ -36,7 +36,7 @@ def test_a_path_and_a_file_url_name_a_folder(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["a\0b", "file:///a\0b", "git:~\0", "sqlite:///a\0b", "nothing:\0"])
 def test_a_target_with_a_nul_is_refused(target: str) -> None:
     for open in (sources.open, lambda target: target_of(target, {})):
-        with pytest.raises(ConfigError, match="has a NUL in it"):
+        with pytest.raises(ConfigError, match="contains a NUL character"):
             open(target)
 
 

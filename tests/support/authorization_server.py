@@ -9,7 +9,9 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import json
 import secrets
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -66,6 +68,8 @@ class Authority:
         """What differs in the answer of the token endpoint."""
         self.token_errors: list[tuple[int, Any]] = []
         """What the token endpoint answers instead, one after the other."""
+        self.identity: dict[str, Any] | None = None
+        """What differs in the claims of ID tokens; None if none are issued."""
         self.response: dict[str, str | None] = {}
         """What differs in the authorization response."""
         self.registration: dict[str, Any] = {}
@@ -176,10 +180,20 @@ class Authority:
         token = f"token-{self._count}"
         self.granted[token] = granted | ({"*"} if not granted else set())
         document = {"access_token": token, "token_type": "Bearer", "expires_in": 3600, "scope": " ".join(granted)}
+        if self.identity is not None and form["grant_type"] == "authorization_code":
+            document["id_token"] = self._id_token(begun)
         document = {name: value for name, value in {**document, **self.issue}.items() if value is not None}
         if document["access_token"] != token:
             self.granted[document["access_token"]] = self.granted[token]
         return web.json_response(document)
+
+    def _id_token(self, begun: Mapping[str, str]) -> str:
+        """Return an ID token for an authorization request. Clients do not look at its signature."""
+        now = int(time.time())
+        claims = {"iss": self.url, "sub": "alice", "aud": begun["client_id"], "exp": now + 600, "iat": now}
+        claims = {**claims, "nonce": begun.get("nonce"), **(self.identity or {})}
+        parts = ({"alg": "RS256"}, {name: value for name, value in claims.items() if value is not None}, "signature")
+        return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
 
     async def register(self, asked: Asked) -> web.Response:
         self._count += 1

@@ -143,6 +143,17 @@ class Guarded:
         self.app.endpoint.disconnect(connection)
         return json.loads(answer.reply if isinstance(answer, Refusal) else answer)
 
+    def listens_as_if_absent(self, who: Principal, verb: str, uri: str) -> bool:
+        """Return whether the answer to a subscription is the answer for an absent name."""
+        replies = []
+        for name in (uri, f"{self.root.as_uri()}/none.txt"):
+            if verb == "listen":
+                reply = self.ask(who, "subscriptions/listen", notifications={"resourceSubscriptions": [name]})
+            else:
+                reply = self.ask(who, verb, uri=name)
+            replies.append(json.dumps(reply).replace(json.dumps(name), "NAME"))
+        return replies[0] == replies[1]
+
     def denies(self, who: Principal, verb: str, uri: str, path: str) -> bool:
         """Say whether a verb gives a caller nothing of a resource, which its URI names, or a path in the folder."""
         if verb == "complete":

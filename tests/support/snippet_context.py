@@ -24,6 +24,12 @@ class Forecast:
     degrees: float
 """
 
+FILES = """
+class File:
+    name = "a.txt"
+files: list[File] = []
+"""
+
 PREAMBLES: dict[str, str] = {
     "docs/agents.md": CLIENT
     + """
@@ -73,25 +79,34 @@ import carrel.state.interfaces, typing
 key = bytes(32)
 MyState: typing.Any = object
 """,
-    "docs/server.md": SERVER
-    + DATA
+    "docs/context.md": SERVER + FILES,
+    "docs/lifespan.md": SERVER
     + """
-import contextlib, typing
+import contextlib
+def connect_database() -> contextlib.AbstractAsyncContextManager[object]: return contextlib.nullcontext()
+""",
+    "docs/resources.md": SERVER
+    + """
 class Shelf:
     async def read(self, author: str, title: str) -> str: return title
     async def titles(self, by: str | None, beginning: str) -> list[str]: return []
 shelf = Shelf()
-class File:
-    name = "a.txt"
-files: list[File] = []
+""",
+    "docs/results.md": SERVER,
+    "docs/server.md": """
+from typing import Literal
 notes: dict[str, str] = {}
-def connect_database() -> contextlib.AbstractAsyncContextManager[object]: return contextlib.nullcontext()
+""",
+    "docs/tools.md": SERVER + DATA,
+    "docs/visibility.md": SERVER
+    + """
+app.resources.add("memo://today", "Buy milk.")
+@app.resource("book://{author}/{title}")
+def book(author: str, title: str) -> str: return title
 """,
     "docs/tasks.md": SERVER
+    + FILES
     + """
-class File:
-    name = "a.txt"
-files: list[File] = []
 async def prepare(order: str) -> str: return order
 """,
     "docs/uri-templates.md": SERVER,

@@ -373,3 +373,10 @@ def test_a_hostile_template_is_parsed_or_refused_at_once(pattern: str) -> None:
 
     for length in (8_189, 65_536):
         assert loops(lambda length=length: parse(length)) < 50
+
+
+def test_a_template_that_begins_otherwise_than_a_uri_costs_no_matcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = UriTemplate("note://{a}/{b}")
+    monkeypatch.setattr(UriTemplate, "prepare", lambda _: pytest.fail("a matcher was created"))
+    assert template.match("page://1/2") is None
+    assert template.match("note:/1/2") is None

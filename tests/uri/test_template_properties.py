@@ -99,7 +99,7 @@ def texts_in_unambiguous_templates(draw: st.DrawFn) -> tuple[UriTemplate, dict[s
 def divide_with_the_graph(template: UriTemplate) -> UriTemplate:
     """The same template, made to match with the graph where it would use its regular expression."""
     other = UriTemplate(template.template)
-    other._prepare().fullmatch = None
+    other.prepare().fullmatch = None
     return other
 
 

@@ -14,6 +14,7 @@ def build(target: list[str]) -> Server:
     """Return the server. ``target`` is a URL, or a command and its arguments."""
     app = Server("gateway")
     remote = RemoteProvider(target[0] if len(target) == 1 else target, name="everything")
+    remote.reserve()  # all clients are one person
     app.add_provider(remote, namespace="ev")
     return app
 

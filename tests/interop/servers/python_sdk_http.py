@@ -1,4 +1,4 @@
-"""A server of the official Python SDK, 1.x or 2.x, over HTTP; it prints its URL. Arguments: stream, json or sse."""
+"""A server of the official Python SDK, 1.x or 2.x, over HTTP (stream, json or sse; it prints its URL) or stdio."""
 
 import socket
 import sys
@@ -83,6 +83,9 @@ def text() -> str:
     return "text"
 
 
+if way == "stdio":
+    app.run()
+    sys.exit()
 if way == "sse":
     asgi, path = app.sse_app(), "/sse"
 elif TWO:

@@ -3,12 +3,15 @@
 import gzip
 import os
 import random
+import sys
 
+import chardet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.encoded_texts import ENCODED
 
-from carrel.sources.content.text import character_start, decode, decode_as, recognise
+from carrel.sources.content.text import character_start, decode, decode_as, describe_encoding, recognise
 
 CHINESE = "糖尿病是一组以高血糖为特征的代谢性疾病。\r\n高血压患者应当低盐饮食,并按时服药。\n"
 FRENCH = "Un résumé naïf, où l'été à Besançon a été très agréable.\n"
@@ -31,7 +34,7 @@ FRENCH = "Un résumé naïf, où l'été à Besançon a été très agréable.\n
         (CHINESE.encode("gb18030"), "gb18030"),
         ("标题:AI 与健康 (2024) 😀\n".encode("gb18030"), "gb18030"),
         ("繁體中文,也在國標碼之中。\n".encode("gb18030"), "gb18030"),
-        (FRENCH.encode("latin-1"), "latin-1"),
+        (FRENCH.encode("latin-1"), "iso8859-1"),
         ("Größe: 5 µm für Übung\n".encode("latin-1"), "latin-1"),
         ("“Smart quotes” – and a dash, 5 €\n".encode("cp1252"), "cp1252"),
         (b"\x1b[31mred\x1b[0m log with \x07 bell\n" * 3, "utf-8"),
@@ -44,6 +47,51 @@ def test_text_is_recognised_in_its_encoding_and_decoded_with_its_line_endings(da
     assert text.encoding == encoding
     assert not text.text.startswith("\ufeff")
     assert text.text.encode(encoding) in (data, data[3:], data[2:], data[4:])
+
+
+@pytest.mark.parametrize(("encoding", "text"), ENCODED)
+def test_the_usual_encodings_of_many_languages_are_recognised(encoding: str, text: str) -> None:
+    code = "".join(f"    print(total)  # {line}\n" for line in text.splitlines())
+    for whole in (text, code, "# ASCII\n" * 10_000 + code):
+        data = whole.encode(encoding)
+        found = decode(data)
+        assert found is not None
+        assert found.text == whole, found.encoding
+        assert describe_encoding(found.encoding) == {"carrel/encoding": found.encoding}
+        if len(data) < 1000:
+            for end in range(len(data) - 20, len(data)):
+                encoding_of_part = recognise(data[:end], cut=True)
+                assert encoding_of_part is not None
+                assert decode_as(data, encoding_of_part) == whole
+
+
+def test_text_that_does_not_show_its_encoding_is_latin_1_and_says_so() -> None:
+    found = decode(b"5 \xb5\n")
+    assert found is not None
+    assert found.text == "5 µ\n"
+    assert describe_encoding(found.encoding) == {"carrel/encoding": "latin-1", "carrel/encodingUndecided": True}
+
+
+def test_without_chardet_text_that_is_not_unicode_is_latin_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chardet", None)
+    found = decode(CHINESE.encode("gb18030"))
+    assert found is not None
+    assert found.encoding == "latin-1"
+    escapes = decode(b"\x1b$B is no text here\n")
+    assert escapes is not None
+    assert escapes.encoding == "utf-8"
+
+
+def test_work_for_an_unusual_encoding_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    real = chardet.detect_all
+    monkeypatch.setattr(chardet, "detect_all", lambda data, **options: seen.append(len(data)) or real(data, **options))
+    for text in ("Привет, мир. " * 100_000, "Привет, мир.\n" * 100_000):
+        assert recognise(text.encode("koi8_r")) == "koi8-r"
+    assert decode(b"plain\n") is not None
+    assert decode("Größe".encode()) is not None
+    assert len(seen) == 2  # UTF-8 needs none
+    assert max(seen) <= 4096
 
 
 @pytest.mark.parametrize(
@@ -95,9 +143,12 @@ def test_any_bytes_are_text_or_not_but_never_an_error(data: bytes) -> None:
     recognise(data, cut=True)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "gb18030", "latin-1"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "gb18030", "latin-1", "cp932", "euc_jis_2004", "big5hkscs"],
+)
 def test_characters_begin_where_they_begin(encoding: str) -> None:
-    text = "aé" if encoding == "latin-1" else "a糖é😀\n尿b病㐀0𠀀"
+    text = "a糖é😀\n尿b病㐀0𠀀".encode(encoding, "ignore").decode(encoding)
     data = text.encode(encoding)
     starts = [len(text[:index].encode(encoding)) for index in range(len(text) + 1)]
     for offset in range(len(data) + 1):

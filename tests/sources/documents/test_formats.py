@@ -100,6 +100,14 @@ def test_what_has_no_pages_has_sections_that_join(format: str) -> None:
     assert whole.text == "".join(read_pages(format))
 
 
+@pytest.mark.parametrize(
+    "header", [b"", b"Content-Type: text/plain; charset=us-ascii\n", b"Content-Type: text/plain; charset=x\n"]
+)
+def test_a_message_that_does_not_declare_its_encoding_is_read_in_the_one_that_it_shows(header: bytes) -> None:
+    words = "Библиотека открывается в девять часов утра."
+    assert words in ask("eml", b"Subject: x\n" + header + b"\n" + words.encode("koi8_r")).text
+
+
 def test_what_is_not_for_readers_is_left_out() -> None:
     text = ask("html", DOCUMENTS["html"]()).text
     for hidden in ("steal", "menu", "base64"):

@@ -9,8 +9,9 @@ from typing import get_args
 import pytest
 
 from carrel.sources.documents.kinds import KINDS
-from carrel.sources.documents.messages import Crashed, Failure, Question, TookTooLong
+from carrel.sources.documents.messages import Failure, Question
 from carrel.sources.documents.process import Process
+from carrel.sources.process import Crashed, TookTooLong
 from fuzz.run import SEEDS, TARGETS
 from support.documents import DOCUMENTS, changed_archive, photo
 

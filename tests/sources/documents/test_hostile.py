@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from carrel.sources.documents.kinds import KINDS
-from carrel.sources.documents.messages import Answer, Crashed, Question, TookTooLong
+from carrel.sources.documents.messages import Answer, Question
 from carrel.sources.documents.process import Process
+from carrel.sources.process import Crashed, TookTooLong
 from support.documents import DOCUMENTS, archive, changed_archive, pdf, photo
 
 pytestmark = pytest.mark.slow

@@ -44,6 +44,12 @@ class TestFolder(ProviderContract):
     async def remove(self, provider: FilesSource, uri: str) -> None:
         os.remove(self.path(provider, uri))
 
+    async def shown_in(self, provider: FilesSource, uri: str) -> list[str]:
+        return [uri, *(f"{uri}?{window}" for window in ("lines=1-1", "tail=1", "bytes=0-1"))]
+
+    async def lists_with_new(self, provider: FilesSource) -> list[str]:
+        return [f"{provider.uri}/docs", f"{provider.uri}/docs?lines=1-3", f"{provider.uri}/docs?tail=1"]
+
     def missing(self, provider: FilesSource) -> str:
         return f"{provider.uri}/docs/missing.txt"
 

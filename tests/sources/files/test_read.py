@@ -79,6 +79,29 @@ async def test_text_of_any_encoding_becomes_text(encoding: str, put: Put, share:
         assert contents.meta == {"carrel/encoding": "gb18030"}
 
 
+@pytest.mark.parametrize("encoding", ["cp932", "euc_jp", "iso2022_jp", "koi8_r"])
+@pytest.mark.parametrize("before", [0, 40_000, 200_000], ids=["first", "later", "far"])
+async def test_all_windows_of_a_file_have_its_encoding(encoding: str, before: int, put: Put, share: Share) -> None:
+    line = "Библиотека открывается в девять.\n" if encoding == "koi8_r" else "図書館は午前九時に開きます。\n"
+    text = "plain ASCII\n" * (before // 12) + line * 1000
+    data = text.encode(encoding)
+    put("a.txt", data)
+    source = await share()
+    caller, uri = Caller(source), f"{source.uri}/a.txt"
+    [whole] = await caller.read_resource(uri)
+    assert whole.text == text
+    parts = []
+    for begin in range(len(data) - 20_001, len(data), 997):
+        [part] = await caller.read_resource(f"{uri}?bytes={begin}-{begin + 996}")
+        parts.append(part.text)
+    assert text.endswith("".join(parts))
+    assert len("".join(parts)) > 8000
+    for query in ("tail=2", f"lines={text.count(chr(10)) - 1}-"):
+        [part] = await caller.read_resource(f"{uri}?{query}")
+        assert part.text == line * 2
+        assert part.meta["carrel/encoding"] == whole.meta["carrel/encoding"]
+
+
 async def test_a_directory_reads_as_a_json_array_of_its_entries_one_in_each_line(put: Put, share: Share) -> None:
     for path in ("docs/糖尿病.txt", "docs/a b.md", "docs/deep/x.txt", "docs/.hidden"):
         put(path, "12345")

@@ -49,14 +49,26 @@ class TestWorkingTree(ProviderContract):
         return f"git://shop/branch/topic%2F{number}"
 
     async def change(self, provider: GitSource, uri: str) -> None:
-        name = uri.removeprefix("git://shop/branch/").replace("%2F", "/")
-        tree = self.repository.id("main^{tree}")
-        self.repository.run(
-            "update-ref", f"refs/heads/{name}", self.repository.run("commit-tree", tree, "-m", "Something else")
-        )
+        """Move the branch to a commit with another README.md."""
+        name, run = uri.removeprefix("git://shop/branch/").replace("%2F", "/"), self.repository.run
+        blob = run("hash-object", "-w", "--stdin", input=b"Something else\n" + run("rev-parse", name).encode())
+        listed = run("ls-tree", "main").replace(self.repository.id("main:README.md"), blob)
+        commit = run("commit-tree", run("mktree", input=listed.encode()), "-m", "Something else")
+        run("update-ref", f"refs/heads/{name}", commit)
 
     async def remove(self, provider: GitSource, uri: str) -> None:
         self.repository.run("branch", "-D", uri.removeprefix("git://shop/branch/").replace("%2F", "/"))
+
+    async def shown_in(self, provider: GitSource, uri: str) -> list[str]:
+        ref = uri.rpartition("/")[2]
+        ends = {"log": ("", "?limit=1"), "commit": ("",), "tree": ("", "?lines=1-2")}
+        ends |= {"file": ("/README.md", "/README.md?tail=1"), "blame": ("/README.md",), "diff": ("?path=README.md",)}
+        places = [f"{kind}/{ref}{end}" for kind, some in ends.items() for end in some]
+        places += [f"diff/main..{ref}", f"grep/{ref}?query=This"]
+        return [uri, *(f"git://shop/{place}" for place in places)]
+
+    async def lists_with_new(self, provider: GitSource) -> list[str]:
+        return ["git://shop/branches"]
 
     def missing(self, provider: GitSource) -> str:
         return "git://shop/file/HEAD/missing.txt"

@@ -11,6 +11,7 @@ import pytest
 
 from carrel.catalog.paging import all_of
 from carrel.errors import ConfigError, InvalidParams, MCPError, ResourceError, ResourceNotFound
+from carrel.sources.git.process import ObjectPipe
 from carrel.sources.git.refs import is_ref_name
 from carrel.testing import Caller
 from carrel.wire.resources import BlobResourceContents
@@ -210,6 +211,105 @@ async def test_alternates_that_are_added_later_are_not_followed(
     with pytest.raises(ResourceNotFound):
         await caller.read_resource(f"git://shop/commit/{commit}")
     assert (await caller.read_resource("git://shop/file/HEAD/a.txt"))[0].text == "mine\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+@pytest.mark.parametrize("how", ["file", "fan-out", "new fan-out", "pack", "packs", "objects", "git"])
+async def test_links_to_other_objects_that_are_made_later_are_not_followed(
+    how: str, repository: Repository, share: Share, tmp_path: Path
+) -> None:
+    secret = Repository(tmp_path / "secret")
+    commit = secret.commit("secret", **{"key.txt": "secret\n"})
+    blob = secret.run("rev-parse", "HEAD:key.txt")
+    mine = repository.commit("mine", **{"a.txt": "mine\n"})
+    if how == "fan-out":
+        (repository.git_dir / "objects" / commit[:2]).mkdir(exist_ok=True)
+    if how in ("pack", "packs"):
+        repository.run("repack", "-adq")
+        secret.run("repack", "-adq")
+    caller = await share()
+    assert (await caller.read_resource("git://shop/file/HEAD/a.txt"))[0].text == "mine\n"
+    objects, theirs = repository.git_dir / "objects", secret.git_dir / "objects"
+    if how == "file":
+        for id in (commit, blob, secret.run("rev-parse", "HEAD^{tree}")):
+            (objects / id[:2]).mkdir(exist_ok=True)
+            (objects / id[:2] / id[2:]).symlink_to(theirs / id[:2] / id[2:])
+    elif how in ("fan-out", "new fan-out"):
+        if (objects / commit[:2]).exists():
+            (objects / commit[:2]).rename(tmp_path / "old")
+        (objects / commit[:2]).symlink_to(theirs / commit[:2])
+    elif how == "pack":
+        (objects / "pack").rename(tmp_path / "old")
+        (objects / "pack").symlink_to(theirs / "pack")
+    elif how == "packs":
+        for path in (theirs / "pack").iterdir():
+            (objects / "pack" / path.name).symlink_to(path)
+    elif how == "objects":
+        objects.rename(tmp_path / "old")
+        objects.symlink_to(theirs)
+    else:
+        repository.git_dir.rename(tmp_path / "old")
+        (repository.path / ".git").symlink_to(secret.git_dir)
+    for name in (commit, commit[:7], "main"):
+        for uri in (
+            f"git://shop/file/{name}/key.txt",
+            f"git://shop/commit/{name}",
+            f"git://shop/log/{name}",
+            f"git://shop/grep/{name}?query=secret",
+        ):
+            try:
+                [contents] = await caller.read_resource(uri)
+            except MCPError:
+                continue
+            assert "secret" not in contents.text
+    if how in ("file", "fan-out", "new fan-out") and mine[:2] != commit[:2]:
+        assert (await caller.read_resource(f"git://shop/commit/{mine}"))[0].text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+async def test_links_that_are_made_between_a_check_and_the_answer_are_noticed(
+    repository: Repository, share: Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = Repository(tmp_path / "secret")
+    commit = secret.commit("secret", **{"key.txt": "secret\n"})
+    repository.commit("mine", **{"a.txt": "mine\n"})
+    fan_out = repository.git_dir / "objects" / commit[:2]
+    fan_out.mkdir(exist_ok=True)
+    caller = await share()
+    ask = ObjectPipe.ask
+
+    def swap(pipe: ObjectPipe, *ids: str) -> None:
+        fan_out.rename(tmp_path / "old")
+        fan_out.symlink_to(secret.git_dir / "objects" / commit[:2])
+        monkeypatch.setattr(ObjectPipe, "ask", ask)
+        ask(pipe, *ids)
+
+    monkeypatch.setattr(ObjectPipe, "ask", swap)
+    with pytest.raises(ResourceError) as raised:
+        await caller.read_resource(f"git://shop/commit/{commit}")
+    assert fan_out.is_symlink()
+    assert "Ada" not in raised.value.message
+    with pytest.raises(ResourceNotFound):
+        await caller.read_resource(f"git://shop/commit/{commit}")
+    assert (await caller.read_resource("git://shop/file/HEAD/a.txt"))[0].text == "mine\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+async def test_refs_are_not_read_through_links_to_directories(
+    repository: Repository, share: Share, tmp_path: Path
+) -> None:
+    secret = Repository(tmp_path / "secret")
+    secret.commit("secret", **{"key.txt": "secret\n"})
+    id = repository.commit("mine", **{"a.txt": "mine\n"})
+    caller = await share()
+    heads = repository.git_dir / "refs" / "heads"
+    (heads / "away").symlink_to(tmp_path)
+    (tmp_path / "found").write_text(f"{id}\n")
+    with pytest.raises(ResourceNotFound):
+        await caller.read_resource("git://shop/commit/away%2Ffound")
+    heads.rename(tmp_path / "old")
+    heads.symlink_to(secret.git_dir / "refs" / "heads")
+    assert list(await caller.directory("git://shop/branches")) == []
 
 
 async def test_a_git_file_leads_only_to_the_repository_of_that_worktree(

@@ -178,6 +178,26 @@ async def test_encodings_of_messages_files_and_names_are_recognised(share: Share
     assert hit.resource.name == "日本語.md"
 
 
+async def test_lines_that_are_found_and_differences_have_the_encoding_of_their_file(
+    share: Share, repository: Repository
+) -> None:
+    line = "total = 1  # 合計を表示する\n"
+    repository.put("a.py", ("# 図書館は午前九時に開きます。\n" * 5 + line).encode("cp932"))
+    repository.put("b.py", ("# Библиотека открывается в девять.\n" * 5 + "total = 2  # всего\n").encode("koi8_r"))
+    repository.put("c.py", "total = 3  # 合計\n")
+    repository.run("add", "-A")
+    repository.run("commit", "-q", "-m", "one")
+    caller = await share()
+    assert await read(caller, "grep/HEAD?query=total") == (
+        f"a.py:6: {line}b.py:6: total = 2  # всего\nc.py:1: total = 3  # 合計\n"
+    )
+    patch = await read(caller, "diff/HEAD")
+    for text in (line, "всего", "total = 3  # 合計"):
+        assert f"{text}" in patch
+    [part] = await caller.read_resource("git://shop/file/HEAD/a.py?tail=1")
+    assert (part.text, part.meta["carrel/encoding"]) == (line, "cp932")
+
+
 async def test_a_pointer_of_git_lfs_is_shown_as_such(share: Share, repository: Repository) -> None:
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 12345\n"
     repository.commit("lfs", **{"video.mp4": pointer})
@@ -285,6 +305,16 @@ async def test_branches_and_tags_say_where_they_lead(share: Share, repository: R
     assert list(names) == [
         "git://shop/branch/main", "git://shop/branch/refs%2Fremotes%2Forigin%2Fx%2Fy", "git://shop/branch/v1"
     ]  # fmt: skip
+    for name in ("origin%2Fx%2Fy", "refs%2Fremotes%2Forigin%2Fx%2Fy"):  # as in file/origin%2Fx%2Fy/a.txt
+        branch = json.loads(await read(caller, f"branch/{name}"))
+        assert (branch["ref"], branch["commit"]["id"]) == ("refs/remotes/origin/x/y", first)
+    assert json.loads(await read(caller, "branch/refs%2Fheads%2Fmain"))["ref"] == "refs/heads/main"
+    assert json.loads(await read(caller, "tag/refs%2Ftags%2Fv1"))["ref"] == "refs/tags/v1"
+    for path in ("branch/y", "branch/blob", "tag/main", "branch/refs%2Ftags%2Fv1", "branch/..%2Fheads%2Fmain"):
+        with pytest.raises(ResourceNotFound):
+            await read(caller, path)
+    listed = [one.uri for one in await caller.resources()]
+    assert [uri for uri in listed if "/branch/" in uri] == ["git://shop/branch/main", "git://shop/branch/v1"]
     main = names["git://shop/branch/main"]
     assert (main.annotations.priority, main.description) == (1.0, "one")
     assert main.annotations.last_modified == "2023-11-14T22:16:20Z" or main.annotations.last_modified.endswith("Z")
@@ -367,6 +397,10 @@ async def test_moved_refs_change_what_is_subscribed_to_and_nothing_else(share: S
         await listener.hear("git://shop/file/HEAD/a.txt", "changed")
         repository.run("branch", "-D", "main")
         await listener.hear("git://shop/branch/main", "removed")
+        listener.interest.uris = {"git://shop/branch/origin%2Fx"}
+        listener.interest.notify()
+        repository.run("update-ref", "refs/remotes/origin/x", first)
+        await listener.hear("git://shop/branch/origin%2Fx", "created")
 
 
 async def test_commits_in_a_worktree_are_reported_by_the_repository(

@@ -53,6 +53,14 @@ class TestLogs(ProviderContract):
     async def remove(self, provider: LogsSource, uri: str) -> None:
         (self.folder / uri.rpartition("/")[2]).unlink()
 
+    async def shown_in(self, provider: LogsSource, uri: str) -> list[str]:
+        queries = [f"{uri}?{query}" for query in ("tail=2", "match=more", "level=error")]
+        others = ("recent", "recent?match=more", "statistics", "app?match=more", "app?level=error")
+        return [uri, *queries, *(f"logs://{other}" for other in others)]
+
+    async def lists_with_new(self, provider: LogsSource) -> list[str]:
+        return ["logs://app", "logs://recent", "logs://statistics"]
+
     def missing(self, provider: LogsSource) -> str:
         return "logs://app/missing.log"
 

@@ -357,11 +357,15 @@ async def test_forged_escape_sequences_and_line_breaks_are_shown_as_escapes(fold
 async def test_other_encodings_are_read_and_binary_files_noted(folder: Path, share: Share) -> None:
     (folder / "a.log").write_bytes(line(time(), "服务器发生错误,请检查数据库连接是否正常").encode("gb18030"))
     (folder / "b.log").write_bytes(bytes(range(256)) * 40)
+    plain = "".join(line(time(), f"request {number} done") for number in range(2000))
+    kyrillic = line(time(), "Не удалось сохранить файл настроек").encode("koi8_r")
+    (folder / "d.log").write_bytes(plain.encode() + kyrillic * 3 + plain.encode())
     (folder / "c.log").write_bytes(line(time(), "x").encode("utf-16"))
     read = await share()
     assert "数据库" in (await read("app/a.log")).text
     assert "b.log is left out: it is not text" in (await read("app/b.log")).text
     assert "UTF-16" in (await read("app/c.log")).text
+    assert "Не удалось сохранить" in (await read("app/d.log?match=настроек")).text
 
 
 @pytest.mark.asyncio

@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 from fastapi import Response
 
+from carrel import Server
 from carrel.catalog.provider import Change, Interest, Provider, Request
 from carrel.errors import (
     ConfigError,
@@ -30,6 +31,7 @@ from carrel.sources.openapi import from_asgi
 from carrel.sources.openapi.options import OpenAPIOptions
 from carrel.sources.openapi.source import OpenAPISource
 from carrel.testing import Caller, running
+from carrel.transports import memory
 from carrel.uri.template import UriTemplate
 from carrel.wire.resources import BlobResourceContents, decoded
 from carrel.wire.tools import CallToolResult
@@ -483,6 +485,28 @@ async def test_why_an_api_cannot_be_reached_is_logged_and_not_told(caplog: pytes
             await read(source, f"{source.uri}/api/pets/1")
         assert (caught.value.uri, caught.value.message) == (f"{source.uri}/api/pets/1", "The API cannot be reached")
     assert "Connect call failed ('127.0.0.1', 1)" in caplog.text
+
+
+async def test_an_api_that_fails_is_an_internal_error_and_one_that_does_not_accept_a_value_is_not():
+    api = pets_api()
+
+    @api.get("/answers/{status}")
+    async def answers(status: int) -> Response:
+        return Response(status_code=status)
+
+    app = Server("s")
+    app.add_provider(from_asgi(api))
+    wanted = {
+        500: (-32603, "The API answers 500"),
+        503: (-32603, "The API answers 503"),
+        404: (-32602, "Resource not found"),
+    }
+    async with memory.connect(app) as peer:
+        for status, told in wanted.items():
+            reply = await peer.request("resources/read", {"uri": f"openapi://app/api/answers/{status}"}, timeout=60)
+            assert (reply["error"]["code"], reply["error"]["message"]) == told
+        reply = await peer.request("resources/read", {"uri": "openapi://app/api/answers/x"}, timeout=60)
+        assert reply["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("in_memory", [True, False])

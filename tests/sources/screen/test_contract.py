@@ -76,6 +76,9 @@ class TestWindows(ProviderContract):
     async def create(self, provider: ScreenSource) -> str:
         return f"{provider.uri}/{self.shown.window('new', 0x123456, (0, 0, 20, 20)):#x}"
 
+    async def lists_with_new(self, provider: ScreenSource) -> list[str]:
+        return [provider.uri]
+
     async def remove(self, provider: ScreenSource, uri: str) -> None:
         self.shown.destroy(int(uri.rpartition("/")[2], 16))
 

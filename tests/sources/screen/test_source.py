@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from carrel import sources
-from carrel.catalog.provider import Provider
+from carrel.catalog.paging import resolved
+from carrel.catalog.provider import Provider, Request
 from carrel.errors import ConfigError, InvalidParams, ProviderUnavailable, ResourceNotFound
 from carrel.sources.screen.desktop import Area, DesktopUnavailable
 from carrel.sources.screen.picture import Form, encode
@@ -196,6 +197,21 @@ async def test_of_a_window_that_sticks_out_the_part_on_the_display_is_shown(show
 # When pictures are taken
 
 
+async def test_a_timer_that_does_not_know_its_time_is_enough(shown: Display, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    later = loop.call_at
+
+    def call_at(when: float, callback: Any, *arguments: Any) -> asyncio.Handle:
+        """Do as uvloop does: return a handle that is no timer for a time that is now."""
+        soon = when < loop.time() + 1
+        return loop.call_soon(callback, *arguments) if soon else later(when, callback, *arguments)
+
+    monkeypatch.setattr(loop, "call_at", call_at)
+    async with running(source(shown, min_interval=1e-6)) as provider:
+        result = await resolved(provider.read_resource(provider.name, Request()))
+        assert result.ttl_ms == 0
+
+
 async def test_a_picture_within_the_interval_is_answered_again_with_its_time(
     shown: Display, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -234,6 +250,16 @@ async def test_a_picture_is_forgotten_when_the_next_may_be_taken(shown: Display)
         first = await taken(provider, provider.name)
         while await taken(provider, provider.name) == first:
             await asyncio.sleep(0.005)
+
+
+async def test_a_display_is_read_under_the_uri_of_an_alias_or_with_its_number(shown: Display) -> None:
+    async with running(source(shown, alias="localhost/display1")) as provider:
+        assert provider.name == "screen://localhost/display1"
+        assert (await picture(provider, "screen://localhost/display1?width=64")).size[0] == 64
+    async with running(source(shown, "display1")) as provider:
+        uri = f"screen://localhost:{shown.number}/display1"
+        assert [item.uri for item in await Caller(provider).resources()] == [uri]
+        assert await picture(provider, uri)
 
 
 async def test_subscribers_hear_of_pixels_that_change_and_then_read_them(

@@ -10,7 +10,7 @@ import itertools
 import json
 import logging
 from base64 import urlsafe_b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple
 
 import obstore
@@ -274,7 +274,8 @@ class Hostile:
 
     def __init__(self) -> None:
         self.endpoint = ""
-        self.size = 20_000
+        self.repeats = False
+        self.size = 200_000
         self.answer: Callable[[int, int], web.Response] = lambda first, last: self.part(first, last - first + 1)
         self.asked: list[web.BaseRequest] = []
 
@@ -289,6 +290,8 @@ class Hostile:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
+        if self.repeats and ("list-type" in request.query or "comp" in request.query):
+            return web.Response(text=endless(request.query), content_type="application/xml")
         if "prefix" in request.query or "list-type" in request.query or "comp" in request.query:
             google = "<ListBucketResult></ListBucketResult>"
             azure = "<EnumerationResults><Blobs></Blobs></EnumerationResults>"
@@ -300,6 +303,29 @@ class Hostile:
             return web.Response(body=b"x" * self.size, headers=self.headers)
         first, last = asked.removeprefix("bytes=").split("-")
         return self.answer(int(first), min(int(last), self.size - 1))
+
+
+def endless(query: Mapping[str, str]) -> str:
+    """Return a page of a list: after the first page comes the second one, again and again."""
+    first = "marker" not in query and "continuation-token" not in query
+    names = [f"key{number:04}" for number in (range(100) if first else range(100, 200))]
+    when = "Sun, 22 Nov 2026 10:00:00 GMT"
+    if "comp" in query:
+        items = "".join(
+            f"<Blob><Name>{name}</Name><Properties><Last-Modified>{when}</Last-Modified><Etag>x</Etag>"
+            "<Content-Length>3</Content-Length><Content-Type>text/plain</Content-Type></Properties></Blob>"
+            for name in names
+        )
+        return f"<EnumerationResults><Blobs>{items}</Blobs><NextMarker>again</NextMarker></EnumerationResults>"
+    items = "".join(
+        f"<Contents><Key>{name}</Key><Size>3</Size><LastModified>2026-11-22T10:00:00Z</LastModified>"
+        "<ETag>x</ETag></Contents>"
+        for name in names
+    )
+    return (
+        f"<ListBucketResult><IsTruncated>true</IsTruncated>{items}"
+        "<NextContinuationToken>again</NextContinuationToken></ListBucketResult>"
+    )
 
 
 @pytest.fixture
@@ -327,7 +353,7 @@ def opened(scheme: str, hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> Pr
 async def test_a_range_is_read_no_further_than_it_was_asked_for(
     scheme: str, hostile: Hostile, opened: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    uri = f"{scheme}://shelf/a.txt?bytes=10000-10099"
+    uri = f"{scheme}://shelf/a.txt?bytes=100000-100099"
     async with running(opened) as source:
         assert await text(source, uri) == "x" * 100
         damages: dict[str, Callable[[int, int], web.Response]] = {
@@ -364,7 +390,23 @@ async def test_no_more_of_a_range_is_kept_than_was_asked_for(
         with pytest.raises(ProviderUnavailable):
             await text(source, f"{scheme}://shelf/a.txt?tail=1")
     [size] = taken
-    assert 8192 < size < 5_000_000
+    assert 65_536 < size < 5_000_000
+
+
+@pytest.mark.slow
+@both
+async def test_a_list_that_repeats_its_token_is_noticed(scheme: str, hostile: Hostile, opened: Provider) -> None:
+    async with running(opened) as source:
+        hostile.repeats = True
+        for call in (
+            lambda: Caller(source).resources(),
+            lambda: Caller(source).directory(f"{scheme}://shelf/"),
+            lambda: Caller(source).search("key", 5),
+        ):
+            hostile.asked.clear()
+            with pytest.raises(ProviderUnavailable):
+                await call()
+            assert len(hostile.asked) < 50
 
 
 @pytest.mark.slow
@@ -380,7 +422,7 @@ async def test_a_condition_that_is_ignored_is_noticed(scheme: str, hostile: Host
     hostile.answer = replaced
     async with running(opened) as source:
         with pytest.raises(ResourceError, match="changes while it is read"):
-            await text(source, f"{scheme}://shelf/a.txt?bytes=10000-10099")
+            await text(source, f"{scheme}://shelf/a.txt?bytes=100000-100099")
 
 
 @pytest.mark.slow

@@ -73,6 +73,13 @@ class StoreContract(ProviderContract):
     async def remove(self, provider: Provider, uri: str) -> None:
         self.delete(uri.removeprefix(self.base))
 
+    async def shown_in(self, provider: Provider, uri: str) -> Collection[str]:
+        windows = [f"{uri}?{window}" for window in ("lines=1-1", "tail=1", "bytes=0-1")]
+        return [uri, *windows, f"{self.base}docs/", f"{self.base}docs/?lines=1-2", f"{self.base}docs/?tail=1"]
+
+    async def lists_with_new(self, provider: Provider) -> Collection[str]:
+        return [f"{self.base}docs/", f"{self.base}docs/?lines=1-3"]
+
     def missing(self, provider: Provider) -> str:
         return f"{self.base}missing.txt"
 

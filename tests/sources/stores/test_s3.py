@@ -70,8 +70,38 @@ async def test_a_window_is_read_by_ranges_of_one_version(server: S3Server, prefi
     async with running(opened(server, prefix)) as source:
         sent = record(source)
         assert await text(Caller(source), f"s3://shelf/{prefix}/log.txt?tail=1") == "0199999\n"
-        assert [headers.get("Range") for _, headers in sent] == ["bytes=0-8191", "bytes=1534464-1599999"]
+        assert [headers.get("Range") for _, headers in sent] == ["bytes=0-65535", "bytes=1534464-1599999"]
         assert "If-Match" in sent[1][1]
+
+
+async def test_a_list_that_begins_again_is_noticed() -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.query.get("start-after", ""))
+        objects = "".join(
+            f"<Contents><Key>{name}</Key><Size>1</Size><LastModified>2026-11-22T10:00:00Z</LastModified></Contents>"
+            for name in ("a.txt", "b.txt")
+        )
+        more = "<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>"
+        text = f"<ListBucketResult>{objects}{more}</ListBucketResult>"
+        return web.Response(text=text, content_type="application/xml")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with running(sources.open("s3://shelf", endpoint=endpoint, anonymous=True)) as source:
+            for call in (lambda: Caller(source).resources(), lambda: Caller(source).search("a", 5)):
+                asked.clear()
+                with pytest.raises(ProviderUnavailable):
+                    await call()
+                assert asked == ["", "b.txt"]
+    finally:
+        await runner.cleanup()
 
 
 class WithoutRanges:
@@ -126,7 +156,7 @@ async def test_a_server_without_ranges_is_read_no_further_than_needed(prefix: st
             with pytest.raises(ResourceTooLarge):
                 await text(Caller(source), f"{base}a.txt")
             hostile.status = 206
-            for claims in ("bytes 1-8192/60000000", "bytes 0-8191/4000", "pages 0-1/2", ""):
+            for claims in ("bytes 1-65536/60000000", "bytes 0-65535/4000", "pages 0-1/2", ""):
                 hostile.headers["Content-Range"] = claims
                 with pytest.raises(ProviderUnavailable):
                     await text(Caller(source), f"{base}a.txt?bytes=0-1")

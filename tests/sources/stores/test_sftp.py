@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from carrel import sources
@@ -102,6 +103,47 @@ async def test_a_file_that_is_replaced_by_a_link_between_check_and_opening_is_no
         monkeypatch.setattr(sftp.SFTPStore, "_look", swap)
         with pytest.raises(ResourceForbidden):
             await Caller(source).read_resource(f"{base}a.txt")
+
+
+@pytest.mark.parametrize("restored", [False, True])
+async def test_a_link_that_is_there_while_a_file_is_opened_is_noticed(
+    ssh: SFTPServer, folder: Path, monkeypatch: pytest.MonkeyPatch, restored: bool
+) -> None:
+    path, secret = folder / "mine" / "a.txt", folder / "mineral" / "secret.txt"
+    secret.chmod(path.stat().st_mode & 0o777)
+    secret.write_text("longer than the other file")
+    opening = asyncssh.SFTPClient.open
+
+    async def swap(*arguments: Any) -> Any:
+        path.rename(folder / "kept")
+        path.symlink_to(secret)
+        file = await opening(*arguments)
+        if restored:
+            (folder / "kept").replace(path)
+        return file
+
+    source, base = shared(ssh, folder / "mine")
+    async with running(source):
+        monkeypatch.setattr(asyncssh.SFTPClient, "open", swap)
+        with pytest.raises(ResourceForbidden):
+            await Caller(source).read_resource(f"{base}a.txt")
+
+
+async def test_a_file_that_grows_while_it_is_opened_is_read(
+    ssh: SFTPServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "mine" / "a.txt"
+    opening = asyncssh.SFTPClient.open
+
+    async def grow(*arguments: Any) -> Any:
+        file = await opening(*arguments)
+        path.write_text(path.read_text() + "more")
+        return file
+
+    source, base = shared(ssh, folder / "mine")
+    async with running(source):
+        monkeypatch.setattr(asyncssh.SFTPClient, "open", grow)
+        assert (await text(Caller(source), f"{base}a.txt")).startswith("text")
 
 
 @pytest.mark.parametrize("end", ["../mineral/secret.txt", "%2e%2e/mineral/secret.txt", "..%2Fmineral%2Fsecret.txt"])

@@ -138,7 +138,7 @@ async def test_what_is_no_archive_does_not_start(path: Path, monkeypatch: pytest
             async with running(sources.open(f"zip:{path}")):
                 pass
 
-    await fails("No such file")
+    await fails("there is no file")
     path.write_bytes(b"not an archive")
     await fails("damaged")
     path.unlink()
@@ -176,3 +176,9 @@ def test_a_url_without_an_archive_is_refused(target: str) -> None:
 
 def test_the_name_of_an_archive_may_be_any_bytes() -> None:
     assert sources.open("zip:caf\udce9.zip").name.endswith("/caf%E9.zip/")
+
+
+def test_the_name_of_an_archive_fits_into_a_uri() -> None:
+    with pytest.raises(ConfigError, match="give it an alias"):
+        sources.open(f"zip:{'(' * 200}.zip")
+    assert sources.open(f"zip:{'(' * 200}.zip", alias="a").name == "zip://a/"

@@ -64,6 +64,9 @@ class TestWebSource(ProviderContract):
         self.site.pages.pop(path)
         self.site.list(self.times)
 
+    async def shown_in(self, provider: Provider, uri: str) -> Collection[str]:
+        return [uri, *(f"{uri}?{window}" for window in ("lines=1-1", "tail=1", "bytes=0-1"))]
+
     def missing(self, provider: Provider) -> str:
         return f"web+{self.site.origin}/docs/missing"
 

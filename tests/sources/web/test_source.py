@@ -104,6 +104,7 @@ async def test_a_page_is_read_as_markdown_without_its_navigation(site: Site):
         ("<meta charset=latin-1>", "utf-8", "; charset=utf-8"),
         ("", "utf-16", ""),
         ("", "utf-8", "; charset=no-such"),
+        ("", "euc_jp", ""),
     ],
 )
 async def test_pages_are_read_in_their_own_encoding(site: Site, head: str, encoding: str, header: str):
@@ -120,6 +121,14 @@ async def test_what_is_not_html_is_given_as_it_is(site: Site):
     found = await read(site, "/docs/a.png")
     assert isinstance(found, BlobResourceContents)
     assert (found.blob, found.mime_type) == (b"\x89PNG\r\n", "image/png")
+
+
+async def test_plain_text_without_a_charset_is_read_in_the_encoding_that_it_shows(site: Site):
+    text = "Библиотека открывается в девять часов утра.\n"
+    site.put("/docs/a.txt", text.encode("koi8_r"), "text/plain")
+    found = await read(site, "/docs/a.txt")
+    assert found.text == text
+    assert found.meta["carrel/encoding"] == "koi8-r"
 
 
 async def test_windows_of_a_page_are_read(site: Site):
@@ -358,6 +367,21 @@ async def test_a_subscriber_is_told_when_a_page_changes(site: Site):
 
 
 # robots.txt
+
+
+@pytest.mark.parametrize("by", ["links", "sitemap"])
+async def test_pages_that_robots_txt_forbids_are_not_listed_completed_or_found(site: Site, by: str):
+    site.put("/robots.txt", "User-agent: carrel\nDisallow: /docs/no\n", "text/plain")
+    site.put("/docs/", "<title>Docs</title><a href=no-secret>x</a><a href=yes>y</a>")
+    if by == "sitemap":
+        pages = "".join(f"<url><loc>{site.origin}/docs/{name}</loc></url>" for name in ("no-secret", "yes"))
+        sitemap = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{pages}</urlset>'
+        site.put("/sitemap.xml", sitemap, "application/xml")
+    for options, wanted in (({}, ["docs", "yes"]), ({"robots": False}, ["docs", "no-secret", "yes"])):
+        async with running(site.source(**options)) as source:
+            caller = Caller(source)
+            assert [one.name for one in await caller.resources()] == wanted
+            assert [hit.resource.name for hit in await caller.search("secret", 5)] == wanted[1:-1]
 
 
 async def test_robots_txt_is_followed(site: Site):

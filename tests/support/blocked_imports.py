@@ -1,0 +1,102 @@
+"""Program that runs commands of Carrel in forks of itself, in which some packages cannot be imported.
+
+Its input is JSON lines, ``[[arguments], [blocked modules]]``. For each it prints a JSON line with the exit code, the
+output, and the optional modules whose import was tried. Arguments that begin with ``python`` are those of a Python
+program instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import sys
+import tempfile
+import traceback
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from typing import Any
+
+from carrel.extras import MODULES
+
+OPTIONAL = {module for modules in MODULES.values() for module in modules}
+
+
+class Blocker(MetaPathFinder):
+    """Finder that finds what another one does, without the blocked modules; it notes which optional ones are sought."""
+
+    def __init__(self, finder: Any, blocked: list[str], note: Path) -> None:
+        self._finder = finder
+        self._blocked = set(blocked)
+        self._note = note
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name in OPTIONAL:
+            with self._note.open("a") as file:
+                file.write(f"{name}\n")
+        return None if name in self._blocked else self._finder.find_spec(name, path, target)
+
+    def invalidate_caches(self) -> None:
+        if hasattr(self._finder, "invalidate_caches"):
+            self._finder.invalidate_caches()
+
+    def __getattr__(self, name: str) -> Any:  # such as find_distributions
+        return getattr(self._finder, name)
+
+
+def run(arguments: list[str]) -> int:
+    if arguments[0] != "python":
+        from carrel.cli import main
+
+        return main(arguments)
+    sys.argv = arguments[1:]
+    try:
+        if arguments[1] == "-m":
+            del sys.argv[0]
+            runpy.run_module(arguments[2], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(arguments[1], run_name="__main__")
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        sys.stderr.write(f"{ended.code}\n")
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def fork(arguments: list[str], blocked: list[str], folder: Path) -> dict[str, Any]:
+    """Run a command in a fork, and return what came of it."""
+    output, note = folder / "output", folder / "note"
+    note.write_text("")
+    child = os.fork()
+    if child == 0:
+        code = 70
+        with contextlib.suppress(BaseException):
+            null, written = os.open(os.devnull, os.O_RDONLY), os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(null, 0)
+            os.dup2(written, 1)
+            os.dup2(written, 2)
+            sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+            sys.meta_path[:] = [Blocker(finder, blocked, note) for finder in sys.meta_path]
+            try:
+                code = run(arguments)
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 1
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    tried = sorted(set(note.read_text().split()))
+    return {"code": os.waitstatus_to_exitcode(status), "output": output.read_text(errors="replace"), "tried": tried}
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        for line in sys.stdin:
+            print(json.dumps(fork(*json.loads(line), Path(place))), flush=True)
